@@ -1,0 +1,45 @@
+# Each target does its own set-up: a virtual environment in .venv, filled from pyproject.toml.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-slow check format lint types imports docs clean
+
+$(READY): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Setting up $(VENV) (a few minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)  ## the main job on the Adult data
+	@$(BIN)/python -m certifare demo
+
+test: $(READY)  ## all tests, simulations at reduced size
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-slow: $(READY)  ## simulations and real-data runs at full size
+	CERTIFARE_FULL=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+lint: $(READY)
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+
+types: $(READY)
+	$(BIN)/mypy
+
+imports: $(READY)
+	$(BIN)/lint-imports
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
+
+check: lint types imports test docs  ## what CI runs
+
+format: $(READY)
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks
+
+clean:
+	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,69 @@
+"""certifare: representations of tables about people that come with a certificate.
+
+``fit`` an encoder, ``certify`` it on records it has not seen, ``transform`` anything: with the stated confidence no
+classifier trained on the result can treat the groups more differently than the certificate's bound T*.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from certifare.certificates import (
+        CellCounts,
+        Certificate,
+        certify,
+        certify_counts,
+        joint_cells,
+        one_per_cluster,
+        thin,
+    )
+    from certifare.encoders import (
+        BoostedEncoder,
+        FairTreeEncoder,
+        KMeansEncoder,
+        load_encoder,
+    )
+    from certifare.errors import CertifareError
+
+__version__ = "0.1.0"
+
+# Loaded when first asked for, so that `import certifare` stays quick: compilers and learners are slow to import.
+_HOME = {
+    "BoostedEncoder": "certifare.encoders",
+    "CellCounts": "certifare.certificates",
+    "CertifareError": "certifare.errors",
+    "Certificate": "certifare.certificates",
+    "FairTreeEncoder": "certifare.encoders",
+    "KMeansEncoder": "certifare.encoders",
+    "certify": "certifare.certificates",
+    "certify_counts": "certifare.certificates",
+    "joint_cells": "certifare.certificates",
+    "load_encoder": "certifare.encoders",
+    "one_per_cluster": "certifare.certificates",
+    "thin": "certifare.certificates",
+}
+
+__all__ = [
+    "BoostedEncoder",
+    "CellCounts",
+    "CertifareError",
+    "Certificate",
+    "FairTreeEncoder",
+    "KMeansEncoder",
+    "certify",
+    "certify_counts",
+    "joint_cells",
+    "load_encoder",
+    "one_per_cluster",
+    "thin",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'certifare' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,32 @@
+"""Certificates: bounds on distances between groups, as functions of counts alone.
+
+Nothing here looks at a record. :mod:`~certifare.certificates.counts` holds the table that everything is computed
+from; :mod:`~certifare.certificates.exact` and :mod:`~certifare.certificates.lemmas` bound the distance of two
+groups; :mod:`~certifare.certificates.claims` makes metrics of such distances; and
+:mod:`~certifare.certificates.certify` puts a :class:`Certificate` together.
+"""
+
+from certifare.certificates.certificate import Certificate, Interval
+from certifare.certificates.certify import certify, certify_counts
+from certifare.certificates.claims import METRICS, Part, Witness
+from certifare.certificates.counts import CellCounts, Exclusion, joint_cells
+from certifare.certificates.exact import difference_limit, hoeffding_radius
+from certifare.certificates.sampling import Subsample, one_per_cluster, thin
+
+__all__ = [
+    "METRICS",
+    "CellCounts",
+    "Certificate",
+    "Exclusion",
+    "Interval",
+    "Part",
+    "Subsample",
+    "Witness",
+    "certify",
+    "certify_counts",
+    "difference_limit",
+    "hoeffding_radius",
+    "joint_cells",
+    "one_per_cluster",
+    "thin",
+]

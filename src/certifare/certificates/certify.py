@@ -1,0 +1,361 @@
+"""From counts, or from an encoder and records, to a certificate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certifare.certificates.certificate import ASSUMPTIONS, Certificate, stratum_epsilon
+from certifare.certificates.claims import (
+    Metric,
+    PairBound,
+    Witness,
+    bound_parts,
+    check_groups,
+    choose_witnesses,
+    combine,
+    estimate_of,
+    metric_of,
+    statistic,
+    strata_of,
+    stratum,
+)
+from certifare.certificates.counts import CellCounts, Missing, columns_of, name_of
+from certifare.certificates.exact import difference_limit, hoeffding_radius
+from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound
+from certifare.certificates.sampling import Subsample, one_per_cluster, thin
+from certifare.errors import (
+    ArgumentError,
+    CellCountMismatchError,
+    ConfidenceError,
+    LengthMismatchError,
+    TrainingOverlapError,
+    UnknownMethodError,
+)
+
+METHODS = ("exact", "mcdiarmid", "lemmas")
+
+
+def certify_counts(
+    counts: CellCounts,
+    metric: str = "demographic_parity",
+    confidence: float = 0.95,
+    method: str = "exact",
+    candidates: int = 1,
+    *,
+    positive: object = None,
+    witness: CellCounts | Sequence[Witness] | None = None,
+    base_counts: CellCounts | None = None,
+    sum_counts: CellCounts | None = None,
+    budget: Sequence[float] | None = None,
+    min_group_size: int = 30,
+) -> Certificate:
+    """Bound a distance between groups, for every classifier on the cells, from counts alone.
+
+    Parameters
+    ----------
+    counts : CellCounts
+        The certification sample: records that played no part in making the encoder.
+    metric : {"demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"}
+        The distance. Equalized odds is the mean over labels, or with ``_max`` the largest.
+    confidence : float
+        1 − ε, the probability with which the bound holds.
+    method : {"exact", "mcdiarmid", "lemmas"}
+        The exact bound; a closed form that is always above it; or the paper's, which needs ``base_counts`` and
+        ``sum_counts``.
+    candidates : int
+        How many encoders were certified on the same records to choose from. Each gets ε / candidates, so that all
+        their certificates hold together.
+    positive : optional
+        The positive label for equal opportunity; the last of two labels unless given.
+    witness : CellCounts or sequence of Witness, optional
+        Counts of *other* records (training records, say), on which the set of cells for the lower limit is chosen.
+        Without it the lower limit comes from a closed form and is looser.
+    base_counts, sum_counts : CellCounts, optional
+        For ``method="lemmas"``: the samples for base rates and for the sum; ``counts`` serves the cells.
+    budget : three floats, optional
+        For ``method="lemmas"``: shares of ε for base rates, cells and sum.
+    min_group_size : int
+        Groups with fewer records are refused.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> counts = CellCounts([[1200, 800], [300, 600]], groups=["f", "m"])
+    >>> c = certify_counts(counts)
+    >>> print(c)
+    demographic parity distance of any classifier <= 0.2587 with 95 % confidence (1,500 + 1,400 records, 2 cells)
+    """
+    if not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
+        raise ConfidenceError(f"confidence={confidence}: give a number between 0 and 1, such as 0.95.")
+    if isinstance(candidates, bool) or int(candidates) != candidates or candidates < 1:
+        raise ArgumentError(f"candidates={candidates}: give the number of encoders tried, at least 1.")
+    if method not in METHODS:
+        raise UnknownMethodError(f"Unknown method {method!r}: choose one of {', '.join(METHODS)}.")
+    chosen = metric_of(metric)
+    positive_name = None if positive is None else name_of(positive)
+    strata = strata_of(chosen, counts, positive_name)
+    for label in strata:
+        check_groups(stratum(counts, label), label, max(1, min_group_size))
+    epsilon = stratum_epsilon(metric, confidence, candidates, strata)
+
+    tables, pair_bound, shares = _bound_for(method, counts, base_counts, sum_counts, budget, strata)
+    parts = bound_parts(tables, strata, epsilon, pair_bound)
+    witnesses: tuple[Witness, ...] = ()
+    if isinstance(witness, CellCounts):
+        _same_cells(counts, witness, "witness")
+        witnesses = choose_witnesses(chosen, counts, strata, witness)
+    elif witness is not None:
+        witnesses = tuple(witness)
+    if chosen.strata != "positive":
+        positive_name = None
+    elif positive_name is None:
+        positive_name = strata[0]
+    return Certificate(
+        metric=metric,
+        method=method,
+        confidence=float(confidence),
+        bound=min(1.0, combine(chosen, [(part.label, part.bound) for part in parts])),
+        estimate=combine(chosen, [(part.label, part.estimate) for part in parts]),
+        lower=_lower_limit(chosen, counts, strata, epsilon, witnesses),
+        counts=counts if chosen.strata != "all" else counts.without_labels(),
+        parts=parts,
+        candidates=int(candidates),
+        positive=positive_name,
+        witnesses=witnesses,
+        base_counts=base_counts if method == "lemmas" else None,
+        sum_counts=sum_counts if method == "lemmas" else None,
+        budget=shares,
+    )
+
+
+def _bound_for(
+    method: str,
+    counts: CellCounts,
+    base_counts: CellCounts | None,
+    sum_counts: CellCounts | None,
+    budget: Sequence[float] | None,
+    strata: Sequence[str | None],
+) -> tuple[tuple[CellCounts, ...], PairBound, tuple[float, float, float] | None]:
+    """Return the tables that the method needs, its bound for two groups, and its budget."""
+    if method == "exact":
+        return (counts,), _exact, None
+    if method == "mcdiarmid":
+        return (counts,), _mcdiarmid, None
+    if base_counts is None or sum_counts is None:
+        raise ArgumentError(
+            'method="lemmas" uses three samples: pass base_counts= and sum_counts= beside the counts of the cells.'
+        )
+    for name, table in (("base_counts", base_counts), ("sum_counts", sum_counts)):
+        _same_cells(counts, table, name)
+        for label in strata:
+            check_groups(stratum(table.of_groups(*counts.groups), label), label, 1)
+    shares = PAPER_BUDGET if budget is None else tuple(float(share) for share in budget)
+    if len(shares) != 3 or min(shares) <= 0.0 or not math.isclose(sum(shares), 1.0, rel_tol=1e-9):
+        raise ConfidenceError(f"budget={shares}: give three positive shares of ε that add up to 1.")
+    first, second, third = shares
+
+    def bound(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+        base, cells, sums = tables
+        return lemmas_bound(base, cells, sums, epsilon, (first, second, third))
+
+    tables = (base_counts.of_groups(*counts.groups), counts, sum_counts.of_groups(*counts.groups))
+    return tables, bound, (first, second, third)
+
+
+def _exact(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+    n0, n1, m = statistic(tables[0])
+    return max(0.0, difference_limit(n0, n1, m, epsilon))
+
+
+def _mcdiarmid(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+    n0, n1, m = statistic(tables[0])
+    return min(1.0, m / (n0 * n1) + hoeffding_radius(n0, n1, epsilon))
+
+
+def _lower_limit(
+    metric: Metric,
+    counts: CellCounts,
+    strata: Sequence[str | None],
+    epsilon: float,
+    witnesses: Sequence[Witness],
+) -> float:
+    """Lower confidence limit of the metric: by witnesses, or without them by a closed form."""
+    limits: list[tuple[str | None, float]] = [(label, 0.0) for label in strata]
+    for witness in witnesses:
+        c0, c1 = stratum(counts, witness.label).of_groups(*witness.groups).table.T
+        n0, n1 = int(c0.sum()), int(c1.sum())
+        cells = list(witness.cells)
+        m = n1 * int(c0[cells].sum()) - n0 * int(c1[cells].sum())
+        limits.append((witness.label, -difference_limit(n1, n0, -m, epsilon)))
+    if not witnesses:
+        pairs = [(i, j) for j in range(len(counts.groups)) for i in range(j)]
+        share = epsilon / len(pairs) / (len(strata) if metric.combine == "max" else 1)
+        for label in strata:
+            table = stratum(counts, label).table
+            limits += [(label, _closed_form_lower(table[:, pair], share)) for pair in pairs]
+    return min(1.0, max(0.0, combine(metric, limits)))
+
+
+def _closed_form_lower(table: NDArray[np.int64], epsilon: float) -> float:
+    """TV̂ less its largest possible bias and the radius of its concentration (docs/theory.md)."""
+    n0, n1 = (int(n) for n in table.sum(axis=0))
+    bias = 0.5 * math.sqrt((len(table) - 1) * (1.0 / n0 + 1.0 / n1))
+    return estimate_of(table) - bias - hoeffding_radius(n0, n1, epsilon)
+
+
+def _same_cells(counts: CellCounts, other: CellCounts, name: str) -> None:
+    if other.n_cells != counts.n_cells:
+        raise CellCountMismatchError(f"{name} has {other.n_cells} cells, the counts have {counts.n_cells}.")
+
+
+class Encoder(Protocol):
+    """What certification asks of an encoder: cells, their number, and whether it has seen these records."""
+
+    n_cells_: int
+
+    def apply(self, X: Any) -> NDArray[np.integer[Any]]:
+        """Cell id of each record."""
+
+    def training_overlap(self, X: Any) -> Any:
+        """How many of the records were used to fit; None where that is not known."""
+
+    def sensitive_features_in(self, X: Any) -> Any:
+        """Return the sensitive columns named by the encoder, taken from the table."""
+
+
+def certify(
+    encoder: Encoder,
+    X: Any,
+    y: Any = None,
+    *,
+    sensitive_features: Any = None,
+    metric: str = "demographic_parity",
+    confidence: float = 0.95,
+    method: str = "exact",
+    candidates: int = 1,
+    positive: object = None,
+    weights: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    population: str = "clusters",
+    missing: Missing = "refuse",
+    min_group_size: int = 30,
+    seed: int = 0,
+    allow_training_records: bool = False,
+) -> Certificate:
+    """Certify a fitted encoder on records that it has not seen.
+
+    Parameters
+    ----------
+    encoder : RestrictedEncoder
+        A fitted encoder.
+    X : table
+        Certification records, of any kind the encoder accepts.
+    y : array-like, optional
+        Labels, for metrics that condition on them.
+    sensitive_features : array-like or table, optional
+        The group of each record; several columns are intersected. Taken from X where the encoder names its
+        sensitive columns.
+    metric, confidence, method, candidates, positive, min_group_size
+        As in :func:`certify_counts`. ``method="lemmas"`` splits the records in two halves: one for base rates and
+        cells, one for the sum.
+    weights : array-like, optional
+        Survey weights; records are thinned to them (:func:`certifare.thin`).
+    clusters : array-like, optional
+        Clusters of dependent records; one of each is kept (:func:`certifare.one_per_cluster`).
+    population : {"clusters", "records"}
+        With ``clusters``: what the claim is about.
+    missing : {"refuse", "unknown", "drop"}
+        What to do with records that lack a group or label (:meth:`CellCounts.from_cells`).
+    seed : int
+        Seed of random choices (thinning, clusters, halves).
+    allow_training_records : bool
+        Certify even if records were used to fit. The result is then no valid certificate, and says so.
+
+    Returns
+    -------
+    Certificate
+    """
+    groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
+    assumptions = list(ASSUMPTIONS)
+    overlap = encoder.training_overlap(X)
+    if overlap is not None and overlap.excessive:
+        if not allow_training_records:
+            raise TrainingOverlapError(
+                f"{overlap.seen:,} of {overlap.records:,} certification records also occur among the training "
+                f"records; chance duplicates explain about {overlap.expected:,.0f}. A certificate needs records that "
+                "played no part in fitting: hold some out. (allow_training_records=True overrides this; the result "
+                "is then no valid certificate.)"
+            )
+        assumptions[0] = (
+            f"VOID: {overlap.seen:,} of {overlap.records:,} certification records occur among the training records."
+        )
+
+    cells = np.asarray(encoder.apply(X))
+    sample = _independent(len(cells), weights, clusters, population, seed)
+    counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep)
+    base_counts = sum_counts = None
+    if method == "lemmas":
+        first = np.random.default_rng(seed).random(len(cells)) < 0.5
+        counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep & first)
+        base_counts = counts
+        sum_counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep & ~first)
+    counts = CellCounts(counts.table, counts.groups, counts.labels, counts.exclusions + tuple(sample.exclusions))
+    certificate = certify_counts(
+        counts,
+        metric,
+        confidence,
+        method,
+        candidates,
+        positive=positive,
+        witness=_training_counts(encoder, counts, metric),
+        min_group_size=min_group_size,
+        base_counts=base_counts,
+        sum_counts=sum_counts,
+    )
+    random_choice = weights is not None or clusters is not None or method == "lemmas"
+    return msgspec.structs.replace(
+        certificate,
+        assumptions=(*assumptions, *sample.assumptions),
+        seed=seed if random_choice else None,
+        effective_size=sample.effective_size if weights is not None or clusters is not None else None,
+    )
+
+
+def _independent(
+    n: int, weights: ArrayLike | None, clusters: ArrayLike | None, population: str, seed: int
+) -> Subsample:
+    for name, column in (("weights", weights), ("clusters", clusters)):
+        if column is not None and len(np.asarray(column)) != n:
+            raise LengthMismatchError(f"{name} has {len(np.asarray(column)):,} records, X has {n:,}.")
+    if clusters is not None:
+        return one_per_cluster(clusters, weights=weights, population=population, seed=seed)
+    if weights is not None:
+        return thin(weights, seed=seed)
+    return Subsample(np.ones(n, dtype=bool), (), float(n), seed, ())
+
+
+def _count(
+    cells: NDArray[Any], groups: Any, y: Any, n_cells: int, missing: Missing, keep: NDArray[np.bool_]
+) -> CellCounts:
+    kept_groups = {i: np.asarray(column)[keep] for i, column in enumerate(columns_of(groups))}
+    kept_labels = None if y is None else np.asarray(y)[keep]
+    return CellCounts.from_cells(cells[keep], kept_groups, kept_labels, n_cells, missing=missing)
+
+
+def _training_counts(encoder: Encoder, counts: CellCounts, metric: str) -> CellCounts | None:
+    """Return the encoder's own training counts, on which a witness may be chosen, where it has them."""
+    training: CellCounts | None = getattr(encoder, "training_counts_", None)
+    if training is None or metric_of(metric).strata != "all":
+        return None
+    if training.n_cells != counts.n_cells or not set(counts.groups) <= set(training.groups):
+        return None
+    return training

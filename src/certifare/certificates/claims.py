@@ -1,0 +1,200 @@
+"""Metrics: which records a distance is about, and how the distances of several groups and labels combine.
+
+A metric takes the records apart into *strata* (all of them, or those of one label). In each stratum the distance
+of two groups is the total variation distance of their cells; the stratum's distance is the largest over pairs of
+groups, and the metric's is the largest, or the mean, over strata.
+
+A largest distance costs no share of ε: which pair is worst is a fact of the population, and the maximum of the
+pairs' bounds is at least the bound of that one pair. A mean needs all of its terms, so ε is divided among them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates.counts import CellCounts
+from certifare.errors import (
+    EmptyGroupError,
+    LabelsRequiredError,
+    MissingGroupError,
+    PositiveLabelError,
+    SmallGroupError,
+    UnknownMetricError,
+)
+
+Combine = Literal["max", "mean"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A distance between groups, named as users name it."""
+
+    name: str
+    words: str
+    strata: Literal["all", "positive", "each label"]
+    combine: Combine = "max"
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("demographic_parity", "demographic parity distance", "all"),
+        Metric("equal_opportunity", "equal opportunity distance", "positive"),
+        Metric("equalized_odds", "equalized odds distance (mean over labels)", "each label", "mean"),
+        Metric("equalized_odds_max", "equalized odds distance (largest over labels)", "each label"),
+    )
+}
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The bound for one pair of groups in one stratum."""
+
+    groups: tuple[str, str]
+    label: str | None
+    records: tuple[int, int]
+    estimate: float
+    bound: float
+
+
+class Witness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A set of cells, chosen on other records, that the first group visits more often than the second."""
+
+    groups: tuple[str, str]
+    label: str | None
+    cells: tuple[int, ...]
+
+
+#: Bounds the distance of two groups from tables (cells × 2) at a level ε. Most bounds use one table.
+PairBound = Callable[[Sequence[NDArray[np.int64]], float], float]
+
+
+def metric_of(name: str) -> Metric:
+    """Return the metric of this name."""
+    if name not in METRICS:
+        raise UnknownMetricError(f"Unknown metric {name!r}: choose one of {', '.join(METRICS)}.")
+    return METRICS[name]
+
+
+def strata_of(metric: Metric, counts: CellCounts, positive: str | None) -> tuple[str | None, ...]:
+    """Labels of the strata that the metric looks at; None stands for all records."""
+    if metric.strata == "all":
+        return (None,)
+    if counts.labels is None:
+        raise LabelsRequiredError(
+            f"The metric {metric.name} looks at records of each label, and these counts have none. "
+            "Count with y= (CellCounts.from_cells), or pass y= to certify."
+        )
+    if metric.strata == "each label":
+        return counts.labels
+    if positive is None:
+        if len(counts.labels) != 2:
+            raise PositiveLabelError(
+                f"Which label is the positive one? Pass positive= one of {', '.join(map(repr, counts.labels))}."
+            )
+        positive = counts.labels[-1]
+    if positive not in counts.labels:
+        raise PositiveLabelError(
+            f"positive={positive!r} is not among the labels {', '.join(map(repr, counts.labels))}."
+        )
+    return (positive,)
+
+
+def stratum(counts: CellCounts, label: str | None) -> CellCounts:
+    """Return the records of one stratum by cell and group."""
+    return counts.without_labels() if label is None else counts.given_label(label)
+
+
+def check_groups(counts: CellCounts, label: str | None, min_group_size: int) -> None:
+    """Refuse a stratum in which a group is absent or too small."""
+    if len(counts.groups) < 2:
+        raise MissingGroupError(f"Only one group, {counts.groups[0]!r}: a distance between groups needs at least two.")
+    where = "" if label is None else f" with label {label!r}"
+    for group, size in counts.group_sizes.items():
+        if size == 0:
+            raise EmptyGroupError(
+                f"Group {group!r} has no records{where}. Leave the group out (of_groups), or add records of it."
+            )
+        if size < min_group_size:
+            raise SmallGroupError(
+                f"Group {group!r} has {size} records{where}, fewer than min_group_size={min_group_size}. "
+                f"Pool it with another group, add records, or pass min_group_size={size} to certify it anyway."
+            )
+
+
+def statistic(table: NDArray[np.int64]) -> tuple[int, int, int]:
+    """n_0, n_1 and M = Σ_i max(n_1·c_0(i) − n_0·c_1(i), 0), in integers of any size."""
+    n0, n1 = int(table[:, 0].sum()), int(table[:, 1].sum())
+    return n0, n1, sum(max(n1 * a - n0 * b, 0) for a, b in table.tolist())
+
+
+def estimate_of(table: NDArray[np.int64]) -> float:
+    """Plug-in total variation distance of two groups."""
+    n0, n1, m = statistic(table)
+    return m / (n0 * n1)
+
+
+def bound_parts(
+    tables: Sequence[CellCounts],
+    strata: Sequence[str | None],
+    epsilon: float,
+    pair_bound: PairBound,
+) -> tuple[Part, ...]:
+    """Bound every pair of groups in every stratum at level ε; estimates come from the last table."""
+    parts = []
+    for label in strata:
+        cut = [stratum(table, label) for table in tables]
+        for pair in combinations(cut[0].groups, 2):
+            pair_tables = [table.of_groups(*pair).table for table in cut]
+            sizes = pair_tables[-1].sum(axis=0)
+            parts.append(
+                Part(
+                    groups=pair,
+                    label=label,
+                    records=(int(sizes[0]), int(sizes[1])),
+                    estimate=estimate_of(pair_tables[-1]),
+                    bound=pair_bound(pair_tables, epsilon),
+                )
+            )
+    return tuple(parts)
+
+
+def combine(metric: Metric, values: Sequence[tuple[str | None, float]]) -> float:
+    """Return the metric's value from those of (stratum, pair): largest over pairs, then over or mean of strata."""
+    largest: dict[str | None, float] = {}
+    for label, value in values:
+        largest[label] = max(value, largest.get(label, 0.0))
+    if metric.combine == "mean":
+        return math.fsum(largest.values()) / len(largest)
+    return max(largest.values())
+
+
+def choose_witnesses(
+    metric: Metric, counts: CellCounts, strata: Sequence[str | None], other: CellCounts
+) -> tuple[Witness, ...]:
+    """Choose sets of cells on which groups differ most in ``other``, a table of other records.
+
+    One for the worst pair and stratum where the metric is a largest distance; one per stratum where it is a mean.
+    """
+    found = []
+    for label in strata:
+        table = stratum(other, label)
+        for pair in combinations(counts.groups, 2):
+            c = table.of_groups(*pair).table
+            n0, n1 = (int(n) for n in c.sum(axis=0))
+            if n0 and n1:
+                cells = tuple(i for i, (a, b) in enumerate(c.tolist()) if n1 * a > n0 * b)
+                found.append((estimate_of(c), Witness(groups=pair, label=label, cells=cells)))
+    worst: dict[str | None, tuple[float, Witness]] = {}
+    for value, witness in found:
+        key = witness.label if metric.combine == "mean" else None
+        if key not in worst or value > worst[key][0]:
+            worst[key] = (value, witness)
+    return tuple(witness for _, witness in worst.values())

@@ -1,0 +1,518 @@
+"""Counts of records by cell, group and label: all that a certificate ever looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certifare.errors import (
+    ArgumentError,
+    CellCountMismatchError,
+    CellIdError,
+    CountsError,
+    EmptyGroupError,
+    FractionalCountError,
+    LabelsRequiredError,
+    LengthMismatchError,
+    MissingGroupError,
+    MissingValueError,
+    NegativeCountError,
+    RaggedTableError,
+)
+
+Missing = Literal["refuse", "unknown", "drop"]
+
+#: The group of records whose group is missing, where they are counted as one.
+UNKNOWN = "unknown"
+#: Joins the values of several sensitive columns into the name of one group.
+INTERSECTION = " & "
+#: Counts stay exact as floating-point numbers up to here.
+MAX_RECORDS = 2**53
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Exclusion:
+    """Records left out of a table of counts, and why."""
+
+    reason: str
+    records: int
+
+
+class CellCounts:
+    """An immutable table cells × groups, or cells × groups × labels, of record counts.
+
+    Parameters
+    ----------
+    table : array-like of int
+        One row per cell, one column per group; a third axis, if any, holds the labels.
+    groups : sequence
+        Names of the groups.
+    labels : sequence, optional
+        Names of the labels, for a table with three axes.
+    exclusions : iterable of Exclusion
+        What was left out while counting. It adds up like the counts do.
+
+    Examples
+    --------
+    >>> counts = CellCounts([[120, 80], [30, 60]], groups=["f", "m"])
+    >>> counts.n_cells, counts.group_sizes
+    (2, {'f': 150, 'm': 140})
+    >>> (counts + counts).group_sizes
+    {'f': 300, 'm': 280}
+    """
+
+    __slots__ = ("exclusions", "groups", "labels", "table")
+
+    table: NDArray[np.int64]
+    groups: tuple[str, ...]
+    labels: tuple[str, ...] | None
+    exclusions: tuple[Exclusion, ...]
+
+    def __init__(
+        self,
+        table: ArrayLike,
+        groups: Iterable[object],
+        labels: Iterable[object] | None = None,
+        exclusions: Iterable[Exclusion] = (),
+    ) -> None:
+        checked = _whole_numbers(table)
+        group_names = _distinct("groups", groups)
+        label_names = None if labels is None else _distinct("labels", labels)
+        wanted = (len(group_names),) if label_names is None else (len(group_names), len(label_names))
+        if checked.shape[1:] != wanted:
+            raise RaggedTableError(
+                f"The table of counts has shape {checked.shape}, but {len(group_names)} groups"
+                + ("" if label_names is None else f" and {len(label_names)} labels")
+                + f" were named: its shape must be (cells, {', '.join(map(str, wanted))})."
+            )
+        checked.setflags(write=False)
+        object.__setattr__(self, "table", checked)
+        object.__setattr__(self, "groups", group_names)
+        object.__setattr__(self, "labels", label_names)
+        object.__setattr__(self, "exclusions", _merge(exclusions))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("CellCounts cannot be changed; make a new one.")
+
+    def __reduce__(self) -> tuple[type[CellCounts], tuple[object, ...]]:
+        return CellCounts, (self.table, self.groups, self.labels, self.exclusions)
+
+    @classmethod
+    def from_cells(
+        cls,
+        cells: ArrayLike,
+        sensitive_features: Any,
+        y: Any = None,
+        n_cells: int | None = None,
+        *,
+        missing: Missing = "refuse",
+    ) -> CellCounts:
+        """Count records by their cell, group and label.
+
+        Parameters
+        ----------
+        cells : array-like of int
+            The cell id of each record, in 0 … n_cells − 1.
+        sensitive_features : array-like or table
+            The group of each record. Several columns (a data frame, a mapping of columns, or a two-dimensional
+            array) count their intersections as groups.
+        y : array-like, optional
+            The label of each record.
+        n_cells : int, optional
+            The number of cells, ``max(cells) + 1`` unless given. Give it: a cell may be empty in a sample.
+        missing : {"refuse", "unknown", "drop"}
+            What to do with records that lack a group: raise an error; count them as a group "unknown"; or drop
+            them and record how many. Records that lack a label are refused, or dropped with ``"drop"``.
+
+        Examples
+        --------
+        >>> CellCounts.from_cells([0, 1, 1, 0], ["f", "m", "f", "f"], n_cells=3).table.tolist()
+        [[2, 0], [1, 1], [0, 0]]
+        """
+        if missing not in ("refuse", "unknown", "drop"):
+            raise ArgumentError(f'missing={missing!r}: choose "refuse", "unknown" or "drop".')
+        ids, k = _cell_ids(cells, n_cells)
+        columns = columns_of(sensitive_features)
+        codes, groups = _factorize(columns[0], "sensitive_features")
+        for column in columns[1:]:
+            codes, groups = _intersect(codes, groups, *_factorize(column, "sensitive_features"))
+        _same_length(ids, codes, "cells", "sensitive_features")
+        keep, exclusions, groups = _settle_missing(codes, groups, missing)
+
+        labels: tuple[str, ...] | None = None
+        index = ids * len(groups) + codes
+        shape: tuple[int, ...] = (k, len(groups))
+        if y is not None:
+            label_codes, labels = _factorize(y, "y")
+            _same_length(ids, label_codes, "cells", "y")
+            lacking = keep & (label_codes < 0)
+            if lacking.any():
+                if missing != "drop":
+                    raise MissingValueError(
+                        f"{int(lacking.sum()):,} records lack a label in y. Remove them, or pass "
+                        'missing="drop" to leave them out and have their number recorded.'
+                    )
+                exclusions.append(Exclusion("label missing", int(lacking.sum())))
+                keep &= ~lacking
+            index = index * len(labels) + label_codes
+            shape = (k, len(groups), len(labels))
+        table = np.bincount(index[keep], minlength=int(np.prod(shape))).reshape(shape)
+        return cls(table, groups, labels, exclusions)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, empty ones included."""
+        return int(self.table.shape[0])
+
+    @property
+    def n_records(self) -> int:
+        """Number of records counted."""
+        return int(self.table.sum())
+
+    @property
+    def group_sizes(self) -> dict[str, int]:
+        """Number of records of each group."""
+        sizes = self._by_group().sum(axis=0)
+        return {group: int(size) for group, size in zip(self.groups, sizes, strict=True)}
+
+    def _by_group(self) -> NDArray[np.int64]:
+        """Return the cells × groups table, whatever the label."""
+        return self.table if self.table.ndim == 2 else self.table.sum(axis=2)
+
+    def without_labels(self) -> CellCounts:
+        """Return the same records by cell and group alone."""
+        return CellCounts(self._by_group(), self.groups, exclusions=self.exclusions)
+
+    def given_label(self, label: object) -> CellCounts:
+        """Return the records with this label alone, by cell and group."""
+        if self.labels is None:
+            raise LabelsRequiredError(
+                "These counts have no labels. Count with y= to make statements about records of one label."
+            )
+        name = name_of(label)
+        if name not in self.labels:
+            raise CountsError(f"No label {name!r} among {_listing(self.labels)}.")
+        return CellCounts(self.table[:, :, self.labels.index(name)], self.groups, exclusions=self.exclusions)
+
+    def of_groups(self, *groups: object) -> CellCounts:
+        """Return the records of these groups alone, in this order."""
+        names = [name_of(group) for group in groups]
+        for name in names:
+            if name not in self.groups:
+                raise MissingGroupError(f"No group {name!r} among {_listing(self.groups)}.")
+        chosen = [self.groups.index(name) for name in names]
+        return CellCounts(self.table[:, chosen], names, self.labels, self.exclusions)
+
+    def merge_cells(self, mapping: ArrayLike, n_cells: int | None = None) -> CellCounts:
+        """Return the counts after cell i became cell ``mapping[i]``."""
+        ids, k = _cell_ids(mapping, n_cells)
+        if len(ids) != self.n_cells:
+            raise CellCountMismatchError(f"mapping has {len(ids)} entries for {self.n_cells} cells.")
+        table = np.zeros((k, *self.table.shape[1:]), dtype=np.int64)
+        np.add.at(table, ids, self.table)
+        return CellCounts(table, self.groups, self.labels, self.exclusions)
+
+    def __add__(self, other: object) -> CellCounts:
+        """Add counts of the same cells from other records; groups and labels are matched by name."""
+        if not isinstance(other, CellCounts):
+            return NotImplemented
+        if self.n_cells != other.n_cells:
+            raise CellCountMismatchError(
+                f"Cannot add counts of {self.n_cells} cells to counts of {other.n_cells} cells: "
+                "they come from different encoders."
+            )
+        if (self.labels is None) != (other.labels is None):
+            raise CellCountMismatchError("Cannot add counts with labels to counts without.")
+        groups = tuple(dict.fromkeys(self.groups + other.groups))
+        labels = None
+        if self.labels is not None and other.labels is not None:
+            labels = tuple(dict.fromkeys(self.labels + other.labels))
+        table = self._spread(groups, labels) + other._spread(groups, labels)
+        return CellCounts(table, groups, labels, self.exclusions + other.exclusions)
+
+    def _spread(self, groups: Sequence[str], labels: Sequence[str] | None) -> NDArray[np.int64]:
+        """Return the table laid out for more groups and labels, zeros where there are none."""
+        columns = [groups.index(group) for group in self.groups]
+        if labels is None or self.labels is None:
+            table = np.zeros((self.n_cells, len(groups)), dtype=np.int64)
+            table[:, columns] = self.table
+            return table
+        table = np.zeros((self.n_cells, len(groups), len(labels)), dtype=np.int64)
+        table[:, np.array(columns)[:, None], [labels.index(label) for label in self.labels]] = self.table
+        return table
+
+    def __eq__(self, other: object) -> bool:
+        """Equal tables, names and exclusions."""
+        if not isinstance(other, CellCounts):
+            return NotImplemented
+        return (
+            self.groups == other.groups
+            and self.labels == other.labels
+            and self.exclusions == other.exclusions
+            and np.array_equal(self.table, other.table)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.groups, self.labels, self.exclusions, self.table.tobytes()))
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{group}: {size:,}" for group, size in self.group_sizes.items())
+        labels = "" if self.labels is None else f", {len(self.labels)} labels"
+        return f"<CellCounts: {self.n_cells} cells, {sizes}{labels}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, dictionaries, strings and integers, ready for JSON."""
+        return {
+            "groups": list(self.groups),
+            "labels": None if self.labels is None else list(self.labels),
+            "table": self.table.tolist(),
+            "exclusions": [{"reason": e.reason, "records": e.records} for e in self.exclusions],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> CellCounts:
+        """Read what :meth:`to_dict` wrote, checking everything."""
+        unknown = set(document) - {"groups", "labels", "table", "exclusions"}
+        if unknown or not {"groups", "table"} <= set(document):
+            raise CountsError('Counts need the fields "groups" and "table", may have "labels" and "exclusions".')
+        exclusions = []
+        for entry in document.get("exclusions") or ():
+            if (
+                not isinstance(entry, Mapping)
+                or set(entry) != {"reason", "records"}
+                or not isinstance(entry["reason"], str)
+                or type(entry["records"]) is not int
+                or entry["records"] < 0
+            ):
+                raise CountsError("An exclusion needs a reason and a number of records.")
+            exclusions.append(Exclusion(entry["reason"], entry["records"]))
+        names = [document["groups"], document.get("labels")]
+        if not all(n is None or (isinstance(n, list) and all(isinstance(v, str) for v in n)) for n in names):
+            raise CountsError("Groups and labels must be lists of strings.")
+        return cls(document["table"], document["groups"], document.get("labels"), exclusions)
+
+
+def joint_cells(*releases: ArrayLike, n_cells: Sequence[int]) -> tuple[NDArray[np.int64], int]:
+    """Cells of several releases of the same records, taken together.
+
+    Two encodings of the same people tell more than either. Certifying the pair of cells bounds what both
+    together allow.
+
+    Parameters
+    ----------
+    *releases : array-like of int
+        Cell ids of the same records under each encoder.
+    n_cells : sequence of int
+        The number of cells of each encoder.
+
+    Returns
+    -------
+    cells, n_cells
+        Joint cell ids, and their number: the product of the numbers of cells.
+
+    Examples
+    --------
+    >>> cells, k = joint_cells([0, 1], [2, 0], n_cells=[2, 3])
+    >>> cells.tolist(), k
+    ([2, 3], 6)
+    """
+    if not releases or len(releases) != len(n_cells):
+        raise ArgumentError("Give the cells of each release and, for each, its number of cells.")
+    joint, total = _cell_ids(releases[0], n_cells[0])
+    for cells, k in zip(releases[1:], n_cells[1:], strict=True):
+        ids, k = _cell_ids(cells, k)
+        _same_length(joint, ids, "the first release", "another release")
+        joint, total = joint * k + ids, total * k
+    return joint, total
+
+
+def name_of(value: object) -> str:
+    """Return the name of a group or label: its text; whole floating-point numbers read like integers."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return str(value)
+
+
+def _listing(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _distinct(what: str, values: Iterable[object]) -> tuple[str, ...]:
+    names = tuple(name_of(value) for value in values)
+    if not names:
+        raise RaggedTableError(f"No {what} were named.")
+    if len(set(names)) != len(names):
+        raise RaggedTableError(f"Names of {what} must differ: {_listing(names)}.")
+    return names
+
+
+def _merge(exclusions: Iterable[Exclusion]) -> tuple[Exclusion, ...]:
+    totals: dict[str, int] = {}
+    for exclusion in exclusions:
+        totals[exclusion.reason] = totals.get(exclusion.reason, 0) + exclusion.records
+    return tuple(Exclusion(reason, records) for reason, records in sorted(totals.items()) if records)
+
+
+def _whole_numbers(table: ArrayLike) -> NDArray[np.int64]:
+    """Return a checked copy of a table of counts."""
+    try:
+        array = np.array(table)
+    except (ValueError, OverflowError) as error:
+        raise RaggedTableError("Rows of the table of counts differ in length.") from error
+    if array.ndim not in (2, 3) or array.shape[0] == 0:
+        raise RaggedTableError(
+            f"A table of counts has two axes (cells, groups) or three (cells, groups, labels); got {array.shape}."
+        )
+    if array.dtype.kind not in "iuf":
+        raise FractionalCountError(f"Counts must be whole numbers, not {array.dtype}.")
+    broken = array[~np.isfinite(array) | (array != np.rint(array))]
+    if len(broken):
+        raise FractionalCountError(
+            f"Counts must be whole numbers; found {broken[0]}. Weighted records are handled by "
+            "certifare.thin, which keeps whole records."
+        )
+    if np.any(array < 0):
+        cell = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        raise NegativeCountError(f"The count at position {cell} is {array[cell]}; counts cannot be negative.")
+    if float(array.sum(dtype=np.float64)) > MAX_RECORDS:
+        raise CountsError(f"More than {MAX_RECORDS:,} records in one table.")
+    return array.astype(np.int64)
+
+
+def _cell_ids(cells: ArrayLike, n_cells: int | None) -> tuple[NDArray[np.int64], int]:
+    ids = np.asarray(cells)
+    if ids.ndim != 1:
+        raise CellIdError(f"Cells must be one id per record; got shape {ids.shape}.")
+    if ids.dtype.kind == "f" and np.all(np.isfinite(ids)) and np.all(ids == np.rint(ids)):
+        ids = ids.astype(np.int64)
+    if ids.dtype.kind not in "iu" and len(ids):
+        raise CellIdError(f"Cell ids must be whole numbers, not {ids.dtype}.")
+    if n_cells is None:
+        if not len(ids):
+            raise CellIdError("No records; give n_cells to make an empty table.")
+        n_cells = int(ids.max()) + 1
+    if n_cells < 1:
+        raise CellIdError(f"n_cells={n_cells}: at least one cell is needed.")
+    outside = (ids < 0) | (ids >= n_cells)
+    if outside.any():
+        first = int(np.flatnonzero(outside)[0])
+        raise CellIdError(
+            f"{int(outside.sum()):,} cell ids lie outside 0 … {n_cells - 1}; "
+            f"the first is {ids[first]}, at record {first}."
+        )
+    return ids.astype(np.int64), int(n_cells)
+
+
+def columns_of(values: Any) -> list[Any]:
+    """Return the columns of a table, or the one column that ``values`` is."""
+    if isinstance(values, Mapping):
+        columns = list(values.values())
+    elif hasattr(values, "columns") and hasattr(values, "shape") and len(values.shape) == 2:
+        # A data frame of any library; pyarrow's ``columns`` are arrays, the others' are names.
+        columns = [c if hasattr(c, "__array__") else values[c] for c in values.columns]
+    elif isinstance(values, np.ndarray) and values.ndim == 2:
+        columns = list(values.T)
+    else:
+        return [values]
+    if not columns:
+        raise MissingGroupError("sensitive_features has no column.")
+    return columns
+
+
+def _factorize(values: Any, what: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return a code for each record, −1 where missing, and the sorted names that the codes stand for."""
+    import pyarrow as pa
+
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise LengthMismatchError(f"{what} must be one value per record; got shape {array.shape}.")
+    if array.dtype.kind in "OUST":
+        lacking = np.array([_is_missing(v) for v in array.tolist()], dtype=bool)
+        names = pa.array([None if m else name_of(v) for v, m in zip(array.tolist(), lacking, strict=True)])
+        encoded = names.dictionary_encode() if len(names) else None
+        codes = np.full(len(array), -1, dtype=np.int64)
+        found: list[str] = []
+        if encoded is not None and not lacking.all():
+            codes[~lacking] = encoded.indices.drop_null().to_numpy()
+            found = encoded.dictionary.to_pylist()
+    else:
+        lacking = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), dtype=bool)
+        values_found, inverse = np.unique(array[~lacking], return_inverse=True)
+        codes = np.full(len(array), -1, dtype=np.int64)
+        codes[~lacking] = inverse
+        found = [name_of(value) for value in values_found]
+    if not found:
+        return codes, ()
+    order = sorted(range(len(found)), key=lambda i: _sort_key(found[i]))
+    rank = np.empty(len(found) + 1, dtype=np.int64)
+    rank[order] = np.arange(len(found))
+    rank[-1] = -1  # code −1 stays missing
+    return rank[codes], tuple(found[i] for i in order)
+
+
+def _is_missing(value: object) -> bool:
+    """None, NaN, and the missing values of pandas (whose comparison with themselves is no boolean)."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+
+
+def _sort_key(name: str) -> tuple[int, float, str]:
+    """Numbers by value, then texts."""
+    try:
+        return 0, float(name), name
+    except ValueError:
+        return 1, 0.0, name
+
+
+def _intersect(
+    codes: NDArray[np.int64],
+    names: tuple[str, ...],
+    other_codes: NDArray[np.int64],
+    other_names: tuple[str, ...],
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the groups made by two columns together; missing in one is missing in both."""
+    _same_length(codes, other_codes, "a sensitive column", "another")
+    joint = np.where((codes < 0) | (other_codes < 0), -1, codes * len(other_names) + other_codes)
+    present = np.unique(joint[joint >= 0])
+    position = np.full(len(names) * len(other_names) + 1, -1, dtype=np.int64)
+    position[present] = np.arange(len(present))
+    found = tuple(names[j // len(other_names)] + INTERSECTION + other_names[j % len(other_names)] for j in present)
+    return position[joint], found
+
+
+def _settle_missing(
+    codes: NDArray[np.int64], groups: tuple[str, ...], missing: Missing
+) -> tuple[NDArray[np.bool_], list[Exclusion], tuple[str, ...]]:
+    """Apply the caller's choice for records without a group; changes ``codes`` in place."""
+    keep = codes >= 0
+    n_missing = int(len(codes) - keep.sum())
+    exclusions: list[Exclusion] = []
+    if n_missing and missing == "refuse":
+        raise MissingValueError(
+            f"{n_missing:,} of {len(codes):,} records lack a group in sensitive_features. "
+            'Pass missing="unknown" to count them as a group of their own, or missing="drop" '
+            "to leave them out and have their number recorded."
+        )
+    if n_missing and missing == "unknown":
+        if UNKNOWN not in groups:
+            groups = (*groups, UNKNOWN)
+        codes[~keep] = groups.index(UNKNOWN)
+        keep = np.ones(len(codes), dtype=bool)
+    elif n_missing:
+        exclusions.append(Exclusion("group missing", n_missing))
+    if not groups:
+        raise EmptyGroupError("No record has a group: sensitive_features is empty.")
+    return keep, exclusions, groups
+
+
+def _same_length(first: NDArray[Any], second: NDArray[Any], name: str, other: str) -> None:
+    if len(first) != len(second):
+        raise LengthMismatchError(f"{name} has {len(first):,} records, {other} has {len(second):,}.")

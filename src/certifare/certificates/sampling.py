@@ -1,0 +1,154 @@
+"""Turning weighted or clustered records into independent ones.
+
+The bounds ask for independent records of the population that the claim is about. Survey weights and clusters
+(households, several rows per patient) break that. Both are mended by keeping some whole records at random, with a
+recorded seed: the kept ones are independent again, and the price is a smaller sample, which is reported.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certifare.certificates.counts import Exclusion
+from certifare.errors import ArgumentError, LengthMismatchError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subsample:
+    """Which records were kept, and what became of the others.
+
+    Attributes
+    ----------
+    keep : ndarray of bool
+        True for the records kept.
+    exclusions : tuple of Exclusion
+        How many were left out, and why.
+    effective_size : float
+        Kish's effective sample size (Σw)²/Σw² of all records: what an ideal use of the weights could reach.
+    seed : int
+        The seed of the random choice.
+    assumptions : tuple of str
+        What the choice takes for granted.
+    """
+
+    keep: NDArray[np.bool_]
+    exclusions: tuple[Exclusion, ...]
+    effective_size: float
+    seed: int
+    assumptions: tuple[str, ...]
+
+
+def thin(weights: ArrayLike, *, seed: int = 0, max_weight: float | None = None) -> Subsample:
+    """Keep record j with probability w_j / max w: an independent sample of the weighted population.
+
+    Parameters
+    ----------
+    weights : array-like of float
+        Survey weights, not negative.
+    seed : int
+        Seed of the random choice.
+    max_weight : float, optional
+        The largest weight in the population. Unless given, the largest in the sample stands for it, and the
+        certificate says so.
+
+    Examples
+    --------
+    >>> sample = thin([1.0, 2.0, 2.0, 0.0], seed=1)
+    >>> sample.keep.tolist()
+    [False, True, True, False]
+    """
+    w = _weights(weights)
+    largest, assumptions = _largest(float(w.max(initial=0.0)), max_weight, "weight")
+    keep = np.random.default_rng(seed).random(len(w)) * largest < w
+    return Subsample(
+        keep=keep,
+        exclusions=(Exclusion("left out by thinning to the weights", int(len(w) - keep.sum())),),
+        effective_size=float(w.sum() ** 2 / (w @ w)),
+        seed=seed,
+        assumptions=assumptions,
+    )
+
+
+def one_per_cluster(
+    clusters: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    population: str = "clusters",
+    max_weight: float | None = None,
+    seed: int = 0,
+) -> Subsample:
+    """Keep at most one random record of each cluster.
+
+    Parameters
+    ----------
+    clusters : array-like
+        The cluster of each record.
+    weights : array-like of float, optional
+        Survey weights of the records. Within a cluster, a record is chosen in proportion to its weight.
+    population : {"clusters", "records"}
+        What the claim is about. With ``"clusters"``, a random record of a random cluster: every cluster keeps one.
+        With ``"records"``, a random (weighted) record: a cluster is kept with a probability proportional to its
+        size (total weight), so that large clusters count as much as their records do.
+    max_weight : float, optional
+        With ``population="records"``: the largest size (total weight) of a cluster in the population; the largest
+        in the sample stands for it unless given.
+    seed : int
+        Seed of the random choice.
+
+    Examples
+    --------
+    >>> one_per_cluster(["a", "a", "b"], seed=0).keep.sum()
+    np.int64(2)
+    """
+    if population not in ("clusters", "records"):
+        raise ArgumentError(f'population={population!r}: choose "clusters" or "records".')
+    _, cluster = np.unique(np.asarray(clusters), return_inverse=True)
+    w = np.ones(len(cluster)) if weights is None else _weights(weights)
+    if len(w) != len(cluster):
+        raise LengthMismatchError(f"weights has {len(w):,} records, clusters has {len(cluster):,}.")
+    rng = np.random.default_rng(seed)
+    # The largest of u^(1/w) falls on each record of a cluster with probability w / Σw (Efraimidis, Spirakis).
+    with np.errstate(divide="ignore"):
+        key = np.where(w > 0, np.log(rng.random(len(w))) / w, -np.inf)
+    order = np.lexsort((key, cluster))
+    last_of_cluster = np.append(cluster[order][1:] != cluster[order][:-1], True)
+    keep = np.zeros(len(w), dtype=bool)
+    keep[order[last_of_cluster]] = True
+    keep &= w > 0
+    exclusions = [Exclusion("another record of the same cluster was kept", int(len(w) - keep.sum()))]
+    assumptions: tuple[str, ...] = ()
+    total = np.bincount(cluster, weights=w)
+    if population == "records":
+        what = "cluster size" if weights is None else "total weight of a cluster"
+        largest, assumptions = _largest(float(total.max()), max_weight, what)
+        dropped = keep & (rng.random(len(w)) * largest >= total[cluster])
+        keep &= ~dropped
+        exclusions.append(Exclusion("left out by thinning clusters to their size", int(dropped.sum())))
+    else:
+        assumptions = ("The claim is about a random record of a random cluster.",)
+    return Subsample(
+        keep=keep,
+        exclusions=tuple(exclusions),
+        effective_size=float(total.sum() ** 2 / (total @ total)),
+        seed=seed,
+        assumptions=("Clusters are independent of one another.", *assumptions),
+    )
+
+
+def _weights(weights: ArrayLike) -> NDArray[np.float64]:
+    w = np.asarray(weights, dtype=np.float64)
+    if w.ndim != 1 or not np.all(np.isfinite(w)) or np.any(w < 0) or not np.any(w > 0):
+        raise ArgumentError(
+            "Weights must be one finite, non-negative number per record, and not all zero: "
+            "replace missing weights or leave those records out."
+        )
+    return w
+
+
+def _largest(found: float, given: float | None, what: str) -> tuple[float, tuple[str, ...]]:
+    if given is None:
+        return found, (f"The largest {what} in the sample, {found:g}, is the largest in the population.",)
+    if not given >= found:
+        raise ArgumentError(f"max_weight={given:g}, but the sample has a {what} of {found:g}.")
+    return given, ()

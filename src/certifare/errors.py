@@ -1,0 +1,141 @@
+"""Every error that a user can cause, one class each, below :class:`CertifareError`.
+
+A message names the column, group or value that is wrong and says what to do about it.
+"""
+
+
+class CertifareError(ValueError):
+    """Base of all errors that certifare raises on purpose."""
+
+
+class CountsError(CertifareError):
+    """A table of counts is not one: negative, fractional, ragged, or of the wrong shape."""
+
+
+class NegativeCountError(CountsError):
+    """A count is below zero."""
+
+
+class FractionalCountError(CountsError):
+    """A count is not a whole number."""
+
+
+class RaggedTableError(CountsError):
+    """Rows of a table of counts differ in length, or its shape does not fit its groups and labels."""
+
+
+class CellCountMismatchError(CountsError):
+    """Two tables of counts do not describe the same cells."""
+
+
+class CellIdError(CertifareError):
+    """A cell id lies outside 0 … n_cells − 1, or is no whole number."""
+
+
+class LengthMismatchError(CertifareError):
+    """Columns that describe the same records differ in length."""
+
+
+class GroupError(CertifareError):
+    """A group that a claim needs cannot be used."""
+
+
+class MissingGroupError(GroupError):
+    """Fewer than two groups, or a group that was named does not occur."""
+
+
+class EmptyGroupError(GroupError):
+    """A group has no record where the claim needs some."""
+
+
+class SmallGroupError(GroupError):
+    """A group has fewer records than ``min_group_size``."""
+
+
+class MissingValueError(CertifareError):
+    """Records lack a group or a label, and the caller did not say what to do with them."""
+
+
+class ConfidenceError(CertifareError):
+    """A confidence outside (0, 1), or an error budget that does not add up."""
+
+
+class UnknownMetricError(CertifareError):
+    """A metric that certifare does not know."""
+
+
+class UnknownMethodError(CertifareError):
+    """A method of certification that certifare does not know."""
+
+
+class LabelsRequiredError(CertifareError):
+    """The metric conditions on labels, and the counts have none."""
+
+
+class PositiveLabelError(CertifareError):
+    """The label that counts as positive is unknown or ambiguous."""
+
+
+class ArgumentError(CertifareError):
+    """An argument is outside the range in which the statement holds."""
+
+
+class CertificateFormatError(CertifareError):
+    """A document is not a certificate: fields are missing, unknown or of the wrong type."""
+
+
+class CertificateMismatchError(CertifareError):
+    """A certificate states figures that its own counts do not support."""
+
+
+class TrainingOverlapError(CertifareError):
+    """Records offered for certification were used to fit the encoder."""
+
+
+
+class InfiniteValueError(CertifareError):
+    """A numeric column holds an infinite value."""
+
+
+class ColumnTypeError(CertifareError):
+    """A column holds another kind of value (text, numbers) than is wanted there."""
+
+
+class GrowthError(CertifareError):
+    """What a tree is asked to grow from (classes, weights, limits, orderings) is out of range."""
+
+
+class TableError(CertifareError):
+    """What was given as a table cannot be read as one: lazy, sparse, complex, or not two-dimensional."""
+
+
+class EmptyTableError(TableError):
+    """A table has no rows or no columns."""
+
+
+class DuplicateColumnError(TableError):
+    """Several columns have the same name."""
+
+
+class MissingColumnError(TableError):
+    """A column that is needed is not in the table."""
+
+
+class LengthMismatchError(TableError):
+    """Features, labels and groups have different numbers of records."""
+
+
+class SensitiveFeatureError(CertifareError):
+    """The groups are not given, given twice, or left among the features."""
+
+
+class EncoderError(CertifareError):
+    """An encoder's parameter or its training data (labels, groups) is out of range."""
+
+
+class NotPublishableError(CertifareError):
+    """An encoder has no form of the kind asked for: a score model without JSON, cells without SQL."""
+
+
+class EncoderFileError(CertifareError):
+    """A file is not an encoder or a fingerprint that this version can read."""
