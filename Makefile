@@ -33,7 +33,7 @@ imports: $(READY)
 	$(BIN)/lint-imports
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 check: lint types imports test docs  ## what CI runs
 

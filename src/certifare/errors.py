@@ -121,10 +121,6 @@ class MissingColumnError(TableError):
     """A column that is needed is not in the table."""
 
 
-class LengthMismatchError(TableError):
-    """Features, labels and groups have different numbers of records."""
-
-
 class SensitiveFeatureError(CertifareError):
     """The groups are not given, given twice, or left among the features."""
 
@@ -139,3 +135,63 @@ class NotPublishableError(CertifareError):
 
 class EncoderFileError(CertifareError):
     """A file is not an encoder or a fingerprint that this version can read."""
+
+
+class NewerVersionError(CertificateFormatError):
+    """A certificate was written in a version of the format that is newer than this program."""
+
+
+class ExpiredVersionError(CertificateFormatError):
+    """A certificate was written in a version of the format that is no longer accepted."""
+
+
+class SuppressionError(CertifareError):
+    """Small cells cannot be pooled as asked."""
+
+
+class KeyFileError(CertifareError):
+    """A key file is missing, broken, of another kind, locked by a passphrase, or would be overwritten."""
+
+
+class FileError(CertifareError):
+    """A file cannot be read or written: absent, not allowed, not a regular file, or broken."""
+
+
+class EmptyFileError(FileError):
+    """A file has no bytes, or a header and no records."""
+
+
+class FileFormatError(FileError):
+    """A file is of a kind that certifare does not read as a table, or is damaged."""
+
+
+class EncodingError(FileError):
+    """The bytes of a text file do not fit the encoding that was named, or that a name of is unknown."""
+
+
+class RaggedFileError(FileError):
+    """Rows of a CSV file have different numbers of columns, or a quotation mark is never closed."""
+
+
+class OutputError(FileError):
+    """A result cannot be written where it should go."""
+
+
+class RoleError(CertifareError):
+    """Roles of columns contradict each other, or a column cannot play the role that it was given."""
+
+
+class ExpressionError(RoleError):
+    """A role such as "age>=60" cannot be understood, or compares what cannot be compared."""
+
+
+class SplitError(CertifareError):
+    """A table cannot be split as asked: fractions out of range, or parts left without records."""
+
+
+class StateFileError(FileError):
+    """The state file of a sweep belongs to another sweep, or is broken."""
+
+
+class CandidateError(CertifareError):
+    """No encoder is left to choose from, or a point is not of this frontier."""

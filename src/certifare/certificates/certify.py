@@ -25,7 +25,7 @@ from certifare.certificates.claims import (
     strata_of,
     stratum,
 )
-from certifare.certificates.counts import CellCounts, Missing, columns_of, name_of
+from certifare.certificates.counts import CellCounts, Missing, array_of, columns_of, name_of
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
@@ -346,8 +346,8 @@ def _independent(
 def _count(
     cells: NDArray[Any], groups: Any, y: Any, n_cells: int, missing: Missing, keep: NDArray[np.bool_]
 ) -> CellCounts:
-    kept_groups = {i: np.asarray(column)[keep] for i, column in enumerate(columns_of(groups))}
-    kept_labels = None if y is None else np.asarray(y)[keep]
+    kept_groups = {i: array_of(column)[keep] for i, column in enumerate(columns_of(groups))}
+    kept_labels = None if y is None else array_of(y)[keep]
     return CellCounts.from_cells(cells[keep], kept_groups, kept_labels, n_cells, missing=missing)
 
 

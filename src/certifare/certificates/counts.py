@@ -428,11 +428,16 @@ def columns_of(values: Any) -> list[Any]:
     return columns
 
 
+def array_of(values: Any) -> NDArray[Any]:
+    """Return a column as an array; lists keep their objects (numpy would make a NaN among texts the text "nan")."""
+    return np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
+
+
 def _factorize(values: Any, what: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return a code for each record, −1 where missing, and the sorted names that the codes stand for."""
     import pyarrow as pa
 
-    array = np.asarray(values)
+    array = array_of(values)
     if array.ndim != 1:
         raise LengthMismatchError(f"{what} must be one value per record; got shape {array.shape}.")
     if array.dtype.kind in "OUST":

@@ -140,10 +140,11 @@ def _tilted_tail(n0: int, n1: int, r: float, a: float, b: float) -> float:
 
     For every θ > 0, P(R ≤ r) = exp(K(−θ) + θr) · E'[exp(θ(R − r)); R ≤ r] with K the cumulant function of R and
     E' the measure tilted by exp(−θR), under which R is again a sum of independent Bernoulli terms. A normal
-    variable in its place changes the expectation by at most twice the Berry–Esseen error. Any θ is sound;
-    three Newton steps bring the tilted mean close to r, where the bound is sharpest.
+    variable in its place changes the expectation by at most twice the Berry–Esseen error; and it is at most 1, which
+    is Chernoff's bound. Any θ is sound; three Newton steps bring the tilted mean close to r, where the bound is
+    sharpest.
     """
-    if not 0.0 < a < 1.0 or not 0.0 < b < 1.0 or a - b <= r:
+    if a - b <= r:
         return 1.0
     theta = 0.0
     tilted_a, tilted_b = a, b
@@ -163,10 +164,10 @@ def _tilted_tail(n0: int, n1: int, r: float, a: float, b: float) -> float:
     z = theta * sigma
     normal = math.exp(z * (0.5 * z - gap)) * 0.5 * math.erfc((z - gap) / math.sqrt(2.0))
     # E|B − p|³ = p(1−p)(1 − 2p(1−p)) for a Bernoulli variable B.
-    third = variance_a * (1.0 - 2.0 * variance_a) / n0**2 + variance_b * (1.0 - 2.0 * variance_b) / n1**2
+    third = variance_a * (1.0 - 2.0 * variance_a) / n0 / n0 + variance_b * (1.0 - 2.0 * variance_b) / n1 / n1
     error = BERRY_ESSEEN * third / (variance * sigma)
     # The exponent is a difference of terms as large as θ, so its rounding is a multiple of θ·2⁻⁵³.
-    bound = math.exp(exponent + theta * 2.0**-48 + 1e-9) * (normal + 2.0 * error)
+    bound = math.exp(exponent + theta * 2.0**-48 + 1e-9) * min(1.0, normal + 2.0 * error)
     return bound if bound < 1.0 else 1.0
 
 
@@ -236,18 +237,16 @@ def _proves(
     """Whether corner bounds show β(d) < ε, with intervals of b no narrower than ``narrowest``.
 
     Intervals are covered from left to right. Their width adapts: twice as wide after a success, half after a
-    failure. Without ``summed`` only the closed form is used, except near the ends of the range, where one of the
-    variances vanishes, the closed form is blunt and sums are short.
+    failure. Without ``summed`` only the closed form is used.
     """
     last = min(1.0, 1.0 - d)
     low = max(0.0, -d)
     width = (last - low) / 64.0
-    short = max(n0, n1) <= MAX_TAIL_RECORDS
     while True:
         high = min(low + width, last)
         a = min(max(low + d, 0.0), 1.0)
         success = _tilted_tail(n0, n1, r, a, high) < epsilon
-        if not success and (summed or (short and n0 * a * (1.0 - a) + n1 * high * (1.0 - high) < 400.0)):
+        if summed and not success:
             success = _summed_tail(n0, n1, quotient, remainder, a, high, log_inverse) < epsilon
         if success:
             if high >= last:

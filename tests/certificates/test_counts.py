@@ -1,0 +1,249 @@
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from certifare import CellCounts, joint_cells
+from certifare.certificates import Exclusion
+from certifare.certificates.claims import estimate_of
+from certifare.errors import (
+    ArgumentError,
+    CellCountMismatchError,
+    CellIdError,
+    CountsError,
+    EmptyGroupError,
+    FractionalCountError,
+    LabelsRequiredError,
+    LengthMismatchError,
+    MissingGroupError,
+    MissingValueError,
+    NegativeCountError,
+    RaggedTableError,
+)
+
+CELLS = [0, 1, 1, 0, 2]
+GROUPS = ["f", "m", "f", "f", "m"]
+
+tables = arrays(np.int64, st.tuples(st.just(4), st.just(2)), elements=st.integers(0, 1000))
+
+
+def counts_of(table):
+    return CellCounts(table, groups=["f", "m"])
+
+
+@given(tables, tables, tables)
+def test_addition_is_a_commutative_monoid(a, b, c):
+    a, b, c = counts_of(a), counts_of(b), counts_of(c)
+    zero = counts_of(np.zeros((4, 2), dtype=int))
+    assert a + b == b + a
+    assert (a + b) + c == a + (b + c)
+    assert a + zero == a
+    assert (a + b).n_records == a.n_records + b.n_records
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("fmx"), st.sampled_from("01")), min_size=1), st.integers())
+def test_counting_parts_equals_counting_the_whole(records, cut):
+    cells, groups, labels = map(list, zip(*records, strict=True))
+    whole = CellCounts.from_cells(cells, groups, labels, 4)
+    cut = cut % len(records)
+    parts = [
+        CellCounts.from_cells(cells[i:j], groups[i:j], labels[i:j], 4)
+        for i, j in ((0, cut), (cut, len(records)))
+        if i < j
+    ]
+    total = sum(parts[1:], parts[0])
+    for group in whole.groups:
+        for label in whole.labels:
+            assert total.given_label(label).of_groups(group) == whole.given_label(label).of_groups(group)
+    naive = sum(1 for c, g, y in records if (c, g, y) == records[0])
+    c, g, y = records[0]
+    assert whole.table[c, whole.groups.index(g), whole.labels.index(y)] == naive
+
+
+@given(tables.filter(lambda t: t.sum(axis=0).min() > 0), st.lists(st.integers(0, 2), min_size=4, max_size=4))
+def test_merging_cells_never_raises_the_estimate(table, mapping):
+    merged = counts_of(table).merge_cells(mapping, 3)
+    assert merged.group_sizes == counts_of(table).group_sizes
+    assert estimate_of(merged.table) <= estimate_of(table) + 1e-15
+
+
+def test_groups_are_matched_by_name():
+    total = CellCounts([[1, 2]], ["f", "m"]) + CellCounts([[10, 20]], ["m", "x"])
+    assert total.groups == ("f", "m", "x")
+    assert total.table.tolist() == [[1, 12, 20]]
+    with_labels = CellCounts([[[1], [2]]], ["f", "m"], ["0"]) + CellCounts([[[3, 4]]], ["m"], ["1", "0"])
+    assert with_labels.table.tolist() == [[[1, 0], [6, 3]]]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        list,
+        np.array,
+        lambda v: np.array(v, dtype=object),
+        pd.Series,
+        lambda v: pd.Series(v, dtype="category"),
+        lambda v: pd.Series(v, dtype="string"),
+        pl.Series,
+        lambda v: pl.Series(v, dtype=pl.Categorical),
+        pa.array,
+        lambda v: pa.chunked_array([v[:2], v[2:]]),
+    ],
+)
+def test_any_kind_of_column(kind):
+    counts = CellCounts.from_cells(np.array(CELLS), kind(GROUPS), kind(list("01100")), n_cells=4)
+    assert counts.groups == ("f", "m")
+    assert counts.without_labels().table.tolist() == [[2, 0], [1, 1], [0, 1], [0, 0]]
+    assert counts.given_label(1).table.tolist() == [[0, 0], [1, 1], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"sex": ["f", "m", "f", "f"], "old": [1, 0, 0, 1]},
+        pd.DataFrame({"sex": ["f", "m", "f", "f"], "old": [1.0, 0.0, 0.0, 1.0]}),
+        pl.DataFrame({"sex": ["f", "m", "f", "f"], "old": [1, 0, 0, 1]}),
+        pa.table({"sex": ["f", "m", "f", "f"], "old": [1, 0, 0, 1]}),
+        np.array([["f", "1"], ["m", "0"], ["f", "0"], ["f", "1"]]),
+    ],
+)
+def test_intersections_of_sensitive_columns(table):
+    counts = CellCounts.from_cells([0, 0, 1, 1], table, n_cells=2)
+    assert counts.groups == ("f & 0", "f & 1", "m & 0")
+    assert counts.table.tolist() == [[0, 1, 1], [1, 1, 0]]
+
+
+def test_names_of_numbers_sort_by_value():
+    assert CellCounts.from_cells([0, 0, 0], [10, 9, 2]).groups == ("2", "9", "10")
+    assert CellCounts.from_cells([0, 0], [True, False]).groups == ("False", "True")
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), pd.NA, pd.NaT])
+def test_missing_groups(gap):
+    groups = ["f", gap, "m", "f", gap]
+    with pytest.raises(MissingValueError, match=r"2 of 5 records lack a group.*unknown.*drop"):
+        CellCounts.from_cells(CELLS, groups)
+    counted = CellCounts.from_cells(CELLS, groups, missing="unknown")
+    assert counted.group_sizes == {"f": 2, "m": 1, "unknown": 2}
+    dropped = CellCounts.from_cells(CELLS, groups, missing="drop", n_cells=3)
+    assert dropped.n_records == 3
+    assert dropped.exclusions == (Exclusion("group missing", 2),)
+    assert (dropped + dropped).exclusions == (Exclusion("group missing", 4),)
+
+
+def test_missing_labels_are_refused_or_dropped():
+    labels = [1.0, float("nan"), 0.0, 1.0, 0.0]
+    with pytest.raises(MissingValueError, match="1 records lack a label"):
+        CellCounts.from_cells(CELLS, GROUPS, labels)
+    with pytest.raises(MissingValueError):
+        CellCounts.from_cells(CELLS, GROUPS, labels, missing="unknown")
+    counts = CellCounts.from_cells(CELLS, GROUPS, labels, missing="drop")
+    assert counts.n_records == 4
+    assert counts.exclusions == (Exclusion("label missing", 1),)
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "words"),
+    [
+        ([[1, -2]], NegativeCountError, "is -2"),
+        ([[1.5, 2]], FractionalCountError, "found 1.5"),
+        ([[float("nan"), 2]], FractionalCountError, "found nan"),
+        ([["a", "b"]], FractionalCountError, "whole numbers"),
+        ([[1, 2], [3]], RaggedTableError, "differ in length"),
+        ([1, 2], RaggedTableError, "two axes"),
+        ([[1, 2, 3]], RaggedTableError, "2 groups"),
+        (np.zeros((0, 2)), RaggedTableError, "two axes"),
+        ([[2**53, 2**53]], CountsError, "More than"),
+        ([[10**30, 1]], FractionalCountError, "whole numbers"),
+    ],
+)
+def test_bad_tables(table, error, words):
+    with pytest.raises(error, match=words):
+        CellCounts(table, groups=["f", "m"])
+
+
+def test_bad_names():
+    with pytest.raises(RaggedTableError, match="must differ"):
+        CellCounts([[1, 2]], groups=["f", "f"])
+    with pytest.raises(RaggedTableError, match="No groups"):
+        CellCounts(np.zeros((1, 0)), groups=[])
+
+
+@pytest.mark.parametrize(
+    ("cells", "n_cells", "words"),
+    [
+        ([0, 3], 3, "1 cell ids lie outside 0 … 2; the first is 3, at record 1"),
+        ([-1, 0], 3, "first is -1"),
+        ([0.5, 1], 3, "whole numbers"),
+        ([[0, 1]], 3, "one id per record"),
+        ([0, 0], 0, "at least one cell"),
+    ],
+)
+def test_bad_cells(cells, n_cells, words):
+    with pytest.raises(CellIdError, match=words):
+        CellCounts.from_cells(cells, ["f", "m"], n_cells=n_cells)
+
+
+def test_other_bad_input():
+    with pytest.raises(LengthMismatchError, match="cells has 5 records, sensitive_features has 2"):
+        CellCounts.from_cells(CELLS, ["f", "m"])
+    with pytest.raises(LengthMismatchError, match="y has 1"):
+        CellCounts.from_cells(CELLS, GROUPS, ["1"])
+    with pytest.raises(EmptyGroupError):
+        CellCounts.from_cells([], [], n_cells=2)
+    with pytest.raises(ArgumentError, match="refuse"):
+        CellCounts.from_cells(CELLS, GROUPS, missing="ignore")
+    with pytest.raises(CellCountMismatchError, match="different encoders"):
+        CellCounts([[1, 2]], "fm") + CellCounts([[1, 2], [3, 4]], "fm")
+    with pytest.raises(CellCountMismatchError, match="labels"):
+        CellCounts([[1, 2]], "fm") + CellCounts([[[1], [2]]], "fm", ["0"])
+    with pytest.raises(MissingGroupError, match="No group 'x'"):
+        CellCounts([[1, 2]], "fm").of_groups("x")
+    with pytest.raises(LabelsRequiredError):
+        CellCounts([[1, 2]], "fm").given_label(1)
+
+
+def test_counts_cannot_change_and_copy_well():
+    counts = CellCounts([[1, 2]], "fm", exclusions=[Exclusion("why", 3)])
+    with pytest.raises(AttributeError):
+        counts.groups = ("a", "b")
+    with pytest.raises(ValueError, match="read-only"):
+        counts.table[0, 0] = 5
+    assert copy.deepcopy(counts) == counts
+    assert pickle.loads(pickle.dumps(counts)) == counts  # noqa: S301 (our own bytes)
+    assert hash(copy.copy(counts)) == hash(counts)
+    assert repr(counts) == "<CellCounts: 1 cells, f: 1, m: 2>"
+
+
+def test_dictionary_round_trip_and_hostile_documents():
+    counts = CellCounts([[[1, 0], [2, 5]]], "fm", ["0", "1"], [Exclusion("group missing", 2)])
+    assert CellCounts.from_dict(counts.to_dict()) == counts
+    good = CellCounts([[1, 2]], "fm").to_dict()
+    for change in (
+        {"extra": 1},
+        {"exclusions": [{"reason": "x"}]},
+        {"exclusions": [{"reason": "x", "records": -1}]},
+        {"groups": "fm"},
+        {"groups": [1, 2]},
+        {"table": "no"},
+        {"table": None},
+    ):
+        with pytest.raises(CountsError):
+            CellCounts.from_dict({**good, **change})
+
+
+def test_joint_release():
+    cells, k = joint_cells([0, 1, 1], [2, 0, 2], n_cells=[2, 3])
+    assert k == 6
+    assert cells.tolist() == [2, 3, 5]
+    with pytest.raises(ArgumentError):
+        joint_cells([0, 1], n_cells=[2, 3])
+    with pytest.raises(LengthMismatchError):
+        joint_cells([0, 1], [0], n_cells=[2, 3])
