@@ -1,0 +1,358 @@
+"""Columns become codes: small integers that the rest of the growth counts.
+
+Everything fitted here, edges and categories, must come from training records only, or the certificate is void.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.errors import ColumnTypeError, GrowthError
+from certifare.growth.columns import Column, Dictionary, check_columns, panels, refuse_infinite
+from certifare.growth.summary import SAMPLE_ROWS, SMALL_LOW, SMALL_SPAN, Summary, sample_positions, summarize
+from certifare.growth.threads import blocks, map_ranges
+
+MOST_CATEGORIES = (1 << 16) - 2
+"""Codes have at most 16 bits, and two of them stand for infrequent and for missing values."""
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousBins:
+    """Edges of a numeric column: the code of x is the number of edges below it, so ``code <= t`` iff ``x <= edges[t]``.
+
+    Missing values have the code ``len(edges) + 1``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare.growth import ContinuousBins
+    >>> ContinuousBins("age", np.array([18.0, 65.0])).encode(np.array([18, 19, 65, 66, np.nan]))
+    array([0, 1, 1, 2, 3], dtype=uint8)
+    """
+
+    name: str
+    edges: NDArray[np.float64]
+
+    @property
+    def n_codes(self) -> int:
+        """How many codes there are, the missing one included."""
+        return len(self.edges) + 2
+
+    @property
+    def missing_code(self) -> int:
+        """The code of missing values."""
+        return len(self.edges) + 1
+
+    def encode(self, column: Column) -> NDArray[Any]:
+        """Codes of a column: uint8 if there are at most 256, else uint16."""
+        return encode([self], [column]).columns[0]
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalBins:
+    """Categories of a column, sorted: all text or all numbers. The code of a category is its position.
+
+    Infrequent and unseen values have the code ``len(categories)``, missing ones the next.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare.growth import CategoricalBins
+    >>> CategoricalBins("state", (2, 6)).encode(np.array([6, 2, 50, np.nan]))
+    array([1, 0, 2, 3], dtype=uint8)
+    """
+
+    name: str
+    categories: tuple[str, ...] | tuple[float | int, ...]
+
+    @property
+    def n_codes(self) -> int:
+        """How many codes there are, those of infrequent and of missing values included."""
+        return len(self.categories) + 2
+
+    @property
+    def infrequent_code(self) -> int:
+        """The code of values that were rare or not there when the bins were fitted."""
+        return len(self.categories)
+
+    @property
+    def missing_code(self) -> int:
+        """The code of missing values."""
+        return len(self.categories) + 1
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the categories are text."""
+        return bool(self.categories) and isinstance(self.categories[0], str)
+
+    def encode(self, column: Column) -> NDArray[Any]:
+        """Codes of a column: uint8 if there are at most 256, else uint16."""
+        return encode([self], [column]).columns[0]
+
+
+Bins: TypeAlias = ContinuousBins | CategoricalBins
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Columns of codes.
+
+    Attributes
+    ----------
+    columns : tuple of ndarray of uint8 or uint16
+    n_codes : tuple of int
+        How many codes each column can have: they are ``0 … n_codes-1``.
+    """
+
+    columns: tuple[NDArray[Any], ...]
+    n_codes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != len(self.n_codes):
+            raise GrowthError(f"{len(self.columns)} columns of codes were given, but {len(self.n_codes)} sizes.")
+        for position, (column, n_codes) in enumerate(zip(self.columns, self.n_codes, strict=True)):
+            if column.dtype not in (np.uint8, np.uint16) or column.shape != (len(self),):
+                raise GrowthError(f"Column {position} of codes is {column.dtype} {column.shape}; give uint8 or uint16.")
+            # Kernels trust codes to be in range, so this is checked here, once.
+            if len(column) and int(column.max()) >= n_codes:
+                raise GrowthError(f"Column {position} has the code {column.max()}; the codes are 0 … {n_codes - 1}.")
+
+    def __len__(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+
+def fit_bins(
+    columns: Sequence[Column],
+    names: Sequence[str],
+    categorical: Sequence[bool],
+    *,
+    max_bins: int = 255,
+    min_category_count: int = 5,
+    sample_rows: int = SAMPLE_ROWS,
+    seed: int = 0,
+    n_threads: int = 1,
+) -> tuple[Bins, ...]:
+    """Edges and categories of training columns.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray or Dictionary
+        One-dimensional; NaN, or the index -1, is a missing value.
+    names : sequence of str
+    categorical : sequence of bool
+        Which columns hold categories rather than quantities.
+    max_bins : int
+        A continuous column with at most this many distinct values keeps them all; one with more gets about this
+        many bins, cut at quantiles.
+    min_category_count : int
+        Categories seen less often are pooled as infrequent. So are the least frequent beyond 65,534.
+    sample_rows : int
+        Distinct values and quantiles of a column come from at most this many rows, unless it holds small whole
+        numbers, which are all counted.
+    seed : int
+        Chooses that sample.
+    n_threads : int
+
+    Returns
+    -------
+    tuple of ContinuousBins or CategoricalBins
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare.growth import encode, fit_bins
+    >>> age = np.array([30.0, 31.0, 30.0, np.nan])
+    >>> bins = fit_bins([age], ["age"], [False])
+    >>> encode(bins, [age]).columns[0]
+    array([0, 1, 0, 2], dtype=uint8)
+    """
+    if not 2 <= max_bins <= MOST_CATEGORIES:
+        raise GrowthError(f"max_bins is {max_bins}; give a number from 2 to {MOST_CATEGORIES}.")
+    if sample_rows < 1:
+        raise GrowthError(f"sample_rows is {sample_rows}; give 1 or more.")
+    n_rows = check_columns(columns, names, [not c for c in categorical])
+    summary = summarize(columns, names, categorical, n_threads)
+    rows = sample_positions(n_rows, sample_rows, seed)
+    samples = {i: cast(NDArray[Any], columns[i])[rows] for i in summary.sampled}
+    return bins_of(summary, categorical, samples, max_bins=max_bins, min_category_count=min_category_count)
+
+
+def bins_of(
+    summary: Summary,
+    categorical: Sequence[bool],
+    samples: Mapping[int, NDArray[Any]],
+    *,
+    max_bins: int = 255,
+    min_category_count: int = 5,
+) -> tuple[Bins, ...]:
+    """Edges and categories from the summary of all rows, and samples of the columns that need one."""
+    bins: list[Bins] = []
+    for i, (name, is_categorical) in enumerate(zip(summary.names, categorical, strict=True)):
+        tally = summary.tallies[i]
+        if tally is None:
+            tally = np.unique(samples[i][~np.isnan(samples[i])].astype(np.float64), return_counts=True)
+        if is_categorical:
+            bins.append(CategoricalBins(name, _categories(*tally, min_category_count)))
+        else:
+            bins.append(ContinuousBins(name, _edges(*tally, max_bins)))
+    return tuple(bins)
+
+
+def encode(bins: Sequence[Bins], columns: Sequence[Column], *, n_threads: int = 1) -> Codes:
+    """Codes of columns under fitted bins.
+
+    Parameters
+    ----------
+    bins : sequence of ContinuousBins or CategoricalBins
+    columns : sequence of ndarray or Dictionary
+        In the order of the bins.
+    n_threads : int
+
+    Returns
+    -------
+    Codes
+
+    Raises
+    ------
+    ColumnTypeError
+        If a column holds text where it held numbers when the bins were fitted, or the other way round.
+    InfiniteValueError
+    """
+    names = [b.name for b in bins]
+    n_rows = check_columns(columns, names, [isinstance(b, ContinuousBins) for b in bins])
+    for b, column in zip(bins, columns, strict=True):
+        if isinstance(b, CategoricalBins) and b.categories and b.is_text != isinstance(column, Dictionary):
+            now, then = ("numbers", "text") if b.is_text else ("text", "numbers")
+            raise ColumnTypeError(f"Column {b.name!r} holds {now}, but held {then} in the training records.")
+    n_codes = tuple(b.n_codes for b in bins)
+    codes = tuple(np.empty(n_rows, dtype=np.uint8 if n <= 256 else np.uint16) for n in n_codes)
+    steps = _steps(bins, columns, codes)
+
+    def work(start: int, stop: int) -> None:
+        for rows in blocks(start, stop):
+            for step in steps:
+                step(rows)
+
+    map_ranges(work, n_rows, n_threads)
+    return Codes(codes, n_codes)
+
+
+def _categories(values: NDArray[Any], counts: NDArray[np.int64], min_count: int) -> tuple[Any, ...]:
+    """Values that are frequent enough, sorted; whole numbers as int."""
+    order = np.argsort(values, kind="stable")
+    values, counts = values[order], counts[order]
+    most_frequent = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
+    kept = np.sort(most_frequent[counts[most_frequent] >= min_count])
+    categories = values[kept].tolist()
+    if all(isinstance(value, float) and value.is_integer() for value in categories):
+        return tuple(int(value) for value in categories)
+    return tuple(categories)
+
+
+def _edges(values: NDArray[np.float64], counts: NDArray[np.int64], max_bins: int) -> NDArray[np.float64]:
+    """All distinct values but the last, or quantiles where there are too many."""
+    if len(values) > max_bins:
+        total = counts.sum()
+        ranks = np.arange(1, max_bins) * (total - 1) // max_bins
+        at = np.searchsorted(np.cumsum(counts), ranks, side="right")
+        return values[np.unique(at[at < len(values) - 1])]
+    return values[:-1]
+
+
+Step: TypeAlias = Callable[[slice], None]
+"""Encodes some columns of the rows in a slice."""
+
+
+def _steps(bins: Sequence[Bins], columns: Sequence[Column], codes: Sequence[NDArray[Any]]) -> list[Step]:
+    """What to do with each block of rows to encode all its columns."""
+    steps: list[Step] = []
+    small: dict[int, NDArray[Any]] = {}
+    for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
+        if isinstance(column, Dictionary):
+            steps.append(_text_step(b, column, codes[i]))
+        elif _is_small(_landmarks(b)):
+            small[i] = column
+        else:
+            steps.append(_search_step(b, column, codes[i]))
+    for panel, which in panels(small):
+        steps.append(_table_step([bins[i] for i in which], panel, [codes[i] for i in which]))
+    return steps
+
+
+def _landmarks(b: Bins) -> NDArray[np.float64]:
+    """Edges or categories."""
+    return b.edges if isinstance(b, ContinuousBins) else np.asarray(b.categories, dtype=np.float64)
+
+
+def _is_small(landmarks: NDArray[np.float64]) -> bool:
+    """Whether all are whole numbers in the window."""
+    if not len(landmarks):
+        return True
+    in_window = landmarks[0] >= SMALL_LOW and landmarks[-1] < SMALL_LOW + SMALL_SPAN - 1
+    return bool(in_window and (landmarks == np.floor(landmarks)).all())
+
+
+def _text_step(b: Bins, column: Dictionary, codes: NDArray[Any]) -> Step:
+    """Codes of text: those of the distinct values, by index. The index -1 takes the last, which is for missing."""
+    assert isinstance(b, CategoricalBins)
+    code_of = {category: code for code, category in enumerate(b.categories)}
+    table = [code_of.get(value, b.infrequent_code) for value in column.values]
+    table = np.array([*table, b.missing_code], dtype=codes.dtype)
+
+    def step(rows: slice) -> None:
+        codes[rows] = table[column.indices[rows]]
+
+    return step
+
+
+def _search_step(b: Bins, column: NDArray[Any], codes: NDArray[Any]) -> Step:
+    """Codes of numbers by search among the edges or categories."""
+    from certifare.growth.lookup import search
+
+    landmarks = np.ascontiguousarray(_landmarks(b))
+    exact = isinstance(b, CategoricalBins)
+
+    def step(rows: slice) -> None:
+        values = column[rows].astype(np.float64)
+        out = np.empty(len(values), dtype=np.uint16)
+        if not search(values, landmarks, exact, len(landmarks), b.missing_code, out):
+            refuse_infinite(values, b.name, rows.start)
+        codes[rows] = out
+
+    return step
+
+
+def _table_step(bins: Sequence[Bins], panel: NDArray[Any], codes: Sequence[NDArray[Any]]) -> Step:
+    """Codes of small whole numbers by table, for columns that lie side by side."""
+    from certifare.growth.lookup import look_up
+
+    lows, tables = [], []
+    for b in bins:
+        landmarks = _landmarks(b)
+        low = int(landmarks[0]) if len(landmarks) else 0
+        numbers = np.arange(low, landmarks[-1] + 2 if len(landmarks) else 1)
+        table = np.searchsorted(landmarks, numbers)
+        unseen = len(landmarks)
+        if isinstance(b, CategoricalBins):
+            table[np.isin(numbers, landmarks, invert=True)] = unseen
+        lows.append(low)
+        tables.append(np.array([*table, unseen, b.missing_code], dtype=np.uint16))
+    low_of = np.array(lows, dtype=np.int64)
+    flat = np.concatenate(tables)
+    starts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)
+    exact = np.array([isinstance(b, CategoricalBins) for b in bins], dtype=np.bool_)
+
+    def step(rows: slice) -> None:
+        values = panel[rows].astype(np.float64, copy=False)
+        out = np.empty((len(bins), len(values)), dtype=np.uint16)
+        is_finite = np.ones(len(bins), dtype=np.bool_)
+        look_up(values, low_of, flat, starts, exact, out, is_finite)
+        for c, b in enumerate(bins):
+            if not is_finite[c]:
+                refuse_infinite(values[:, c], b.name, rows.start)
+            codes[c][rows] = out[c]
+
+    return step

@@ -1,0 +1,94 @@
+"""Columns as they arrive, and how they lie in memory."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from certifare.errors import ColumnTypeError, GrowthError, InfiniteValueError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dictionary:
+    """A column of text, as indices into its distinct values.
+
+    Attributes
+    ----------
+    indices : ndarray of int
+        -1 where the value is missing.
+    values : tuple of str
+    """
+
+    indices: NDArray[np.integer[Any]]
+    values: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+Column: TypeAlias = NDArray[Any] | Dictionary
+
+
+def check_columns(columns: Sequence[Column], names: Sequence[str], numeric: Sequence[bool]) -> int:
+    """How many rows the columns have. Refuses columns of other types, and text where numbers are wanted."""
+    for column, name, wants_numbers in zip(columns, names, numeric, strict=True):
+        values = column.indices if isinstance(column, Dictionary) else column
+        if values.ndim != 1 or len(values) != len(columns[0]):
+            raise GrowthError(f"Column {name!r} has the shape {values.shape}; give {len(columns[0])} values.")
+        if not isinstance(column, Dictionary):
+            if values.dtype.kind not in "buif":
+                raise ColumnTypeError(f"Column {name!r} has the type {values.dtype}; give numbers, booleans or text.")
+            continue
+        if wants_numbers:
+            example = repr(column.values[0]) if column.values else "nothing"
+            raise ColumnTypeError(f"Column {name!r} holds text ({example}) where numbers are wanted; make it categorical.")
+        if values.dtype.kind not in "iu":
+            raise ColumnTypeError(f"Column {name!r} has indices of the type {values.dtype}; give integers.")
+        if len(values) and not (values.min() >= -1 and values.max() < len(column.values)):
+            raise GrowthError(f"Column {name!r} has indices outside -1 … {len(column.values) - 1}.")
+        if len(set(column.values)) < len(column.values):
+            raise GrowthError(f"Column {name!r} has a dictionary that lists a value twice.")
+    return len(columns[0]) if columns else 0
+
+
+def refuse_infinite(values: NDArray[Any], name: str, first_row: int = 0) -> None:
+    """Raise an error that names the first infinite value, if there is one."""
+    infinite = np.flatnonzero(np.isinf(values)) if values.dtype.kind == "f" else ()
+    if len(infinite):
+        raise InfiniteValueError(
+            f"Column {name!r} holds {values[infinite[0]]} in row {first_row + int(infinite[0])}; "
+            "give a finite number, or NaN for a missing value."
+        )
+
+
+def panels(columns: Mapping[int, NDArray[Any]]) -> Iterator[tuple[NDArray[Any], list[int]]]:
+    """Neighbouring columns of the same table as one array (rows × columns), without a copy, and which they are.
+
+    The columns of a row-wise array lie between each other; a kernel that takes them together reads memory once.
+    """
+    which: list[int] = []
+    gap = 0
+    for i, column in columns.items():
+        if which:
+            last = columns[which[-1]]
+            step = _address(column) - _address(last)
+            alike = column.dtype == last.dtype and column.strides == last.strides
+            if alike and (len(which) == 1 or step == gap):
+                which.append(i)
+                gap = step
+                continue
+            yield _panel(columns[which[0]], gap, len(which)), which
+        which = [i]
+    if which:
+        yield _panel(columns[which[0]], gap, len(which)), which
+
+
+def _panel(first: NDArray[Any], gap: int, width: int) -> NDArray[Any]:
+    return as_strided(first, (len(first), width), (first.strides[0], gap), writeable=False)
+
+
+def _address(column: NDArray[Any]) -> int:
+    return int(column.__array_interface__["data"][0])

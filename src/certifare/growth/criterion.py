@@ -1,0 +1,282 @@
+"""What a node is worth: FairGini, from the counts of its classes.
+
+``FairGini(D) = (1-γ)·Gini_y(D) + γ·(max Gini_s - Gini_s(D))`` with ``Gini = 1 - Σp²``: small where the label
+is certain and the groups are mixed. With ``g`` groups ``max Gini_s = 1 - 1/g``, so it is never negative.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certifare.errors import GrowthError
+
+Metric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
+
+MOST_CLASSES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """The class of each record: its labels and its group, as one small integer.
+
+    Attributes
+    ----------
+    classes : ndarray of uint8 or uint16
+        ``((y_1·n_2 + y_2)·n_3 + …)·n_groups + s``.
+    n_labels : tuple of int
+        How many values each label column has.
+    n_groups : int
+        How many groups there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare.growth import Targets
+    >>> targets = Targets.from_columns([np.array([0, 1, 1])], np.array([1, 0, 1]), (2,), 2)
+    >>> targets.classes
+    array([1, 2, 3], dtype=uint8)
+    """
+
+    classes: NDArray[Any]
+    n_labels: tuple[int, ...]
+    n_groups: int
+
+    @classmethod
+    def from_columns(
+        cls, labels: Sequence[NDArray[Any]], groups: NDArray[Any], n_labels: Sequence[int], n_groups: int
+    ) -> "Targets":
+        """Combine label columns (``0 … n_labels[i]-1``) and groups (``0 … n_groups-1``) into classes."""
+        n_labels = tuple(int(n) for n in n_labels)
+        _check_sizes(n_labels, n_groups)
+        if len(labels) != len(n_labels):
+            raise GrowthError(f"{len(labels)} label columns were given, but {len(n_labels)} sizes for them.")
+        classes = np.zeros(len(groups), dtype=np.uint8 if _n_classes(n_labels, n_groups) <= 256 else np.uint16)
+        for position, (column, size) in enumerate(
+            zip([*labels, groups], [*n_labels, n_groups], strict=True), start=1
+        ):
+            column = np.asarray(column)
+            name = "the groups" if position > len(labels) else f"label column {position}"
+            if column.shape != classes.shape:
+                raise GrowthError(f"{name}: {len(column)} values for {len(classes)} records.")
+            if len(column) and (column.min() < 0 or column.max() >= size):
+                worst = column.min() if column.min() < 0 else column.max()
+                raise GrowthError(f"{name}: the code {worst} is not one of 0 … {size - 1}.")
+            classes *= classes.dtype.type(size)
+            classes += column.astype(classes.dtype)
+        return cls(classes, n_labels, n_groups)
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are: labels × groups."""
+        return _n_classes(self.n_labels, self.n_groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The criterion, laid out for the split search: the sums of class counts it needs, and how they make a gain.
+
+    A *stratum* is a set of classes that Gini is taken over: all of them, or those with one value of the first label.
+    An *axis* is a value whose share of a stratum matters: a label's value, or a group. Of two values, one is enough.
+
+    Attributes
+    ----------
+    weights : ndarray of float64, (sums, classes)
+        What a record of each class adds to each sum: first the strata (number 0: all records), then the label axes
+        (of stratum 0), then the group axes of each group stratum in turn, last the label score, whose mean is p_y.
+    coefficients : ndarray of float64, (axes,)
+        What an axis gains when a split makes shares differ; negative for groups.
+    stratum_of : ndarray of int64, (axes,)
+        The stratum of each axis.
+    n_strata, n_label_axes, n_group_axes : int
+        Group axes are counted per stratum.
+    whole : bool
+        Each stratum weighs as much as the whole node (equal opportunity), not as much as its records.
+    """
+
+    weights: NDArray[np.float64]
+    coefficients: NDArray[np.float64]
+    stratum_of: NDArray[np.int64]
+    n_strata: int
+    n_label_axes: int
+    n_group_axes: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """FairGini of a node for a trade-off ``gamma`` and a fairness metric.
+
+    Parameters
+    ----------
+    gamma : float
+        From 0 (only the labels matter) to 1 (only the groups do).
+    metric : str
+        ``demographic_parity``: Gini_s over all records. ``equal_opportunity``: over those whose first label is
+        ``positive``; a node without any of them tells nothing about the groups, so its Gini_s is the largest.
+        ``equalized_odds``: the mean over the first label's values, weighted by their counts.
+    n_labels, n_groups : tuple of int, int
+        As in `Targets`.
+    label_weights : tuple of float
+        Gini_y is the average over label columns with these weights.
+    positive : int
+        The first label's value that equal opportunity is about.
+
+    Examples
+    --------
+    >>> from certifare.growth import Criterion
+    >>> criterion = Criterion(0.5, "demographic_parity", (2,), 2)
+    >>> float(criterion.impurity([10, 0, 0, 10]))  # each label belongs to one group
+    0.25
+    >>> float(criterion.impurity([10, 10, 0, 0]))  # one label, groups in balance
+    0.0
+    """
+
+    gamma: float
+    metric: Metric
+    n_labels: tuple[int, ...]
+    n_groups: int
+    label_weights: tuple[float, ...] = (1.0,)
+    positive: int = 1
+
+    def __post_init__(self) -> None:
+        _check_sizes(self.n_labels, self.n_groups)
+        if not 0.0 <= self.gamma <= 1.0:
+            raise GrowthError(f"gamma is {self.gamma!r}; give a number from 0 to 1.")
+        if self.metric not in ("demographic_parity", "equal_opportunity", "equalized_odds"):
+            raise GrowthError(
+                f"metric is {self.metric!r}; give 'demographic_parity', 'equal_opportunity' or 'equalized_odds'."
+            )
+        if len(self.label_weights) != len(self.n_labels):
+            raise GrowthError(
+                f"label_weights has {len(self.label_weights)} weights for {len(self.n_labels)} label columns."
+            )
+        if not all(0.0 <= w < np.inf for w in self.label_weights) or sum(self.label_weights) <= 0.0:
+            raise GrowthError(f"label_weights is {self.label_weights}; give finite weights ≥ 0, not all of them 0.")
+        if self.metric == "equal_opportunity" and not 0 <= self.positive < self.n_labels[0]:
+            raise GrowthError(f"positive is {self.positive}; the first label has the values 0 … {self.n_labels[0] - 1}.")
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are: labels × groups."""
+        return _n_classes(self.n_labels, self.n_groups)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The label weights, scaled to sum to 1."""
+        weights = np.asarray(self.label_weights, dtype=np.float64)
+        return weights / weights.sum()
+
+    def gini_labels(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Gini_y of class counts (…, classes), averaged over the label columns."""
+        table = self._table(counts)
+        total = np.zeros(table.shape[: table.ndim - len(self.n_labels) - 1])
+        axes = range(table.ndim - len(self.n_labels) - 1, table.ndim)
+        for axis, share in zip(axes, self.shares, strict=False):
+            marginal = table.sum(axis=tuple(other for other in axes if other != axis))
+            total += share * _gini(marginal, empty=0.0)
+        return total
+
+    def gini_groups(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Gini_s of class counts (…, classes), over the records that the metric looks at."""
+        table = self._table(counts)
+        others = tuple(range(table.ndim - len(self.n_labels), table.ndim - 1))
+        by_label = table.sum(axis=others)  # (…, first label, group)
+        worst = 1.0 - 1.0 / self.n_groups
+        if self.metric == "demographic_parity":
+            return _gini(by_label.sum(axis=-2), empty=worst)
+        if self.metric == "equal_opportunity":
+            return _gini(by_label[..., self.positive, :], empty=worst)
+        sizes = by_label.sum(axis=-1)
+        total = sizes.sum(axis=-1)
+        mean = (sizes * _gini(by_label, empty=0.0)).sum(axis=-1) / np.maximum(total, 1.0)
+        return np.where(total > 0, mean, worst)
+
+    def impurity(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """FairGini of class counts (…, classes)."""
+        worst = 1.0 - 1.0 / self.n_groups
+        return (1.0 - self.gamma) * self.gini_labels(counts) + self.gamma * (worst - self.gini_groups(counts))
+
+    def terms(self) -> Terms:
+        """The criterion laid out for the split search."""
+        *labels, groups = np.unravel_index(np.arange(self.n_classes), (*self.n_labels, self.n_groups))
+        strata = [np.ones(self.n_classes, dtype=bool)]
+        if self.metric == "equal_opportunity":
+            strata.append(labels[0] == self.positive)
+        elif self.metric == "equalized_odds":
+            strata.extend(labels[0] == value for value in range(self.n_labels[0]))
+        axes, coefficients, stratum_of = [], [], []
+        for label, size, share in zip(labels, self.n_labels, self.shares, strict=True):
+            for value in _axis_values(size):
+                axes.append(label == value)
+                coefficients.append((1.0 - self.gamma) * share * _axis_weight(size))
+                stratum_of.append(0)
+        n_label_axes = len(axes)
+        for stratum in range(min(1, len(strata) - 1), len(strata)):
+            for group in _axis_values(self.n_groups):
+                axes.append(strata[stratum] & (groups == group))
+                coefficients.append(-self.gamma * _axis_weight(self.n_groups))
+                stratum_of.append(stratum)
+        return Terms(
+            weights=np.array([*strata, *axes, self._label_score(labels)], dtype=np.float64),
+            coefficients=np.array(coefficients, dtype=np.float64),
+            stratum_of=np.array(stratum_of, dtype=np.int64),
+            n_strata=len(strata),
+            n_label_axes=n_label_axes,
+            n_group_axes=len(_axis_values(self.n_groups)),
+            whole=self.metric == "equal_opportunity",
+        )
+
+    def _label_score(self, labels: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        """The number whose mean is p_y(c): the label itself, or the weighted mean of several on a scale from 0 to 1."""
+        if len(labels) == 1:
+            return labels[0].astype(np.float64)
+        scaled = [label / max(size - 1, 1) for label, size in zip(labels, self.n_labels, strict=True)]
+        return np.asarray(self.shares @ np.array(scaled))
+
+    def _table(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Counts (…, classes) as (…, label, …, group)."""
+        counts = np.asarray(counts, dtype=np.float64)
+        if counts.shape[-1:] != (self.n_classes,):
+            raise GrowthError(f"counts of {counts.shape[-1:]} classes were given; there are {self.n_classes}.")
+        return counts.reshape(*counts.shape[:-1], *self.n_labels, self.n_groups)
+
+
+def _gini(counts: NDArray[np.float64], empty: float) -> NDArray[np.float64]:
+    """1 - Σp² over the last axis; ``empty`` where there is nothing to count."""
+    total = counts.sum(axis=-1)
+    squares = (counts * counts).sum(axis=-1)
+    result: NDArray[np.float64] = np.where(total > 0, 1.0 - squares / np.maximum(total, 1.0) ** 2, empty)
+    return result
+
+
+def _axis_values(size: int) -> range:
+    """Values that get an axis: of two, the second is enough; of one, none."""
+    return range(1, size) if size <= 2 else range(size)
+
+
+def _axis_weight(size: int) -> int:
+    """How many values an axis stands for."""
+    return 2 if size == 2 else 1
+
+
+def _n_classes(n_labels: Sequence[int], n_groups: int) -> int:
+    product = int(n_groups)
+    for size in n_labels:
+        product *= int(size)
+    return product
+
+
+def _check_sizes(n_labels: Sequence[int], n_groups: int) -> None:
+    if not n_labels or min(n_labels) < 1 or n_groups < 1:
+        raise GrowthError(f"labels of sizes {tuple(n_labels)} and {n_groups} groups: each needs at least one value.")
+    if _n_classes(n_labels, n_groups) > MOST_CLASSES:
+        raise GrowthError(
+            f"{' × '.join(map(str, n_labels))} labels × {n_groups} groups are more than {MOST_CLASSES:,} classes; "
+            "give fewer label columns, or coarser ones."
+        )

@@ -1,0 +1,345 @@
+"""A node is a histogram: for each column, how many records of each class have each code.
+
+Histograms add up over rows, so blocks of rows can be counted by threads, files or machines, and a child's
+histogram is its parent's minus its sibling's.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.errors import GrowthError
+from certifare.growth.binning import Codes
+from certifare.growth.compiler import kernel
+from certifare.growth.criterion import Targets
+from certifare.growth.threads import blocks, row_ranges
+
+if TYPE_CHECKING:
+    from certifare.growth.splits import Split
+
+WORTH_A_THREAD = 1 << 14
+"""Nodes with fewer records are split sooner than a thread wakes up."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts of one node, all columns side by side.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, (classes, codes of all columns)
+    offsets : ndarray of int64, (columns + 1,)
+        The codes of column c are ``offsets[c] … offsets[c+1]-1``.
+    """
+
+    counts: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    def __getitem__(self, column: int) -> NDArray[np.int64]:
+        """The counts (codes, classes) of one column."""
+        return self.counts[:, self.offsets[column] : self.offsets[column + 1]].T
+
+    def __sub__(self, other: "Histogram") -> "Histogram":
+        return Histogram(self.counts - other.counts, self.offsets)
+
+    def smaller_is_left(self, column: int, goes_left: NDArray[np.bool_]) -> bool:
+        """Whether a split sends no more than half of the records left, so that counting those is less work."""
+        in_column = self[column].sum(axis=1)
+        return bool(2 * in_column[goes_left].sum() <= in_column.sum())
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """The node's records of each class."""
+        total: NDArray[np.int64] = self[0].sum(axis=0)
+        return total
+
+
+class HistogramSource(Protocol):
+    """Whoever can count records: memory, a stream of files, a cluster. The grower asks only this."""
+
+    def root(self) -> Histogram:
+        """The histogram of all records, which are node 0."""
+        ...
+
+    def split(
+        self, node: int, column: int, goes_left: NDArray[np.bool_], left: int, right: int
+    ) -> tuple[Histogram, Histogram]:
+        """Send the node's records whose code in ``column`` has ``goes_left`` to node ``left``, the others to ``right``.
+
+        Returns the histograms of both.
+        """
+        ...
+
+
+class DistantSource(HistogramSource, Protocol):
+    """A source that is slow to reach: it is told what will probably be asked next, to answer several splits at once.
+
+    Attributes
+    ----------
+    ahead : int
+        How many splits it wants to know of.
+    """
+
+    ahead: int
+
+    def expect(self, splits: Sequence["Split"]) -> None:
+        """Hear which nodes will probably be split soon, and how, the most probable first.
+
+        Called before each :meth:`split`. Nothing is promised: another node may be split, or none.
+        """
+        ...
+
+
+class RecordSource:
+    """Records that one machine holds, packed side by side, in memory or in a file that is mapped into it.
+
+    A node is a run of records: a split moves the node's records, in place, so that those that go left come
+    first, and all counting reads records in order. With several threads each has its own share of the records, and
+    every node a run in each share. Counts are integers, so any number of threads gives the same histograms.
+
+    Parameters
+    ----------
+    records : Records
+        They are put into another order.
+    n_threads : int
+    """
+
+    def __init__(self, records: "Records", n_threads: int = 1) -> None:
+        if n_threads < 1:
+            raise GrowthError(f"n_threads is {n_threads}; give 1 or more.")
+        self._records = records
+        self._shares = row_ranges(len(records), n_threads)
+        self._runs: dict[int, list[tuple[int, int]]] = {}
+        self._histograms: dict[int, Histogram] = {}
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+
+    def root(self) -> Histogram:
+        """The histogram of all records; forgets any splits, so that another tree can grow from the same source."""
+        self._runs = {0: self._shares}
+        self._histograms = {0: self._sum(self._map(self._records.count, self._shares))}
+        return self._histograms[0]
+
+    def split(
+        self, node: int, column: int, goes_left: NDArray[np.bool_], left: int, right: int
+    ) -> tuple[Histogram, Histogram]:
+        """Histograms of both children: the smaller is counted, the other is the difference."""
+        parent = self._histograms.pop(node)
+        count_left = parent.smaller_is_left(column, goes_left)
+
+        def divide(run: tuple[int, int]) -> tuple[int, NDArray[np.uint32]]:
+            middle = self._records.divide(run, column, goes_left)
+            return middle, self._records.count((run[0], middle) if count_left else (middle, run[1]))
+
+        runs = self._runs.pop(node)
+        divided = self._map(divide, runs)
+        self._runs[left] = [(start, middle) for (start, _), (middle, _) in zip(runs, divided, strict=True)]
+        self._runs[right] = [(middle, stop) for (_, stop), (middle, _) in zip(runs, divided, strict=True)]
+        smaller, larger = (left, right) if count_left else (right, left)
+        self._histograms[smaller] = self._sum([counts for _, counts in divided])
+        self._histograms[larger] = parent - self._histograms[smaller]
+        return self._histograms[left], self._histograms[right]
+
+    def _map(self, work: Callable[[tuple[int, int]], T], runs: list[tuple[int, int]]) -> list[T]:
+        if self._pool is None or sum(stop - start for start, stop in runs) < WORTH_A_THREAD:
+            return [work(run) for run in runs]
+        return list(self._pool.map(work, runs))
+
+    def _sum(self, counts: list[NDArray[np.uint32]]) -> Histogram:
+        return Histogram(np.sum(counts, axis=0, dtype=np.int64), self._records.offsets)
+
+
+class MemorySource(RecordSource):
+    """Codes and classes in memory.
+
+    Parameters
+    ----------
+    codes : Codes
+        Copied, so that many sources can start from the same codes.
+    targets : Targets
+    n_threads : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare.growth import Codes, MemorySource, Targets
+    >>> codes = Codes((np.array([0, 0, 1], dtype=np.uint8),), (3,))
+    >>> source = MemorySource(codes, Targets.from_columns([np.array([0, 1, 1])], np.array([0, 0, 0]), (2,), 1))
+    >>> source.root()[0]  # codes × classes
+    array([[1, 1],
+           [0, 1],
+           [0, 0]])
+    """
+
+    def __init__(self, codes: Codes, targets: Targets, n_threads: int = 1) -> None:
+        if not codes.columns:
+            raise GrowthError("There are no columns to grow a tree from.")
+        if len(codes) != len(targets):
+            raise GrowthError(f"{len(codes)} records have codes, but {len(targets)} have classes.")
+        records = Records.empty(len(codes), codes.n_codes, targets.n_classes)
+        records.write(0, codes, targets.classes)
+        super().__init__(records, n_threads)
+
+
+class Records:
+    """Records packed side by side: the codes that need two bytes, then those that need one; the class is one of them.
+
+    The same memory is read as bytes or as halves of a word (two bytes), and moved as words (four).
+
+    Parameters
+    ----------
+    words : ndarray of uint32, (records, :meth:`width`)
+        Where the records lie.
+    n_codes : sequence of int
+        How many codes each column can have.
+    n_classes : int
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, (columns + 1,)
+        Where the codes of each column begin among all codes.
+    """
+
+    def __init__(self, words: NDArray[np.uint32], n_codes: Sequence[int], n_classes: int) -> None:
+        self.offsets = np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
+        self._n_classes = n_classes
+        self._words, self._halves, self._bytes = words, words.view(np.uint16), words.view(np.uint8)
+        is_wide = [size > 256 for size in (n_classes, *n_codes)]
+        wide = [i for i, needs_two in enumerate(is_wide) if needs_two]
+        narrow = [i for i, needs_two in enumerate(is_wide) if not needs_two]
+        place = {i: at for at, i in enumerate(wide)} | {i: 2 * len(wide) + at for at, i in enumerate(narrow)}
+        self._class_place, self._class_is_wide = place[0], is_wide[0]
+        self._places = [(place[i], is_wide[i]) for i in range(1, len(is_wide))]
+        # Where the codes of each column begin among all codes, for the columns in the order they have in a record.
+        self._wide_offsets = self.offsets[[i - 1 for i in wide if i > 0]].astype(np.uint64)
+        self._narrow_offsets = self.offsets[[i - 1 for i in narrow if i > 0]].astype(np.uint64)
+
+    @staticmethod
+    def width(n_codes: Sequence[int], n_classes: int) -> int:
+        """How many words a record takes."""
+        return -(-sum(2 if size > 256 else 1 for size in (n_classes, *n_codes)) // 4)
+
+    @classmethod
+    def empty(cls, n_records: int, n_codes: Sequence[int], n_classes: int) -> "Records":
+        """Room in memory for so many records, to be written."""
+        return cls(np.empty((n_records, cls.width(n_codes, n_classes)), dtype=np.uint32), n_codes, n_classes)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def write(self, start: int, codes: Codes, classes: NDArray[Any]) -> None:
+        """Write records from place ``start`` on."""
+        columns = [(classes, self._class_place, self._class_is_wide)]
+        columns += [(column, *place) for column, place in zip(codes.columns, self._places, strict=True)]
+        for rows in blocks(0, len(codes)):
+            for column, place, is_wide in columns:
+                target = self._halves if is_wide else self._bytes
+                target[start + rows.start : start + rows.stop, place] = column[rows]
+
+    def count(self, run: tuple[int, int]) -> NDArray[np.uint32]:
+        """Counts (classes, codes of all columns) of a run of records."""
+        counts = np.zeros((self._n_classes, self.offsets[-1]), dtype=np.uint32)
+        _count(
+            self._halves,
+            self._bytes,
+            *run,
+            self._class_place,
+            self._class_is_wide,
+            self._wide_offsets,
+            self._narrow_offsets,
+            counts.shape[1],
+            counts.reshape(-1),
+        )
+        return counts
+
+    def divide(self, run: tuple[int, int], column: int, goes_left: NDArray[np.bool_]) -> int:
+        """Move the records of a run so that those that go left come first; returns where the others begin."""
+        return _divide(self._words, self._halves, self._bytes, *run, *self._places[column], goes_left.view(np.uint8))
+
+
+@kernel
+def _count(
+    halves: NDArray[np.uint16],
+    single: NDArray[np.uint8],
+    start: int,
+    stop: int,
+    class_place: int,
+    class_is_wide: bool,
+    wide_offsets: NDArray[np.uint64],
+    narrow_offsets: NDArray[np.uint64],
+    n_codes: int,
+    counts: NDArray[np.uint32],
+) -> None:
+    """Add a run of records to counts (classes × codes, flat)."""
+    n_wide, n_narrow = len(wide_offsets), len(narrow_offsets)
+    first_wide = 1 if class_is_wide else 0
+    first_narrow = 2 * n_wide + (2 if class_is_wide else 1)
+    one, stride = np.uint32(1), np.uint64(n_codes)
+    for row in range(start, stop):
+        # Indices are unsigned because signed ones would each be checked for being negative.
+        k = np.uint64(halves[row, class_place]) if class_is_wide else np.uint64(single[row, class_place])
+        for c in range(n_wide):
+            counts[k * stride + wide_offsets[c] + np.uint64(halves[row, first_wide + c])] += one
+        for c in range(n_narrow):
+            counts[k * stride + narrow_offsets[c] + np.uint64(single[row, first_narrow + c])] += one
+
+
+@kernel
+def _divide(
+    words: NDArray[np.uint32],
+    halves: NDArray[np.uint16],
+    single: NDArray[np.uint8],
+    start: int,
+    stop: int,
+    place: int,
+    is_wide: bool,
+    goes_left: NDArray[np.uint8],
+) -> int:
+    """Bring the records that go left to the front of a run, in place, without a branch on where a record goes.
+
+    Misplaced records are listed, a stretch from the front and one from the back, then exchanged in pairs (after
+    Edelkamp and Weiss, BlockQuicksort, 2016).
+    """
+    stretch = 256
+    front, back = np.empty(stretch, np.int64), np.empty(stretch, np.int64)
+    n_front, n_back, used_front, used_back = 0, 0, 0, 0
+    low, high = start, stop
+    while low < high or (n_front > 0 and n_back > 0):
+        if n_front == 0 and low < high:
+            used_front = 0
+            for row in range(low, min(low + stretch, high)):
+                front[n_front] = row
+                code = halves[row, place] if is_wide else np.uint16(single[row, place])
+                n_front += 1 - goes_left[code]
+            low = min(low + stretch, high)
+        if n_back == 0 and low < high:
+            used_back = 0
+            for row in range(high - 1, max(high - stretch, low) - 1, -1):
+                back[n_back] = row
+                code = halves[row, place] if is_wide else np.uint16(single[row, place])
+                n_back += goes_left[code]
+            high = max(high - stretch, low)
+        n_pairs = min(n_front, n_back)
+        for pair in range(n_pairs):
+            a, b = front[used_front + pair], back[used_back + pair]
+            for w in range(words.shape[1]):
+                words[a, w], words[b, w] = words[b, w], words[a, w]
+        used_front, used_back = used_front + n_pairs, used_back + n_pairs
+        n_front, n_back = n_front - n_pairs, n_back - n_pairs
+    # All records are seen, and at most one list is left over: its records change places with those at the border.
+    for last in range(n_front - 1, -1, -1):
+        low -= 1
+        for w in range(words.shape[1]):
+            a = front[used_front + last]
+            words[a, w], words[low, w] = words[low, w], words[a, w]
+    for last in range(n_back - 1, -1, -1):
+        for w in range(words.shape[1]):
+            b = back[used_back + last]
+            words[b, w], words[low, w] = words[low, w], words[b, w]
+        low += 1
+    return low

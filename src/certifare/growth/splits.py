@@ -1,0 +1,514 @@
+"""The best split of one node, from its histogram.
+
+Whatever the column, a split is a cut of an ordering of the codes that occur in the node: what comes before the cut
+goes left, the rest right. Continuous columns have their natural order, with missing values last or first.
+Categorical columns have several orders: the paper's, and the directional ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.errors import GrowthError
+from certifare.growth.binning import Bins, ContinuousBins
+from certifare.growth.compiler import helper, kernel
+from certifare.growth.criterion import Criterion, Terms
+from certifare.growth.histograms import Histogram
+
+TOLERANCE = 1e-12
+"""Gains per record that differ by no more are equal, and a gain must exceed it to count at all."""
+
+QUANTILES = (1, 2, 4)
+"""The paper's orderings: into how many parts by group share the categories are cut before they are interleaved."""
+
+N_ANGLES = 16
+"""How many directional orderings there are."""
+
+INSERTION_ONLY = 48
+"""Up to so many codes, insertion alone is the fastest sort."""
+
+SHRINKAGE = 5.0
+"""Directional orderings see each category with this many records more, which are as the node is on average."""
+
+Orderings: TypeAlias = Literal["paper", "directional", "both"] | tuple[Literal["paper", "directional"], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """How a node's records part.
+
+    Attributes
+    ----------
+    node, column : int
+    goes_left : ndarray of bool
+        For every code of the column, whether it goes left. Codes that the node never saw go where more of its
+        records go (left if equal), except that continuous codes follow the threshold.
+    threshold : int or None
+        Continuous columns: codes up to this one go left; the missing code goes as ``goes_left`` says.
+    gain : float
+        Decrease of the criterion, weighted by the node's share of all records.
+    left_count, right_count : int
+        Training records on each side.
+    """
+
+    node: int
+    column: int
+    goes_left: NDArray[np.bool_]
+    threshold: int | None
+    gain: float
+    left_count: int
+    right_count: int
+
+
+class SplitSearch:
+    """Finds the best split of a histogram.
+
+    The largest gain wins. Among equal ones (up to `TOLERANCE` per record) the first does: first column, then first
+    ordering (missing right before missing left; the paper's by number of parts, then the directional by angle), then
+    smallest cut.
+
+    Parameters
+    ----------
+    bins : sequence of ContinuousBins or CategoricalBins
+    criterion : Criterion
+    n_records : int
+        All records, of which a node's share weighs its gain.
+    min_cell_size : int
+        Each side of a split holds at least this many records.
+    orderings : {"paper", "directional", "both"} or tuple of these
+    n_angles, shrinkage : int, float
+        Of the directional orderings.
+    """
+
+    def __init__(
+        self,
+        bins: Sequence[Bins],
+        criterion: Criterion,
+        *,
+        n_records: int,
+        min_cell_size: int,
+        orderings: Orderings = "both",
+        n_angles: int = N_ANGLES,
+        shrinkage: float = SHRINKAGE,
+    ) -> None:
+        names = _names(orderings)
+        angles = np.pi * (np.arange(n_angles) / n_angles - 0.5) if "directional" in names else np.zeros(0)
+        # Rounded, so that it does not matter how a platform computes the last digits.
+        self._directions = np.column_stack([np.cos(angles), np.sin(angles)]).round(12)
+        self._quantiles = np.array(QUANTILES if "paper" in names else (), dtype=np.int64)
+        self._shrinkage = shrinkage
+        self._terms = criterion.terms()
+        self._n_groups = criterion.n_groups
+        self._n_codes = [b.n_codes for b in bins]
+        self._continuous = np.array([isinstance(b, ContinuousBins) for b in bins], dtype=np.bool_)
+        self._categorical = np.flatnonzero(~self._continuous).tolist()
+        self._n_records = n_records
+        self._min_cell_size = min_cell_size
+
+    def best(self, node: int, histogram: Histogram) -> Split | None:
+        """The split with the largest gain, or None where no split is possible or none gains."""
+        terms, offsets = self._terms, histogram.offsets
+        sums, totals, shares, positions = tabulate(terms, histogram, self._categorical, self._shrinkage)
+        side = np.empty(max(self._n_codes), dtype=np.bool_)
+        column, threshold, gain, left_count = _search(
+            sums,
+            totals,
+            offsets,
+            self._continuous,
+            shares,
+            self._quantiles,
+            positions,
+            self._directions,
+            terms.coefficients,
+            terms.stratum_of,
+            terms.n_strata,
+            1.0 / self._n_groups,
+            terms.whole,
+            self._min_cell_size,
+            side,
+        )
+        if column < 0:
+            return None
+        goes_left = side[: self._n_codes[column]]
+        return Split(
+            node=node,
+            column=column,
+            goes_left=goes_left,
+            threshold=threshold if self._continuous[column] else None,
+            gain=gain / self._n_records,
+            left_count=int(left_count),
+            right_count=int(totals[0] - left_count),
+        )
+
+
+def tabulate(
+    terms: Terms, histogram: Histogram, categorical: Sequence[int], shrinkage: float = SHRINKAGE
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """What the search needs to know of each code.
+
+    Parameters
+    ----------
+    terms : Terms
+    histogram : Histogram
+    categorical : sequence of int
+        The columns whose codes are to be ordered.
+    shrinkage : float
+
+    Returns
+    -------
+    sums : ndarray, (sums, codes)
+        ``terms.weights @ histogram.counts``.
+    totals : ndarray, (sums,)
+        The same of the whole node.
+    shares : ndarray, (2, codes)
+        The paper's p_y and p_s.
+    positions : ndarray, (2, codes)
+        By label and by group: what the directions combine.
+    """
+    n_codes = histogram.counts.shape[1]
+    sums, totals = np.empty((len(terms.weights), n_codes)), np.empty(len(terms.weights))
+    shares, beyond = np.empty((2, n_codes)), np.empty((terms.n_label_axes + terms.n_group_axes, n_codes))
+    _tabulate(
+        histogram.counts,
+        histogram.offsets,
+        terms.weights,
+        terms.n_strata,
+        terms.n_label_axes,
+        terms.n_group_axes,
+        float(shrinkage),
+        sums,
+        totals,
+        shares,
+        beyond,
+    )
+    if terms.n_label_axes == 1 and terms.n_group_axes == 1:
+        return sums, totals, shares, beyond
+    ranges = [slice(histogram.offsets[c], histogram.offsets[c + 1]) for c in categorical]
+    weights = np.sqrt(np.maximum(terms.coefficients[: terms.n_label_axes, None], 0.0))
+    labels = beyond[: terms.n_label_axes] * (weights if weights.any() else 1.0)
+    groups = beyond[terms.n_label_axes :]
+    positions = np.stack([_along_main_axis(labels, sums[0], ranges), _along_main_axis(groups, sums[0], ranges)])
+    if terms.n_group_axes > 1:
+        shares[1] = positions[1]
+    return sums, totals, shares, positions
+
+
+def _along_main_axis(
+    points: NDArray[np.float64], sizes: NDArray[np.float64], ranges: Sequence[slice]
+) -> NDArray[np.float64]:
+    """Positions of codes (points: axes × codes) along the direction of greatest spread in each range of codes."""
+    if len(points) < 2:
+        return points.sum(axis=0)
+    positions = np.zeros(points.shape[1])
+    for codes in ranges:
+        of_column = points[:, codes]
+        _, vectors = np.linalg.eigh((of_column * sizes[codes]) @ of_column.T)
+        axis = vectors[:, -1]
+        # An eigenvector has no sign of its own; its largest part is made positive.
+        positions[codes] = (axis * np.sign(axis[np.argmax(np.abs(axis))])) @ of_column
+    return positions
+
+
+def _names(orderings: Any) -> tuple[str, ...]:
+    names = (orderings,) if isinstance(orderings, str) else tuple(orderings)
+    if names == ("both",):
+        return ("paper", "directional")
+    if not names or not set(names) <= {"paper", "directional"}:
+        raise GrowthError(f"orderings is {orderings!r}; give 'paper', 'directional' or 'both'.")
+    return names
+
+
+@kernel
+def _tabulate(
+    counts: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    n_strata: int,
+    n_label_axes: int,
+    n_group_axes: int,
+    shrinkage: float,
+    sums: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    beyond: NDArray[np.float64],
+) -> None:
+    """Fill sums and totals, the paper's shares, and how far beyond the node's average each code is on each axis."""
+    n_sums, n_classes = weights.shape
+    n_codes = counts.shape[1]
+    for a in range(n_sums):
+        for code in range(n_codes):
+            sums[a, code] = 0.0
+        for k in range(n_classes):
+            weight = weights[a, k]
+            if weight != 0.0:
+                for code in range(n_codes):
+                    sums[a, code] += weight * counts[k, code]
+        totals[a] = 0.0
+        for code in range(offsets[0], offsets[1]):
+            totals[a] += sums[a, code]
+
+    # Groups are compared in stratum 0 if it is the only one, else in the others.
+    first_stratum = 0 if n_strata == 1 else 1
+    first_group = n_strata + n_label_axes
+    for code in range(n_codes):
+        size = sums[0, code]
+        per_record = 1.0 / (size + shrinkage) if size > 0.0 else 0.0
+        shares[0, code] = sums[n_sums - 1, code] / size if size > 0.0 else 0.0
+        for a in range(n_label_axes):
+            share = totals[n_strata + a] / totals[0] if totals[0] > 0.0 else 0.0
+            beyond[a, code] = (sums[n_strata + a, code] - share * size) * per_record
+        for g in range(n_group_axes):
+            of_node, of_code, node_size, code_size, excess = 0.0, 0.0, 0.0, 0.0, 0.0
+            for stratum in range(first_stratum, n_strata):
+                a = first_group + (stratum - first_stratum) * n_group_axes + g
+                if totals[stratum] > 0.0:
+                    of_node += totals[a]
+                    of_code += sums[a, code]
+                    node_size += totals[stratum]
+                    code_size += sums[stratum, code]
+                    excess += sums[a, code] - totals[a] / totals[stratum] * sums[stratum, code]
+            beyond[n_label_axes + g, code] = excess * per_record
+            if code_size > 0.0:
+                shares[1, code] = of_code / code_size
+            else:
+                shares[1, code] = of_node / node_size if node_size > 0.0 else 0.0
+
+
+@kernel
+def _search(
+    sums: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    continuous: NDArray[np.bool_],
+    shares: NDArray[np.float64],
+    quantiles: NDArray[np.int64],
+    positions: NDArray[np.float64],
+    directions: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
+    stratum_of: NDArray[np.int64],
+    n_strata: int,
+    even: float,
+    whole: bool,
+    min_size: int,
+    side: NDArray[np.bool_],
+) -> tuple[int, int, float, float]:
+    """Column (-1: none), threshold, gain times records, records on the left; fills ``side``."""
+    n, n_paper, widest = totals[0], len(quantiles), len(side)
+    order, by_label, rank, spare = (
+        np.empty(widest, np.int64),
+        np.empty(widest, np.int64),
+        np.empty(widest, np.int64),
+        np.empty(widest, np.int64),
+    )
+    key, gains, prefix = np.empty(widest), np.empty(widest), np.empty((n_strata + len(coefficients), widest))
+    best_column, best_threshold, best_gain, best_left = -1, -1, 0.0, 0.0
+    for column in range(len(continuous)):
+        start, stop = offsets[column], offsets[column + 1]
+        p = _present(sums, start, stop, order)
+        if p < 2:
+            continue
+        with_missing = order[p - 1] == stop - 1
+        if continuous[column]:
+            first_order, n_orders = 0, 2 if with_missing and p > 2 else 1
+        else:
+            # Orderings -2 and -1 are not cut: they sort by p_y and by p_s, of which the paper's are made.
+            first_order, n_orders = -2 if n_paper > 0 else 0, n_paper + len(directions)
+        for which in range(first_order, n_orders):
+            if continuous[column]:
+                if which == 1:
+                    for i in range(p - 1, 0, -1):
+                        order[i] = order[i - 1]
+                    order[0] = stop - 1
+            elif 0 <= which < n_paper:
+                _interleave(by_label, rank, p, start, quantiles[which], spare, order)
+            else:
+                if which <= 0 or which == n_paper:
+                    p = _present(sums, start, stop, order)
+                for i in range(p):
+                    code = order[i]
+                    if which < 0:
+                        key[code - start] = shares[which + 2, code]
+                    else:
+                        d = which - n_paper
+                        key[code - start] = directions[d, 0] * positions[0, code] + directions[d, 1] * positions[1, code]
+                _sort(order, key, p, start, spare, rank)
+                if which < 0:
+                    for i in range(p):
+                        if which == -2:
+                            by_label[i] = order[i]
+                        else:
+                            rank[order[i] - start] = i
+                    continue
+            gain, cut = _best_cut(
+                order, p, which if continuous[column] else 0, sums, totals, coefficients, stratum_of, n_strata, even,
+                whole, min_size, prefix, gains,
+            )  # fmt: skip
+            if gain <= best_gain + TOLERANCE * n:
+                continue
+            best_column, best_gain, best_left = column, gain, prefix[0, cut]
+            for code in range(stop - start):
+                side[code] = best_left >= n - best_left
+            for i in range(p):
+                side[order[i] - start] = i <= cut
+            if continuous[column]:
+                # A cut between all values and the missing ones is a threshold beyond all values.
+                apart = with_missing and which == 0 and cut == p - 2
+                best_threshold = (stop - 2 if apart else order[cut]) - start
+                for code in range(stop - start - 1):
+                    side[code] = code <= best_threshold
+    return best_column, best_threshold, best_gain, best_left
+
+
+@helper
+def _present(sums: NDArray[np.float64], start: int, stop: int, order: NDArray[np.int64]) -> int:
+    """List the codes that occur in the node; returns how many."""
+    p = 0
+    for code in range(start, stop):
+        if sums[0, code] > 0.0:
+            order[p] = code
+            p += 1
+    return p
+
+
+@helper
+def _best_cut(
+    order: NDArray[np.int64],
+    p: int,
+    first_cut: int,
+    sums: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
+    stratum_of: NDArray[np.int64],
+    n_strata: int,
+    even: float,
+    whole: bool,
+    min_size: int,
+    prefix: NDArray[np.float64],
+    gains: NDArray[np.float64],
+) -> tuple[float, int]:
+    """Largest gain over the cuts of one ordering, and its cut. Fills ``prefix[0]`` with the left children's sizes.
+
+    Cut i sends ``order[0 … i]`` left; cuts before ``first_cut`` are not tried. Let a stratum have N records, N_L and
+    N_R of them in the children, π be the share of an axis in it, and D what the left child has of the axis beyond
+    N_L·π. The axis gains coefficient · D² · N/(N_L·N_R): by so much its Σp², times records, rises. Where strata weigh
+    as much as the whole node, with n_L and n_R records in the children, it is coefficient times
+    D²·(n_L/N_L² + n_R/N_R²) + 2·D·(π - 1/g)·(n_L/N_L - n_R/N_R).
+    """
+    n = totals[0]
+    for a in range(n_strata + len(coefficients)):
+        running = 0.0
+        for i in range(p):
+            running += sums[a, order[i]]
+            prefix[a, i] = running
+    low, high = first_cut, p - 1
+    while low < high and prefix[0, low] < min_size:
+        low += 1
+    while low < high and n - prefix[0, high - 1] < min_size:
+        high -= 1
+
+    for i in range(low, high):
+        gains[i] = 0.0
+    for a in range(len(coefficients)):
+        coefficient, stratum = coefficients[a], stratum_of[a]
+        here = totals[stratum]
+        share = totals[n_strata + a] / here if here > 0.0 else 0.0
+        if whole and stratum > 0:
+            for i in range(low, high):
+                left, right = prefix[stratum, i], here - prefix[stratum, i]
+                n_left, n_right = prefix[0, i], n - prefix[0, i]
+                beyond, uneven = prefix[n_strata + a, i] - share * left, share - even
+                if left > 0.0 and right > 0.0:
+                    rise = beyond * beyond * (n_left / (left * left) + n_right / (right * right))
+                    rise += 2.0 * beyond * uneven * (n_left / left - n_right / right)
+                else:
+                    # A child without a record of the stratum tells nothing about the groups: there, Σp² is 1/g.
+                    rise = -uneven * uneven * (n_left if left == 0.0 else n_right)
+                gains[i] += coefficient * rise if here > 0.0 else 0.0
+        else:
+            for i in range(low, high):
+                left = prefix[stratum, i]
+                beyond, product = prefix[n_strata + a, i] - share * left, left * (here - left)
+                gains[i] += coefficient * here * beyond * beyond / product if product > 0.0 else 0.0
+
+    best, cut = -np.inf, -1
+    for i in range(low, high):
+        if gains[i] > best + TOLERANCE * n:
+            best, cut = gains[i], i
+    return best, cut
+
+
+@helper
+def _interleave(
+    by_label: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    p: int,
+    start: int,
+    q: int,
+    spare: NDArray[np.int64],
+    order: NDArray[np.int64],
+) -> None:
+    """The paper's ordering: q parts by group share, each sorted by label, one of each in turn, highest share first."""
+    filled = 0
+    for j in range(q):
+        for i in range(p):
+            code = by_label[i]
+            if j * p // q <= rank[code - start] < (j + 1) * p // q:
+                spare[filled] = code
+                filled += 1
+    filled = 0
+    for turn in range(p // q + 1):
+        for j in range(q - 1, -1, -1):
+            at = j * p // q + turn
+            if at < (j + 1) * p // q:
+                order[filled] = spare[at]
+                filled += 1
+
+
+@helper
+def _sort(
+    order: NDArray[np.int64],
+    key: NDArray[np.float64],
+    p: int,
+    start: int,
+    spare: NDArray[np.int64],
+    digits: NDArray[np.int64],
+) -> None:
+    """Sort codes by key, equal ones by code.
+
+    Many codes are first sorted by the leading 24 bits of where they lie between the smallest key and the largest, a
+    byte at a time. Insertion then does what remains, which is little.
+    """
+    if p > INSERTION_ONLY:
+        smallest, largest = np.inf, -np.inf
+        for i in range(p):
+            value = key[order[i] - start]
+            smallest = value if value < smallest else smallest
+            largest = value if value > largest else largest
+        scale = 16777215.0 / (largest - smallest) if largest > smallest else 0.0
+        ends = np.empty(257, np.int64)
+        for shift in range(0, 24, 8):
+            for byte in range(257):
+                ends[byte] = 0
+            for i in range(p):
+                code = spare[i] = order[i]
+                digits[i] = (int((key[code - start] - smallest) * scale) >> shift) & 255
+                ends[digits[i] + 1] += 1
+            for byte in range(256):
+                ends[byte + 1] += ends[byte]
+            for i in range(p):
+                order[ends[digits[i]]] = spare[i]
+                ends[digits[i]] += 1
+    for i in range(1, p):
+        code = order[i]
+        value = key[code - start]
+        j = i
+        while j > 0:
+            before = order[j - 1]
+            if key[before - start] < value or (key[before - start] == value and before < code):
+                break
+            order[j] = before
+            j -= 1
+        order[j] = code

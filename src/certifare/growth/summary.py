@@ -1,0 +1,146 @@
+"""What bins are made from: which values a column has, and how often. Summaries of blocks of rows add up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.errors import ColumnTypeError
+from certifare.growth.columns import Column, Dictionary, panels, refuse_infinite
+from certifare.growth.threads import blocks, map_ranges
+
+SMALL_LOW, SMALL_SPAN = -(1 << 15), 1 << 17
+"""Whole numbers in this window (-32,768 … 98,303) are counted and looked up in tables."""
+
+SAMPLE_ROWS = 200_000
+"""How many rows distinct values and quantiles come from, where not all rows are counted."""
+
+EXACT_INTEGERS = 1 << 53
+"""Up to here float64 tells integers apart."""
+
+Tally: TypeAlias = tuple[NDArray[Any], NDArray[np.int64]]
+"""Distinct values (float64, or text as objects), and how often each occurs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Values of the columns in some rows.
+
+    Attributes
+    ----------
+    names : tuple of str
+    n_rows : int
+    tallies : tuple of Tally or None
+        None for a continuous column that holds anything but small whole numbers: its bins come from a sample
+        (:func:`sample_positions`).
+    """
+
+    names: tuple[str, ...]
+    n_rows: int
+    tallies: tuple[Tally | None, ...]
+
+    @property
+    def sampled(self) -> list[int]:
+        """Columns whose bins come from a sample."""
+        return [i for i, tally in enumerate(self.tallies) if tally is None]
+
+
+def summarize(
+    columns: Sequence[Column], names: Sequence[str], categorical: Sequence[bool], n_threads: int = 1
+) -> Summary:
+    """Summarise columns, which :func:`~certifare.growth.columns.check_columns` has checked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare.growth.summary import merge, summarize
+    >>> blocks = [np.array([3.0, 1.0, 3.0]), np.array([np.nan, 2.0])]
+    >>> values, counts = merge([summarize([block], ["age"], [False]) for block in blocks]).tallies[0]
+    >>> values.tolist(), counts.tolist()
+    ([1.0, 2.0, 3.0], [1, 1, 2])
+    """
+    n_rows = len(columns[0]) if columns else 0
+    small = _tally({i: c for i, c in enumerate(columns) if not isinstance(c, Dictionary)}, n_rows, n_threads)
+    tallies: list[Tally | None] = []
+    for i, (column, name, is_categorical) in enumerate(zip(columns, names, categorical, strict=True)):
+        if isinstance(column, Dictionary):
+            counts = np.bincount(column.indices.astype(np.int64) + 1, minlength=len(column.values) + 1)[1:]
+            tallies.append((np.array(column.values, dtype=object)[counts > 0], counts[counts > 0]))
+            continue
+        if i in small:
+            tallies.append(small[i])
+            continue
+        refuse_infinite(column, name)
+        if not is_categorical:
+            tallies.append(None)
+            continue
+        if column.dtype.kind in "iu" and not -EXACT_INTEGERS <= column.min() <= column.max() <= EXACT_INTEGERS:
+            raise ColumnTypeError(f"Column {name!r} holds integers beyond 2^53; give these categories as text.")
+        tallies.append(np.unique(column[~np.isnan(column)].astype(np.float64), return_counts=True))
+    return Summary(tuple(names), n_rows, tuple(tallies))
+
+
+def merge(summaries: Sequence[Summary]) -> Summary:
+    """Add up the summaries of blocks of rows (of the same columns)."""
+    if len(summaries) == 1:
+        return summaries[0]
+    first = summaries[0]
+    tallies = tuple(
+        _merge(name, [summary.tallies[i] for summary in summaries]) for i, name in enumerate(first.names)
+    )
+    return Summary(first.names, sum(summary.n_rows for summary in summaries), tallies)
+
+
+def sample_positions(n_rows: int, size: int, seed: int) -> NDArray[np.int64]:
+    """Rows of the sample: one at random from each of ``size`` stretches of equal length; all, if there are no more."""
+    if n_rows <= size:
+        return np.arange(n_rows)
+    jitter = np.random.default_rng(seed).random(size)
+    return ((np.arange(size) + jitter) * (n_rows / size)).astype(np.int64)
+
+
+def _merge(name: str, tallies: Sequence[Tally | None]) -> Tally | None:
+    known = [tally for tally in tallies if tally is not None]
+    if len(known) < len(tallies):
+        return None
+    known = [tally for tally in known if len(tally[0])] or known[:1]
+    if len({values.dtype for values, _ in known}) > 1:
+        raise ColumnTypeError(f"Column {name!r} holds text in some records and numbers in others; make it one of them.")
+    if known[0][0].dtype != object:
+        return _add(known)
+    totals: dict[str, int] = {}
+    for values, counts in known:
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            totals[value] = totals.get(value, 0) + count
+    return np.array(list(totals), dtype=object), np.array(list(totals.values()), dtype=np.int64)
+
+
+def _add(tallies: Sequence[Tally]) -> Tally:
+    values, inverse = np.unique(np.concatenate([values for values, _ in tallies]), return_inverse=True)
+    totals = np.zeros(len(values), dtype=np.int64)
+    np.add.at(totals, inverse, np.concatenate([counts for _, counts in tallies]))
+    return values, totals
+
+
+def _tally(columns: Mapping[int, NDArray[Any]], n_rows: int, n_threads: int) -> dict[int, Tally]:
+    """Tallies of the columns that hold nothing but whole numbers in the window (and missing values)."""
+    from certifare.growth.lookup import tally
+
+    def work(start: int, stop: int) -> dict[int, Tally]:
+        found = {}
+        for panel, which in panels(columns):
+            counts = np.zeros((len(which), SMALL_SPAN), dtype=np.uint32)
+            is_small = np.ones(len(which), dtype=np.bool_)
+            for rows in blocks(start, stop):
+                tally(panel[rows].astype(np.float64, copy=False), SMALL_LOW, counts, is_small)
+                if not is_small.any():
+                    break
+            for i, of_column in zip(np.array(which)[is_small], counts[is_small], strict=True):
+                at = np.flatnonzero(of_column)
+                found[int(i)] = (at + float(SMALL_LOW), of_column[at].astype(np.int64))
+        return found
+
+    found = map_ranges(work, n_rows, n_threads)
+    return {i: _add([tallied[i] for tallied in found]) for i in columns if all(i in tallied for tallied in found)}
