@@ -195,3 +195,15 @@ class StateFileError(FileError):
 
 class CandidateError(CertifareError):
     """No encoder is left to choose from, or a point is not of this frontier."""
+
+
+class DataFileError(CertifareError):
+    """A data set's file is missing, broken, or could not be downloaded."""
+
+
+class BaselineError(CertifareError):
+    """A baseline cannot work on this data, or was not fitted."""
+
+
+class ExperimentError(CertifareError):
+    """An experiment is unknown, or lacks what it needs."""

@@ -1,0 +1,144 @@
+"""Roles of columns, as people write them: a column's name, or a comparison such as ``age>=60``.
+
+The grammar is one comparison, ``column operator value``. Text is never evaluated as code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from certifare.errors import ExpressionError, MissingColumnError
+
+_OPERATOR = re.compile(r">=|<=|==|!=|≥|≤|≠|=|>|<")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_SPELLINGS = {"=": "==", "≥": ">=", "≤": "<=", "≠": "!="}
+_OPPOSITE = {">=": "<", "<": ">=", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+_COMPUTE = {
+    ">=": pc.greater_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    "==": pc.equal,
+    "!=": pc.not_equal,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column compared with a value: two groups, or two labels.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from certifare.roles import parse_role
+    >>> role = parse_role("age>=60", ["age", "job"])
+    >>> role.evaluate(pa.array([59, 60, None])).to_pylist()
+    ['age < 60', 'age >= 60', None]
+    """
+
+    column: str
+    operator: str
+    value: str
+
+    @property
+    def true(self) -> str:
+        """What records are called for which the comparison holds."""
+        return f"{self.column} {self.operator} {self.value}"
+
+    @property
+    def false(self) -> str:
+        """What records are called for which it does not hold."""
+        return f"{self.column} {_OPPOSITE[self.operator]} {self.value}"
+
+    def evaluate(self, column: Any) -> pa.Array:
+        """One of two names for each record; missing where the column is."""
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_floating(column.type):
+            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        holds = _COMPUTE[self.operator](column, self._operand(column))
+        return pa.DictionaryArray.from_arrays(holds.cast(pa.int8()), pa.array([self.false, self.true]))
+
+    def _operand(self, column: pa.Array) -> pa.Scalar:
+        type_ = column.type
+        if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+            if not _NUMBER.fullmatch(self.value):
+                raise ExpressionError(f"{self}: column {self.column!r} holds numbers, and {self.value!r} is none.")
+            number = float(self.value)
+            return pa.scalar(int(number) if pa.types.is_integer(type_) and number.is_integer() else number)
+        if self.operator not in ("==", "!="):
+            first = column.drop_null()[:1].to_pylist()
+            raise ExpressionError(
+                f"{self}: column {self.column!r} holds {type_}"
+                + (f" ({str(first[0])[:40]!r}, say)" if first else "")
+                + ", which cannot be ordered; compare it with == or !=."
+            )
+        if pa.types.is_boolean(type_):
+            if self.value.lower() not in ("true", "false"):
+                raise ExpressionError(f"{self}: column {self.column!r} holds true and false.")
+            return pa.scalar(self.value.lower() == "true")
+        if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+            return pa.scalar(self.value, type_)
+        raise ExpressionError(f"{self}: column {self.column!r} holds {type_}, which cannot be compared with text.")
+
+    def __str__(self) -> str:
+        return self.true
+
+
+def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | Comparison:
+    """Understand a column's name or a comparison.
+
+    Parameters
+    ----------
+    text : str
+        A column's name, or ``column operator value`` with one of ``>= > <= < == !=``. A value that holds spaces or
+        operators may be quoted.
+    names : sequence of str
+        Columns of the table. A column whose name looks like a comparison is found first.
+    role : str
+        What the column is for, to be named in errors.
+    """
+    text = text.strip()
+    if text in names:
+        return text
+    first = None
+    for operator in _OPERATOR.finditer(text):
+        column, value = _unquoted(text[: operator.start()]), _unquoted(text[operator.end() :])
+        first = first or column
+        if column in names:
+            sign = _SPELLINGS.get(operator[0], operator[0])
+            if not value:
+                raise ExpressionError(f"{role} {text!r}: a value is missing after {operator[0]!r}.")
+            if sign not in ("==", "!=") and not _NUMBER.fullmatch(value):
+                raise ExpressionError(f"{role} {text!r}: {value!r} is not a number to compare {column!r} with.")
+            return Comparison(column, sign, value)
+    raise absent(first or text, names, role)
+
+
+def absent(name: str, names: Sequence[str], role: str = "column") -> MissingColumnError:
+    """The error for a column that is not there, with the name that was probably meant."""
+    lowered = {other.lower(): other for other in names}
+    near = get_close_matches(name.lower(), list(lowered), 3, 0.6)
+    if near:
+        hint = f" Did you mean {' or '.join(repr(lowered[n]) for n in near)}?"
+    else:
+        shown = ", ".join(map(repr, names[:12])) + (f" and {len(names) - 12:,} more" if len(names) > 12 else "")
+        hint = f" The table has {shown}."
+    what = "" if role == "column" else f" for the {role}"
+    return MissingColumnError(f"There is no column {name!r}{what}.{hint}")
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'`":
+        return text[1:-1]
+    return text

@@ -1,0 +1,567 @@
+"""A table about people: feature columns, and columns with roles (label, sensitive, weight, cluster)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from certifare.certificates.counts import INTERSECTION, UNKNOWN, CellCounts, Exclusion, name_of
+from certifare.columns import Frame
+from certifare.errors import ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
+from certifare.files import MISSING, read_file
+from certifare.roles import Comparison, absent, parse_role
+
+#: A label or a sensitive column with more values is probably a quantity that needs a threshold.
+MOST_VALUES = 100
+#: A column with as many different values as records, in this many records, is probably an identifier.
+IDENTIFIER_ROWS = 1000
+
+Names = str | Sequence[str]
+MissingGroups = Literal["drop", "unknown"]
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """A label or a group of each record: codes, and the names that they stand for.
+
+    Attributes
+    ----------
+    codes : ndarray of int64
+    names : tuple of str
+        Sorted: numbers by value, then text.
+    native : pyarrow.Array
+        The values as the table has them.
+    """
+
+    codes: NDArray[np.int64]
+    names: tuple[str, ...]
+    native: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, rows: NDArray[Any]) -> Values:
+        """Values of some records; the names stay."""
+        return Values(self.codes[rows], self.names, self.native.take(pa.array(rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Records with features and roles.
+
+    Made by :func:`read_table` and :meth:`from_frame`.
+
+    Attributes
+    ----------
+    features : pyarrow.Table
+        What an encoder may see. Columns that a role is made from are not among them.
+    labels : tuple of Values
+        One for each label column; empty where the table has no label.
+    groups : Values or None
+        The group of each record; several sensitive columns are intersected.
+    weights, clusters : ndarray or None
+        Survey weights; numbers of clusters of dependent records.
+    roles : mapping of role to tuple of str
+        The roles as they were given.
+    positive : str or None
+        The label that a comparison such as ``income>50000`` is about.
+    exclusions : tuple of Exclusion
+        Records left out because they lack a label, group, weight or cluster.
+    notes : tuple of str
+        What was assumed and a reader should know.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from certifare.table import Table
+    >>> people = pd.DataFrame({"age": [30, 61, 70], "job": ["nurse", None, "cook"], "paid": [0, 1, 1]})
+    >>> table = Table.from_frame(people, label="paid", sensitive="age>=60")
+    >>> table.features.column_names, table.groups.names, table.labels[0].codes.tolist()
+    (['job'], ('age < 60', 'age >= 60'), [0, 1, 1])
+    """
+
+    features: pa.Table
+    labels: tuple[Values, ...] = ()
+    groups: Values | None = None
+    weights: NDArray[np.float64] | None = None
+    clusters: NDArray[np.int64] | None = None
+    roles: Mapping[str, tuple[str, ...]] | None = None
+    positive: str | None = None
+    exclusions: tuple[Exclusion, ...] = ()
+    notes: tuple[str, ...] = ()
+    source: Path | None = None
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        label: Names | None = None,
+        sensitive: Names | None = None,
+        weight: str | None = None,
+        cluster: str | None = None,
+        categorical: Names = (),
+        continuous: Names = (),
+        drop: Names = (),
+        missing_groups: MissingGroups = "drop",
+    ) -> Table:
+        """Give roles to the columns of a dataframe (pandas, polars, pyarrow).
+
+        Parameters
+        ----------
+        frame : dataframe
+        label, sensitive : str or sequence of str, optional
+            A column's name, or a comparison such as ``"age>=60"`` (:func:`certifare.roles.parse_role`). Several
+            sensitive columns make groups of their intersections. The columns they are made from are no features.
+        weight, cluster : str, optional
+        categorical, continuous : str or sequence of str
+            Columns that are to be read as categories, or as quantities, against their type.
+        drop : str or sequence of str
+            Columns to leave out.
+        missing_groups : {"drop", "unknown"}
+            Whether records without a group are left out, or make a group "unknown".
+        """
+        native = _arrow_table(frame)
+        names = native.column_names
+        label, sensitive, drop = _listed(label), _listed(sensitive), _listed(drop)
+        roles = {"label": label, "sensitive": sensitive, "weight": _listed(weight), "cluster": _listed(cluster)}
+        parsed = {role: [parse_role(text, names, role) for text in texts] for role, texts in roles.items()}
+        for role in ("weight", "cluster"):
+            for found in parsed[role]:
+                if isinstance(found, Comparison):
+                    raise RoleError(f"The {role} must be a column, not the comparison {str(found)!r}.")
+        used = _used_columns(parsed)
+        for name in drop:
+            if name not in names:
+                raise absent(name, names, "columns to drop")
+        left_out = {*used, *drop}
+        features = native.select([name for name in names if name not in left_out])
+        features = _typed(features, used, _listed(categorical), _listed(continuous), names)
+
+        columns = {
+            role: [_column(native, found, role) for found in parsed[role]] for role in ("label", "sensitive", "cluster")
+        }
+        keep, exclusions = _complete(native, columns, parsed["weight"], missing_groups)
+        if not keep.any():
+            raise EmptyTableError(
+                "No record is left: each lacks "
+                + " or ".join(f"{e.reason.removesuffix(' missing')} ({e.records:,} records)" for e in exclusions)
+                + "."
+            )
+        rows = pa.array(np.flatnonzero(keep))
+        if not keep.all():
+            features = features.take(rows)
+            columns = {role: [column.take(rows) for column in found] for role, found in columns.items()}
+        labels = tuple(
+            _values(column, f"label {text!r}") for column, text in zip(columns["label"], label, strict=True)
+        )
+        for values, text in zip(labels, label, strict=True):
+            if len(values.names) < 2:
+                raise RoleError(
+                    f"The label {text!r} has one value only, {values.names[0]!r}: there is nothing to predict."
+                )
+        groups = _intersection(columns["sensitive"], sensitive)
+        weights = None
+        if parsed["weight"]:
+            weights = _weights(native.column(roles["weight"][0]), roles["weight"][0])[keep]
+        clusters = _values(columns["cluster"][0], "cluster", most=None).codes if columns["cluster"] else None
+        first = parsed["label"][0] if parsed["label"] else None
+        return cls(
+            features=_combined(features),
+            labels=labels,
+            groups=groups,
+            weights=weights,
+            clusters=clusters,
+            roles={role: texts for role, texts in roles.items() if texts},
+            positive=first.true if isinstance(first, Comparison) else None,
+            exclusions=exclusions,
+            notes=_identifiers(features),
+        )
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return int(self.features.num_rows)
+
+    @property
+    def y(self) -> pa.Table | None:
+        """The labels as an encoder takes them: a table of one or several columns; None where there is none."""
+        if not self.labels:
+            return None
+        names = (self.roles or {})["label"]
+        return pa.table({name: values.native for name, values in zip(names, self.labels, strict=True)})
+
+    @property
+    def sensitive(self) -> pa.Table | None:
+        """The groups as an encoder takes them: a table of one column; None where the table has no groups."""
+        if self.groups is None:
+            return None
+        return pa.table({INTERSECTION.join((self.roles or {})["sensitive"]): self.groups.native})
+
+    def take(self, rows: NDArray[Any]) -> Table:
+        """Some of the records, in this order."""
+        index = pa.array(rows)
+        return replace(
+            self,
+            features=_combined(self.features.take(index)),
+            labels=tuple(values.take(rows) for values in self.labels),
+            groups=None if self.groups is None else self.groups.take(rows),
+            weights=None if self.weights is None else self.weights[rows],
+            clusters=None if self.clusters is None else self.clusters[rows],
+        )
+
+    def count(self, cells: NDArray[Any], n_cells: int, *, labels: bool = False) -> CellCounts:
+        """Count the table's records by cell, group and (first) label."""
+        if self.groups is None:
+            raise MissingGroupError("The table has no groups: name a sensitive column.")
+        index = cells.astype(np.int64) * len(self.groups.names) + self.groups.codes
+        shape: tuple[int, ...] = (n_cells, len(self.groups.names))
+        names = None
+        if labels:
+            index = index * len(self.labels[0].names) + self.labels[0].codes
+            shape, names = (*shape, len(self.labels[0].names)), self.labels[0].names
+        table = np.bincount(index, minlength=int(np.prod(shape))).reshape(shape)
+        return CellCounts(table, self.groups.names, names)
+
+    def summary(self) -> list[dict[str, Any]]:
+        """How each column was understood: its name, role, kind, and how many values are missing."""
+        rows = [
+            {"column": text, "role": role, "kind": kind, "missing": 0}
+            for role, texts in (self.roles or {}).items()
+            for text, kind in ((text, self._role_kind(role)) for text in texts)
+        ]
+        for name, column in zip(self.features.column_names, self.features.columns, strict=True):
+            kind = "categorical" if _is_categorical(column.type) else "continuous"
+            rows.append({"column": name, "role": "feature", "kind": kind, "missing": int(column.null_count)})
+        return rows
+
+    def _role_kind(self, role: str) -> str:
+        if role == "label":
+            return " × ".join(f"{len(values.names)} values" for values in self.labels)
+        if role == "sensitive" and self.groups is not None:
+            return f"{len(self.groups.names)} groups"
+        return "continuous" if role == "weight" else "identifier"
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the records and roles (SHA-256), equal for equal tables."""
+        state = hashlib.sha256()
+        for name, column in zip(self.features.column_names, self.features.columns, strict=True):
+            state.update(f"{name}\0{column.type}\0".encode())
+            _hash_column(state, column)
+        for values in (*self.labels, *([] if self.groups is None else [self.groups])):
+            state.update("\0".join(values.names).encode())
+            state.update(values.codes.tobytes())
+        for array in (self.weights, self.clusters):
+            state.update(b"" if array is None else array.tobytes())
+        return state.hexdigest()
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    label: Names | None = None,
+    sensitive: Names | None = None,
+    weight: str | None = None,
+    cluster: str | None = None,
+    categorical: Names = (),
+    continuous: Names = (),
+    drop: Names = (),
+    missing_groups: MissingGroups = "drop",
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    missing: Sequence[str] = MISSING,
+) -> Table:
+    """Read a table from a CSV, Parquet, Arrow or Feather file.
+
+    Parameters
+    ----------
+    path : path
+    label, sensitive, weight, cluster, categorical, continuous, drop, missing_groups
+        As in :meth:`Table.from_frame`.
+    delimiter, encoding, missing
+        For CSV files, as in :func:`certifare.files.read_file`.
+
+    Returns
+    -------
+    Table
+    """
+    native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing)
+    table = Table.from_frame(
+        native,
+        label=label,
+        sensitive=sensitive,
+        weight=weight,
+        cluster=cluster,
+        categorical=categorical,
+        continuous=continuous,
+        drop=drop,
+        missing_groups=missing_groups,
+    )
+    return replace(table, notes=(*notes, *table.notes), source=Path(path))
+
+
+def _arrow_table(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        Frame(frame)
+        return frame
+    checked = Frame(frame)
+    if checked.kind == "numpy":
+        raise ColumnTypeError("The columns have no names: give a dataframe, so that roles can be named.")
+    try:
+        native = nw.from_native(frame, eager_only=True).to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        # Read one by one, the columns tell which of them is at fault.
+        for name in checked.names:
+            checked.read(name)
+        raise ColumnTypeError(f"The table cannot be read: {error}.") from error
+    return native.select(list(checked.names))
+
+
+def _listed(names: Names | None) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _used_columns(parsed: Mapping[str, Sequence[str | Comparison]]) -> dict[str, str]:
+    """Columns that play a role, and which; one column may not play two."""
+    used: dict[str, str] = {}
+    for role, found in parsed.items():
+        for item in found:
+            name = item.column if isinstance(item, Comparison) else item
+            if name in used:
+                raise RoleError(f"Column {name!r} was named as {used[name]} and as {role}; it can be one of them.")
+            used[name] = role
+    return used
+
+
+def _typed(
+    features: pa.Table,
+    used: Mapping[str, str],
+    categorical: Sequence[str],
+    continuous: Sequence[str],
+    names: Sequence[str],
+) -> pa.Table:
+    """Features with the types that a person chose; refuse those that no encoder reads."""
+    for option, wanted in (("categorical", categorical), ("continuous", continuous)):
+        for name in wanted:
+            if name not in names:
+                raise absent(name, names, f"{option} columns")
+            if name in used:
+                raise RoleError(f"Column {name!r} is the {used[name]}, not a feature that could be {option}.")
+    both = set(categorical) & set(continuous)
+    if both:
+        raise RoleError(f"Column {sorted(both)[0]!r} was named as categorical and as continuous.")
+    if features.num_columns == 0:
+        raise EmptyTableError("No feature is left: every column has a role or was dropped.")
+    refused = [f"{f.name!r} ({f.type})" for f in features.schema if not _readable_type(f.type)]
+    if refused:
+        raise ColumnTypeError(
+            f"Columns that are neither numbers nor text: {', '.join(refused[:8])}. Leave them out (drop), or turn "
+            "them into numbers, such as the year of a date."
+        )
+    for name in (*categorical, *continuous):
+        if name in features.column_names:
+            column = features.column(name)
+            if name in continuous and _is_categorical(column.type):
+                column = _as_numbers(column, name)
+            elif name in categorical and not (_is_categorical(column.type) or pa.types.is_boolean(column.type)):
+                column = column.dictionary_encode()
+            features = features.set_column(features.column_names.index(name), name, column)
+    return features
+
+
+def _readable_type(type_: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    return bool(
+        pa.types.is_integer(type_)
+        or pa.types.is_floating(type_)
+        or pa.types.is_decimal(type_)
+        or pa.types.is_boolean(type_)
+        or pa.types.is_null(type_)
+        or _is_text(type_)
+    )
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def _is_categorical(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(type_) or _is_text(type_))
+
+
+def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    try:
+        return column.cast(pa.float64())
+    except pa.ArrowInvalid as error:
+        for value in column.unique().drop_null().to_pylist():
+            try:
+                float(value)
+            except ValueError:
+                raise ColumnTypeError(
+                    f"Column {name!r} was named as continuous, but holds {value!r}. Mend the value, or name it as a "
+                    "missing marker."
+                ) from error
+        raise ColumnTypeError(f"Column {name!r} was named as continuous, but does not hold numbers: {error}.") from error
+
+
+def _column(native: pa.Table, found: str | Comparison, role: str) -> pa.Array:
+    name = found.column if isinstance(found, Comparison) else found
+    column = native.column(name)
+    if not _readable_type(column.type):
+        raise ColumnTypeError(f"Column {name!r} holds {column.type}; the {role} must be numbers, booleans or text.")
+    if isinstance(found, Comparison):
+        return found.evaluate(column)
+    array = _single(column)
+    if pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+    return array
+
+
+def _single(column: Any) -> pa.Array:
+    """A column in one piece."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+
+
+def _complete(
+    native: pa.Table,
+    columns: Mapping[str, Sequence[pa.Array]],
+    weight: Sequence[str | Comparison],
+    missing_groups: MissingGroups,
+) -> tuple[NDArray[np.bool_], tuple[Exclusion, ...]]:
+    """Which records have all that their roles need, and how many do not, by reason."""
+    if missing_groups not in ("drop", "unknown"):
+        raise RoleError(f'missing_groups={missing_groups!r}: choose "drop" or "unknown".')
+    keep = np.ones(native.num_rows, dtype=bool)
+    checks = [(f"{role} missing", column) for role in ("label", "cluster") for column in columns[role]]
+    if missing_groups == "drop":
+        checks += [("group missing", column) for column in columns["sensitive"]]
+    for name in weight:
+        column = _single(native.column(name))
+        if pa.types.is_floating(column.type):
+            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        checks.append(("weight missing", column))
+    exclusions = []
+    for reason, column in checks:
+        lacking = keep & column.is_null().to_numpy(zero_copy_only=False)
+        if lacking.any():
+            exclusions.append(Exclusion(reason, int(lacking.sum())))
+            keep &= ~lacking
+    return keep, tuple(exclusions)
+
+
+def _values(column: pa.Array, what: str, most: int | None = MOST_VALUES) -> Values:
+    """Codes of a column, and its values' names: numbers by value, then text."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    raw = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    present = np.flatnonzero(np.bincount(raw[raw >= 0], minlength=len(values)))
+    if most is not None and len(present) > most:
+        raise RoleError(
+            f"The {what} has {len(present):,} different values; at most {most} are allowed. For a quantity, name a "
+            'threshold, as in "income>50000".'
+        )
+    names = [name_of(values[i]) for i in present]
+    order = sorted(range(len(names)), key=lambda j: _sort_key(names[j]))
+    rank = np.full(len(values) + 1, -1, dtype=np.int64)
+    rank[present[order]] = np.arange(len(order))
+    return Values(rank[raw], tuple(names[j] for j in order), column)
+
+
+def _sort_key(name: str) -> tuple[int, float, str]:
+    try:
+        return 0, float(name), name
+    except ValueError:
+        return 1, 0.0, name
+
+
+def _intersection(columns: Sequence[pa.Array], texts: Sequence[str]) -> Values | None:
+    """Groups of records: the intersection of all sensitive columns, missing ones called "unknown"."""
+    if not columns:
+        return None
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    names: tuple[str, ...] = ("",)
+    for column, text in zip(columns, texts, strict=True):
+        values = _values(column, f"sensitive column {text!r}")
+        own_codes, own_names = values.codes, values.names
+        if (own_codes < 0).any():
+            own_names = own_names if UNKNOWN in own_names else (*own_names, UNKNOWN)
+            own_codes = np.where(own_codes < 0, own_names.index(UNKNOWN), own_codes)
+        joint = codes * len(own_names) + own_codes
+        present, codes = np.unique(joint, return_inverse=True)
+        parts = [(names[j // len(own_names)], own_names[j % len(own_names)]) for j in present]
+        names = tuple(own if not before else before + INTERSECTION + own for before, own in parts)
+    if len(names) < 2:
+        raise MissingGroupError(
+            f"The sensitive column {' and '.join(map(repr, texts))} has one group only, {names[0]!r}: a distance between "
+            "groups needs two."
+        )
+    if len(names) > MOST_VALUES:
+        raise RoleError(f"The sensitive columns make {len(names):,} groups; at most {MOST_VALUES} are allowed.")
+    native = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(names))
+    return Values(codes, names, native)
+
+
+def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+    if _is_categorical(column.type) or pa.types.is_boolean(column.type):
+        raise ColumnTypeError(f"Column {name!r} holds {column.type}; weights must be numbers.")
+    weights = _single(column.cast(pa.float64())).to_numpy(zero_copy_only=False)
+    bad = np.isinf(weights) | (weights < 0)
+    if bad.any():
+        raise RoleError(
+            f"Column {name!r} has the weight {weights[bad][0]:g} in record {int(bad.argmax()):,}; weights must be finite "
+            "and not negative."
+        )
+    return np.asarray(weights, dtype=np.float64)
+
+
+def _identifiers(features: pa.Table) -> tuple[str, ...]:
+    """A note on columns that look like identifiers."""
+    if features.num_rows < IDENTIFIER_ROWS:
+        return ()
+    found = []
+    for field in features.schema:
+        if pa.types.is_integer(field.type) or _is_text(field.type):
+            head = features.column(field.name).slice(0, IDENTIFIER_ROWS)
+            if len(head.unique()) == IDENTIFIER_ROWS and head.null_count == 0:
+                found.append(field.name)
+    if not found:
+        return ()
+    names = ", ".join(map(repr, found[:5]))
+    return (f"{names}: every record has another value; drop such a column if it identifies records",)
+
+
+def _combined(table: pa.Table) -> pa.Table:
+    return table.unify_dictionaries().combine_chunks()
+
+
+def _hash_column(state: Any, column: pa.ChunkedArray) -> None:
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    for chunk in encoded.chunks:
+        state.update(repr(chunk.dictionary.to_pylist()).encode() if len(chunk.dictionary) < 10_000 else _bytes(chunk.dictionary))
+        state.update(pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False).tobytes())
+
+
+def _bytes(values: pa.Array) -> bytes:
+    return b"".join(bytes(buffer) for buffer in values.buffers() if buffer is not None)

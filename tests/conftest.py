@@ -1,0 +1,82 @@
+"""Fixtures for all tests: dataframes of every kind, and the shared data where it is present."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import settings
+
+# The first example of a test may compile; how long it takes is no finding.
+settings.register_profile("certifare", deadline=None)
+settings.load_profile("certifare")
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def dataframe(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    """A dataframe constructor: tests that ask for it run once with pandas and once with polars."""
+    return {"pandas": pd.DataFrame, "polars": pl.DataFrame}[request.param]
+
+
+@pytest.fixture(params=["pandas", "polars", "pyarrow"])
+def any_dataframe(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    """Like ``dataframe``, with pyarrow tables too."""
+    return {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[request.param]
+
+
+def shared(name: str) -> pd.DataFrame:
+    path = SHARED / f"{name}.parquet"
+    if not path.exists():
+        pytest.skip(f"{name}.parquet is not in ../shared/data")
+    return pq.read_table(path).to_pandas()
+
+
+@pytest.fixture(scope="session")
+def acs() -> pd.DataFrame:
+    """ACSIncome, California 2018, 50,825 records; columns that are codes are marked categorical."""
+    table = shared("acs_income_2018")
+    table = table[table["ST"] == 6].drop(columns="ST").reset_index(drop=True)
+    codes = ["COW", "MAR", "OCCP", "POBP", "RELP", "RAC1P"]
+    return table.astype(dict.fromkeys(codes, "category"))
+
+
+@pytest.fixture(scope="session")
+def adult() -> pd.DataFrame:
+    """UCI Adult, 48,842 records."""
+    return shared("adult")
+
+
+@pytest.fixture
+def people() -> dict[str, Any]:
+    """2,000 made-up people as columns: numbers, text, truth values and missing values; a label and a group.
+
+    The label depends on age, job and hours; the job depends on the group.
+    """
+    rng = np.random.default_rng(0)
+    n = 2000
+    sex = rng.choice(["female", "male"], n)
+    age = rng.integers(18, 80, n).astype(float)
+    hours = np.round(rng.normal(38, 8, n), 1)
+    job = np.where(
+        rng.random(n) < 0.3 + 0.4 * (sex == "male"),
+        rng.choice(["driver", "smith"], n),
+        rng.choice(["nurse", "clerk"], n),
+    ).astype(object)
+    score = 0.05 * (age - 45) + 0.1 * (hours - 38) + (job == "smith") - (job == "clerk") + rng.normal(size=n)
+    age[rng.random(n) < 0.05] = np.nan
+    job[rng.random(n) < 0.05] = None
+    return {
+        "age": age,
+        "hours": hours,
+        "job": job.tolist(),
+        "member": (rng.random(n) < 0.5).tolist(),
+        "sex": sex.tolist(),
+        "income": np.where(score > 0, "high", "low").tolist(),
+    }

@@ -1,0 +1,80 @@
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certifare.errors import ExpressionError, MissingColumnError
+from certifare.roles import Comparison, parse_role
+
+NAMES = ["age", "income", "job title", "a>=b", "race"]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "operator", "value"),
+    [
+        ("age>=60", "age", ">=", "60"),
+        ("age ≥ 60", "age", ">=", "60"),
+        (" age < -1.5e3 ", "age", "<", "-1.5e3"),
+        ("income>50000", "income", ">", "50000"),
+        ("race = White", "race", "==", "White"),
+        ("race == '>50K'", "race", "==", ">50K"),
+        ("income=>50K", "income", "==", ">50K"),
+        ("`job title` != cook", "job title", "!=", "cook"),
+        ("a>=b>=3", "a>=b", ">=", "3"),
+    ],
+)
+def test_comparisons(text, column, operator, value):
+    assert parse_role(text, NAMES) == Comparison(column, operator, value)
+
+
+def test_a_column_whose_name_looks_like_a_comparison_comes_first():
+    assert parse_role("a>=b", NAMES) == "a>=b"
+
+
+@pytest.mark.parametrize("text", ["age>=", "age >= old", "age > nan", "age > 1_000", "age > 0x10"])
+def test_broken_comparisons_are_refused(text):
+    with pytest.raises(ExpressionError, match="age"):
+        parse_role(text, NAMES)
+
+
+@pytest.mark.parametrize(("text", "meant"), [("Age", "age"), ("incme", "income"), ("agee >= 60", "age"), ("rac=x", "race")])
+def test_an_absent_column_is_named_with_the_one_that_was_meant(text, meant):
+    with pytest.raises(MissingColumnError, match=f"Did you mean .*{meant!r}"):
+        parse_role(text, NAMES, "label")
+
+
+def test_an_absent_column_without_a_similar_one_lists_the_columns():
+    with pytest.raises(MissingColumnError, match="The table has 'age', 'income'"):
+        parse_role("zzzzzz", NAMES)
+
+
+def test_code_is_never_run():
+    with pytest.raises(MissingColumnError):
+        parse_role("__import__('os').system('true')", NAMES)
+
+
+@given(st.lists(st.none() | st.integers(-100, 100), min_size=1), st.integers(-100, 100), st.sampled_from(">= > <= < == !=".split()))
+def test_evaluation_agrees_with_python(values, threshold, operator):
+    role = parse_role(f"age{operator}{threshold}", ["age"])
+    holds = {
+        ">=": int.__ge__, ">": int.__gt__, "<=": int.__le__, "<": int.__lt__, "==": int.__eq__, "!=": int.__ne__,
+    }[operator]  # fmt: skip
+    expected = [None if v is None else role.true if holds(v, threshold) else role.false for v in values]
+    assert role.evaluate(pa.array(values, pa.int8())).to_pylist() == expected
+    assert role.evaluate(pa.chunked_array([pa.array(values, pa.float64())])).to_pylist() == expected
+
+
+def test_nan_is_missing():
+    assert parse_role("age<3", ["age"]).evaluate(pa.array([float("nan"), 1.0])).to_pylist() == [None, "age < 3"]
+
+
+def test_text_and_booleans_compare_by_equality_only():
+    text = pa.array(["x", None, "y"]).dictionary_encode()
+    assert parse_role("race=x", NAMES).evaluate(text).to_pylist() == ["race == x", None, "race != x"]
+    assert parse_role("age=TRUE", NAMES).evaluate(pa.array([True, False])).to_pylist() == ["age == TRUE", "age != TRUE"]
+    with pytest.raises(ExpressionError, match="cannot be ordered"):
+        parse_role("race>3", NAMES).evaluate(text)
+    with pytest.raises(ExpressionError, match="holds numbers"):
+        parse_role("age==x", NAMES).evaluate(pa.array([1]))
+    with pytest.raises(ExpressionError, match="true and false"):
+        parse_role("age==1", NAMES).evaluate(pa.array([True]))

@@ -1,0 +1,200 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from certifare.certificates import CellCounts, Exclusion
+from certifare.errors import (
+    ColumnTypeError,
+    DuplicateColumnError,
+    EmptyTableError,
+    MissingColumnError,
+    MissingGroupError,
+    RoleError,
+)
+from certifare.table import Table, read_table
+
+PEOPLE = {
+    "age": [25, 61, 70, 33],
+    "sex": ["f", "m", "f", "m"],
+    "race": ["w", "b", "b", "w"],
+    "income": [10_000.0, 60_000.0, 55_000.0, 20_000.0],
+    "zip": [1010, 1020, 1010, 1030],
+    "w": [1.0, 2.0, 0.0, 1.5],
+    "home": ["x", "x", "y", "z"],
+}
+
+
+@pytest.fixture(params=["pandas", "polars", "pyarrow"])
+def frame(request):
+    return {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[request.param](PEOPLE)
+
+
+def test_roles(frame):
+    table = Table.from_frame(frame, label="income>50000", sensitive=["sex", "age>=60"], weight="w", cluster="home")
+    assert table.features.column_names == ["race", "zip"]
+    assert table.labels[0].names == ("income <= 50000", "income > 50000")
+    assert table.labels[0].codes.tolist() == [0, 1, 1, 0]
+    assert table.positive == "income > 50000"
+    assert table.groups.names == ("f & age < 60", "f & age >= 60", "m & age < 60", "m & age >= 60")
+    assert table.groups.codes.tolist() == [0, 3, 1, 2]
+    assert table.sensitive.column_names == ["sex & age>=60"]
+    assert table.sensitive.column(0).to_pylist() == ["f & age < 60", "m & age >= 60", "f & age >= 60", "m & age < 60"]
+    assert table.weights.tolist() == [1.0, 2.0, 0.0, 1.5]
+    assert table.clusters.tolist() == [0, 0, 1, 2]
+    assert (len(table), table.n_rows, table.exclusions) == (4, 4, ())
+
+
+def test_groups_are_named_as_counts_name_them(frame):
+    table = Table.from_frame(frame, label="zip", sensitive=["sex", "race"])
+    cells = np.array([0, 1, 1, 0])
+    by_hand = CellCounts.from_cells(cells, {"s": PEOPLE["sex"], "r": PEOPLE["race"]}, PEOPLE["zip"], 2)
+    assert table.count(cells, 2, labels=True) == by_hand
+    assert table.count(cells, 2) == by_hand.without_labels()
+
+
+def test_labels_stay_what_they_are(frame):
+    table = Table.from_frame(frame, label="zip", sensitive="sex")
+    assert table.y.to_pydict() == {"zip": PEOPLE["zip"]}
+    assert table.labels[0].names == ("1010", "1020", "1030")
+    several = Table.from_frame(frame, label=["zip", "race"], sensitive="sex")
+    assert several.y.column_names == ["zip", "race"]
+    assert several.labels[1].codes.tolist() == [1, 0, 0, 1]
+    none = Table.from_frame(frame)
+    assert none.y is None
+    assert none.sensitive is None
+    assert none.features.num_columns == 7
+
+
+def test_take(frame):
+    table = Table.from_frame(frame, label="race", sensitive="sex", weight="w", cluster="home").take(np.array([3, 1]))
+    assert table.features["age"].to_pylist() == [33, 61]
+    assert table.labels[0].codes.tolist() == [1, 0]
+    assert table.groups.codes.tolist() == [1, 1]
+    assert table.groups.names == ("f", "m")
+    assert table.sensitive.to_pydict() == {"sex": ["m", "m"]}
+    assert table.weights.tolist() == [1.5, 2.0]
+    assert table.clusters.tolist() == [2, 0]
+
+
+def test_overrides(frame):
+    table = Table.from_frame(frame, label="race", sensitive="sex", categorical="zip", drop=["home", "w"])
+    kinds = {row["column"]: row["kind"] for row in table.summary()}
+    assert kinds == {"race": "2 values", "sex": "2 groups", "age": "continuous", "income": "continuous", "zip": "categorical"}
+    assert table.features["zip"].to_pylist() == PEOPLE["zip"]
+    text = pa.table({"n": ["1", "2.5", None], "s": ["f", "m", "f"]})
+    assert Table.from_frame(text, sensitive="s", continuous="n").features["n"].to_pylist() == [1.0, 2.5, None]
+    with pytest.raises(ColumnTypeError, match="holds '2x'"):
+        Table.from_frame(pa.table({"n": ["1", "2x"], "s": ["f", "m"]}), sensitive="s", continuous="n")
+
+
+def test_records_without_label_or_group_are_left_out_and_counted():
+    columns = pa.table({
+        "x": [1, 2, 3, 4, 5, 6, 7],
+        "s": ["f", None, "m", "f", "m", None, "m"],
+        "y": [0.0, 1.0, float("nan"), 1.0, 0.0, float("nan"), 1.0],
+        "w": [1.0, 1.0, 1.0, None, 1.0, 1.0, 2.0],
+    })  # fmt: skip
+    table = Table.from_frame(columns, label="y", sensitive="s", weight="w")
+    assert table.features["x"].to_pylist() == [1, 5, 7]
+    assert table.exclusions == (Exclusion("label missing", 2), Exclusion("group missing", 1), Exclusion("weight missing", 1))
+    assert table.labels[0].names == ("0", "1")
+
+
+def test_records_without_a_group_can_be_a_group():
+    columns = pa.table({"x": [1, 2, 3], "s": ["f", None, "m"], "t": [1, 2, None]})
+    table = Table.from_frame(columns, sensitive="s", missing_groups="unknown")
+    assert table.groups.names == ("f", "m", "unknown")
+    assert table.groups.codes.tolist() == [0, 2, 1]
+    both = Table.from_frame(columns, sensitive=["s", "t"], missing_groups="unknown")
+    assert both.groups.names == ("f & 1", "m & unknown", "unknown & 2")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"label": "incme"}, MissingColumnError, "for the label. Did you mean 'income'"),
+        ({"label": "race", "sensitive": "Sex"}, MissingColumnError, "for the sensitive. Did you mean 'sex'"),
+        ({"drop": "agee"}, MissingColumnError, "Did you mean 'age'"),
+        ({"categorical": "zipp"}, MissingColumnError, "Did you mean 'zip'"),
+        ({"label": "sex", "sensitive": "sex"}, RoleError, "as label and as sensitive"),
+        ({"label": "age>30", "sensitive": "age>=60"}, RoleError, "as label and as sensitive"),
+        ({"label": "sex", "categorical": "sex"}, RoleError, "is the label"),
+        ({"categorical": "zip", "continuous": "zip"}, RoleError, "as categorical and as continuous"),
+        ({"weight": "sex"}, ColumnTypeError, "weights must be numbers"),
+        ({"weight": "age>3"}, RoleError, "must be a column"),
+        ({"sensitive": "age>=100"}, MissingGroupError, "one group only, 'age < 100'"),
+        ({"label": "age>=100"}, RoleError, "one value only"),
+        ({"drop": list(PEOPLE)}, EmptyTableError, "No feature is left"),
+        ({"missing_groups": "keep"}, RoleError, "missing_groups"),
+    ],
+)
+def test_roles_that_cannot_be(frame, options, error, message):
+    with pytest.raises(error, match=message):
+        Table.from_frame(frame, **options)
+
+
+def test_quantities_are_no_labels_or_groups():
+    columns = pa.table({"x": [0] * 200, "income": np.arange(200), "s": ["f", "m"] * 100})
+    with pytest.raises(RoleError, match='200 different values.*"income>50000"'):
+        Table.from_frame(columns, label="income", sensitive="s")
+    with pytest.raises(RoleError, match="sensitive column 'income'"):
+        Table.from_frame(columns, sensitive="income")
+
+
+def test_columns_that_no_encoder_reads_are_named_together():
+    columns = pa.table({"x": [1], "born": pa.array([0], pa.date32()), "tags": [["a"]], "raw": [b"x"]})
+    with pytest.raises(ColumnTypeError, match=r"'born' \(date32\[day\]\), 'tags' \(list.*'raw' \(binary\)"):
+        Table.from_frame(columns)
+    assert Table.from_frame(columns, drop=["born", "tags", "raw"]).features.column_names == ["x"]
+    with pytest.raises(ColumnTypeError, match="the label must be"):
+        Table.from_frame(columns, drop=["tags", "raw"], label="born")
+
+
+def test_negative_weights_no_records_left_and_bad_frames():
+    with pytest.raises(RoleError, match="weight -1 in record 1"):
+        Table.from_frame(pa.table({"x": [1, 2], "w": [1.0, -1.0]}), weight="w")
+    with pytest.raises(EmptyTableError, match="each lacks label"):
+        Table.from_frame(pa.table({"x": [1, 2], "y": pa.array([None, None], pa.string())}), label="y")
+    with pytest.raises(ColumnTypeError, match="no names"):
+        Table.from_frame(np.ones((2, 2)))
+    with pytest.raises(DuplicateColumnError):
+        Table.from_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(ColumnTypeError, match="'a'"):
+        Table.from_frame(pd.DataFrame({"a": [1, "x"]}, dtype=object))
+
+
+def test_a_pandas_index_is_no_feature():
+    frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index([7, 8], name="id"))
+    assert Table.from_frame(frame).features.column_names == ["a"]
+
+
+def test_identifiers_are_noted():
+    n = 2000
+    columns = pa.table({"id": np.arange(n), "name": [f"p{i}" for i in range(n)], "x": np.arange(n) % 7})
+    (note,) = Table.from_frame(columns).notes
+    assert "'id', 'name'" in note
+
+
+def test_reading_a_file_is_reading_a_frame(tmp_path):
+    frame = pd.DataFrame(PEOPLE)
+    frame.to_csv(tmp_path / "people.csv", index=False, sep=";")
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "people.parquet")
+    options = {"label": "income>50000", "sensitive": "sex", "cluster": "home", "weight": "w"}
+    expected = Table.from_frame(frame, **options)
+    for name in ("people.csv", "people.parquet"):
+        table = read_table(tmp_path / name, **options)
+        assert table.source == tmp_path / name
+        assert table.features.to_pylist() == expected.features.to_pylist()
+        assert np.array_equal(table.groups.codes, expected.groups.codes)
+        assert np.array_equal(table.labels[0].codes, expected.labels[0].codes)
+
+
+def test_digests_tell_tables_apart(frame):
+    options = {"label": "race", "sensitive": "sex"}
+    table = Table.from_frame(frame, **options)
+    assert table.digest == Table.from_frame(frame, **options).digest
+    assert table.digest != table.take(np.array([1, 0, 2, 3])).digest
+    assert table.digest != Table.from_frame(frame, label="race", sensitive="age>=60").digest
