@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +25,7 @@ from certifare.certificates.claims import (
     strata_of,
     stratum,
 )
-from certifare.certificates.counts import CellCounts, Missing, array_of, columns_of, name_of
+from certifare.certificates.counts import CellCounts, Exclusion, Missing, array_of, columns_of, name_of
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
@@ -249,6 +249,7 @@ def certify(
     missing: Missing = "refuse",
     min_group_size: int = 30,
     seed: int = 0,
+    exclusions: Iterable[Exclusion] = (),
     allow_training_records: bool = False,
 ) -> Certificate:
     """Certify a fitted encoder on records that it has not seen.
@@ -277,6 +278,8 @@ def certify(
         What to do with records that lack a group or label (:meth:`CellCounts.from_cells`).
     seed : int
         Seed of random choices (thinning, clusters, halves).
+    exclusions : iterable of Exclusion
+        Records that were left out before, to be recorded in the certificate.
     allow_training_records : bool
         Certify even if records were used to fit. The result is then no valid certificate, and says so.
 
@@ -285,20 +288,7 @@ def certify(
     Certificate
     """
     groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
-    assumptions = list(ASSUMPTIONS)
-    overlap = encoder.training_overlap(X)
-    if overlap is not None and overlap.excessive:
-        if not allow_training_records:
-            raise TrainingOverlapError(
-                f"{overlap.seen:,} of {overlap.records:,} certification records also occur among the training "
-                f"records; chance duplicates explain about {overlap.expected:,.0f}. A certificate needs records that "
-                "played no part in fitting: hold some out. (allow_training_records=True overrides this; the result "
-                "is then no valid certificate.)"
-            )
-        assumptions[0] = (
-            f"VOID: {overlap.seen:,} of {overlap.records:,} certification records occur among the training records."
-        )
-
+    assumptions = check_overlap(encoder.training_overlap(X), allow_training_records)
     cells = np.asarray(encoder.apply(X))
     sample = _independent(len(cells), weights, clusters, population, seed)
     counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep)
@@ -308,7 +298,9 @@ def certify(
         counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep & first)
         base_counts = counts
         sum_counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep & ~first)
-    counts = CellCounts(counts.table, counts.groups, counts.labels, counts.exclusions + tuple(sample.exclusions))
+    counts = CellCounts(
+        counts.table, counts.groups, counts.labels, (*exclusions, *counts.exclusions, *sample.exclusions)
+    )
     certificate = certify_counts(
         counts,
         metric,
@@ -316,7 +308,7 @@ def certify(
         method,
         candidates,
         positive=positive,
-        witness=_training_counts(encoder, counts, metric),
+        witness=training_counts(encoder, counts, metric),
         min_group_size=min_group_size,
         base_counts=base_counts,
         sum_counts=sum_counts,
@@ -328,6 +320,23 @@ def certify(
         seed=seed if random_choice else None,
         effective_size=sample.effective_size if weights is not None or clusters is not None else None,
     )
+
+
+def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[str]:
+    """Refuse certification records that were used to fit; return what the certificate assumes."""
+    assumptions = list(ASSUMPTIONS)
+    if overlap is not None and overlap.excessive:
+        if not allow_training_records:
+            raise TrainingOverlapError(
+                f"{overlap.seen:,} of {overlap.records:,} certification records also occur among the training "
+                f"records; chance duplicates explain about {overlap.expected:,.0f}. A certificate needs records that "
+                "played no part in fitting: hold some out. (allow_training_records=True overrides this; the result "
+                "is then no valid certificate.)"
+            )
+        assumptions[0] = (
+            f"VOID: {overlap.seen:,} of {overlap.records:,} certification records occur among the training records."
+        )
+    return assumptions
 
 
 def _independent(
@@ -351,7 +360,7 @@ def _count(
     return CellCounts.from_cells(cells[keep], kept_groups, kept_labels, n_cells, missing=missing)
 
 
-def _training_counts(encoder: Encoder, counts: CellCounts, metric: str) -> CellCounts | None:
+def training_counts(encoder: Encoder, counts: CellCounts, metric: str) -> CellCounts | None:
     """Return the encoder's own training counts, on which a witness may be chosen, where it has them."""
     training: CellCounts | None = getattr(encoder, "training_counts_", None)
     if training is None or metric_of(metric).strata != "all":

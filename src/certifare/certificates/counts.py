@@ -457,7 +457,7 @@ def _factorize(values: Any, what: str) -> tuple[NDArray[np.int64], tuple[str, ..
         found = [name_of(value) for value in values_found]
     if not found:
         return codes, ()
-    order = sorted(range(len(found)), key=lambda i: _sort_key(found[i]))
+    order = sorted(range(len(found)), key=lambda i: sort_key(found[i]))
     rank = np.empty(len(found) + 1, dtype=np.int64)
     rank[order] = np.arange(len(found))
     rank[-1] = -1  # code −1 stays missing
@@ -469,7 +469,7 @@ def _is_missing(value: object) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
-def _sort_key(name: str) -> tuple[int, float, str]:
+def sort_key(name: str) -> tuple[int, float, str]:
     """Numbers by value, then texts."""
     try:
         return 0, float(name), name

@@ -1,0 +1,5 @@
+"""``python -m certifare`` is the command ``certifare``."""
+
+from certifare.cli import main
+
+main()

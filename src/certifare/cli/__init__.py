@@ -1,0 +1,49 @@
+"""The command ``certifare``. One module per command; nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from certifare.cli import common, key
+from certifare.cli.certify import certify
+from certifare.cli.encode import encode
+from certifare.cli.report import report
+from certifare.cli.show import show
+from certifare.cli.sql import sql
+from certifare.cli.verify import verify
+
+app = typer.Typer(
+    name="certifare",
+    help="Representations of tables about people, with a certificate that bounds how differently any classifier can "
+    "treat the groups.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+for command in (encode, certify, verify, show, sql, report):
+    app.command()(command)
+app.add_typer(key.app, name="key")
+
+
+def _version(value: bool) -> None:
+    if value:
+        from certifare import __version__
+
+        print(f"certifare {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    common.run(app)

@@ -1,0 +1,136 @@
+"""``certifare encode``: a table goes in, its representation comes out, in constant memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from certifare.cli.common import (
+    Delimiter,
+    Encoding,
+    Json,
+    MissingMarker,
+    emit,
+    encoder_file,
+    err,
+    listed,
+    out,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+
+def encode(
+    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
+    data: Annotated[Path, typer.Argument(help="Table to encode: CSV, Parquet or Arrow, of any size.")],
+    output: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
+    form: Annotated[
+        str, typer.Option("--as", help="What stands for a record: representatives, cells or onehot.")
+    ] = "representatives",
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Copy this column as it is (the label, say). Repeat for several.")
+    ] = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    missing: MissingMarker = None,
+    as_json: Json = False,
+) -> None:
+    """Encode a table, record by record, with a published encoder.
+
+    The table is read and written in batches, so its size does not matter. Columns copied with --keep are not covered
+    by the certificate: a classifier that sees them sees more than the cell.
+    """
+    import pyarrow as pa
+
+    from certifare.encoders import load_encoder
+    from certifare.errors import ArgumentError, MissingColumnError
+    from certifare.files import MISSING, TEXT, atomic_file, open_batches
+
+    fitted = load_encoder(encoder_file(encoder))
+    if form not in ("representatives", "cells", "onehot"):
+        raise ArgumentError(f"--as {form}: choose representatives, cells or onehot.")
+    fitted.set_params(output=form)
+    if output.suffix.lower() not in (".csv", ".parquet"):
+        raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
+    kept = listed(keep)
+    types: dict[str, pa.DataType | None] = {
+        column.name: {"number": pa.float64(), "boolean": pa.bool_(), "text": TEXT}[column.type]
+        for column in fitted.columns_
+    }
+    batches = open_batches(
+        data,
+        {**dict.fromkeys(kept), **types},
+        delimiter=delimiter,
+        encoding=encoding,
+        missing=listed(missing) or MISSING,
+    )
+    for name in kept:
+        if name not in batches.names:
+            raise MissingColumnError(f"There is no column {name!r} to keep; the table has {', '.join(batches.names)}.")
+    begun, records = time.perf_counter(), 0
+    with (
+        progress("encoding", batches.size or None, quiet=as_json) as advance,
+        atomic_file(output) as temporary,
+        _writer(temporary, output.suffix.lower()) as write,
+    ):
+        for batch in batches:
+            table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
+            encoded = fitted.transform(table)
+            for column in kept:
+                encoded = _with(encoded, column, table.column(column))
+            write(encoded)
+            records += table.num_rows
+            advance(batches.position)
+    seconds = time.perf_counter() - begun
+    document = {"records": records, "cells": fitted.n_cells_, "output": str(output), "seconds": round(seconds, 3)}
+
+    def show() -> None:
+        out.print(f"{records:,} records in {fitted.n_cells_} cells → {output}", soft_wrap=True)
+        err.print(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records a second")
+        if kept:
+            err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}", markup=False)
+
+    emit(document, as_json, show)
+
+
+def _with(table: pa.Table, name: str, column: Any) -> pa.Table:
+    """Return the table with a column more; one that is encoded as well gets another name."""
+    return table.append_column(f"{name}_kept" if name in table.column_names else name, column)
+
+
+@contextmanager
+def _writer(path: Path, suffix: str) -> Iterator[Callable[[pa.Table], None]]:
+    """Write tables of one schema, one after the other, to a CSV or Parquet file."""
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+
+    writer: Any = None
+
+    def write(table: pa.Table) -> None:
+        nonlocal writer
+        table = pa.table(
+            {
+                name: column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+                for name, column in zip(table.column_names, table.columns, strict=True)
+            }
+        )
+        if writer is None:
+            kind = pacsv.CSVWriter if suffix == ".csv" else pq.ParquetWriter
+            writer = kind(path, table.schema)
+        writer.write_table(table)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,127 @@
+"""``certifare show``: cells, tree and certificate in the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape as escape_markup
+from rich.table import Table as Grid
+from rich.tree import Tree
+
+from certifare.cli.common import Json, emit, encoder_file, out, printable
+
+
+def show(
+    path: Annotated[Path, typer.Argument(help="A bundle, an encoder.json or a certificate.json.")],
+    cells: Annotated[int, typer.Option(help="How many cells to list; 0 lists all.", min=0)] = 30,
+    as_json: Json = False,
+) -> None:
+    """Print what a bundle, an encoder or a certificate holds."""
+    document: dict[str, Any] = {}
+    certificate_file = path / "certificate.json" if path.is_dir() else path
+    is_encoder = path.is_dir() or _looks_like_encoder(path)
+    if certificate_file.exists() and (path.is_dir() or not is_encoder):
+        from certifare.document import read_document
+
+        document["certificate"] = read_document(certificate_file).certificate
+    if is_encoder:
+        from certifare.encoders import load_encoder
+        from certifare.report.encoder import describe_encoder
+
+        file = encoder_file(path)
+        document["encoder"] = describe_encoder(file)
+        document["cells"] = load_encoder(file).describe()
+
+    def print_all() -> None:
+        if "certificate" in document:
+            _print_certificate(document["certificate"])
+        if "encoder" in document:
+            _print_cells(document["encoder"], document["cells"], cells)
+            if document["encoder"]["nodes"]:
+                _print_tree(document["encoder"]["nodes"])
+
+    plain = {name: _plain(value) for name, value in document.items()}
+    emit(plain, as_json, print_all)
+
+
+def _looks_like_encoder(path: Path) -> bool:
+    from certifare.errors import FileError
+
+    if not path.exists():
+        raise FileError(f"There is no file or bundle {str(path)!r}.")
+    with path.open("rb") as file:
+        return b"certifare/encoder" in file.read(4096)
+
+
+def _plain(value: Any) -> Any:
+    from certifare.certificates import Certificate
+
+    if isinstance(value, Certificate):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return value
+    return [
+        {"cell": c.cell, "rules": list(c.rules), "records": c.records, "groups": c.groups, "labels": c.labels}
+        for c in value
+    ]
+
+
+def _print_certificate(certificate: Any) -> None:
+    out.print(f"[bold]{escape(str(certificate))}[/]", soft_wrap=True)
+    grid = Grid("groups", "label", "records", "estimate", "bound T*", box=None, pad_edge=False)
+    for part in certificate.parts:
+        records = " + ".join(f"{n:,}" for n in part.records)
+        grid.add_row(
+            escape(" / ".join(part.groups)),
+            escape(part.label or ""),
+            records,
+            f"{part.estimate:.4f}",
+            f"{part.bound:.4f}",
+        )
+    out.print(grid)
+    out.print()
+
+
+def _print_cells(encoder: dict[str, Any], cells: Any, most: int) -> None:
+    out.print(f"[bold]{escape(encoder['kind'])} encoder[/], {len(cells)} cells")
+    grid = Grid("cell", "records", "groups", "labels", "rules", box=None, pad_edge=False)
+    listed = list(cells)[: most or None]
+    for cell in listed:
+        grid.add_row(
+            str(cell.cell),
+            "" if cell.records is None else f"{cell.records:,}",
+            _shares(cell.groups),
+            _shares(cell.labels),
+            escape(" and ".join(cell.rules) or "every record"),
+        )
+    out.print(grid)
+    if len(listed) < len(cells):
+        out.print(f"… and {len(cells) - len(listed)} more (--cells 0 lists all)")
+    out.print()
+
+
+def _shares(columns: dict[str, dict[str, float]]) -> str:
+    return escape("; ".join(" ".join(f"{v}:{p:.0%}" for v, p in shares.items()) for shares in columns.values()))
+
+
+def _print_tree(nodes: list[dict[str, Any]]) -> None:
+    root: Tree | None = None
+    path: list[Tree] = []
+    for node in nodes:
+        text = node["question"] if node["cell"] is None else f"cell {node['cell']}"
+        label = escape(f"{node['answer']}: {text}" if node["answer"] else text)
+        if root is None:
+            root = Tree(label)
+            path = [root]
+        else:
+            path = path[: node["depth"]]
+            path.append(path[-1].add(label))
+    if root is not None:
+        out.print(root)
+
+
+def escape(text: str) -> str:
+    """Return text from a file so that it is only shown: neither markup nor control characters act."""
+    return escape_markup(printable(text))

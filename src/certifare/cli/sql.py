@@ -1,0 +1,33 @@
+"""``certifare sql``: the encoder as SQL, to run where the data is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from certifare.cli.common import Json, emit, encoder_file
+
+
+def sql(
+    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
+    dialect: Annotated[str, typer.Option(help="duckdb, postgres, spark, bigquery or snowflake.")] = "duckdb",
+    table: Annotated[
+        str | None, typer.Option(help="A table: the result is then a query that adds the cell to every row.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="What to call the column of cells.")] = "cell",
+    as_json: Json = False,
+) -> None:
+    """Print a tree encoder as SQL: a CASE expression, or with --table a whole query."""
+    from certifare.encoders import load_encoder
+    from certifare.errors import NotPublishableError
+
+    fitted = load_encoder(encoder_file(encoder))
+    if not hasattr(fitted, "to_sql"):
+        raise NotPublishableError(
+            f"A {type(fitted).__name__} cannot be written as SQL: its cells are not made by simple rules. "
+            "Fit a tree (certifare fit --kind tree) for use in a warehouse."
+        )
+    text = fitted.to_sql(dialect, table=table, name=name)
+    emit({"dialect": dialect, "sql": text}, as_json, lambda: print(text))

@@ -1,0 +1,81 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from certifare import files as certifare_files
+from certifare import load_encoder
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_cells_equal_apply_in_every_format(cli, files, tmp_path, suffix, monkeypatch):
+    monkeypatch.setattr(certifare_files, "BLOCK", 1 << 12)  # many batches
+    target = tmp_path / f"cells{suffix}"
+    result = cli("encode", files / "encoder.json", files / "fresh.csv", target, "--as", "cells", "--keep", "approved")
+    assert result.status == 0, result.stderr
+    assert "3,000 records in 8 cells" in result.stdout
+    fresh = pd.read_csv(files / "fresh.csv")
+    encoded = pd.read_csv(target) if suffix == ".csv" else pd.read_parquet(target)
+    expected = load_encoder(files / "encoder.json").apply(fresh)
+    assert np.array_equal(encoded["cell"], expected)
+    assert np.array_equal(encoded["approved"].astype(int), fresh["approved"])
+    assert "outside of the certificate: approved" in result.stderr
+
+
+def test_representatives_and_one_hot(cli, files, tmp_path):
+    fresh = pd.read_csv(files / "fresh.csv")
+    encoder = load_encoder(files / "encoder.json")
+    cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.parquet")
+    z = pd.read_parquet(tmp_path / "z.parquet")
+    assert list(z.columns) == ["age", "job"]
+    assert len(z.drop_duplicates()) <= encoder.n_cells_
+    cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "o.csv", "--as", "onehot")
+    onehot = pd.read_csv(tmp_path / "o.csv").to_numpy()
+    assert np.array_equal(onehot.argmax(axis=1), encoder.apply(fresh))
+    assert (onehot.sum(axis=1) == 1).all()
+
+
+def test_a_kept_column_that_is_encoded_too_gets_another_name(cli, files, tmp_path):
+    cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.csv", "--keep", "job")
+    assert list(pd.read_csv(tmp_path / "z.csv").columns) == ["age", "job", "job_kept"]
+
+
+def test_json(cli, files, tmp_path):
+    result = cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.csv", "--json")
+    assert result.json["records"] == 3_000
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing.json", "fresh.csv", "z.csv"], "no encoder"),
+        (["fresh.csv", "fresh.csv", "z.csv"], "encoder"),
+        (["encoder.json", "nothing.csv", "z.csv"], "There is no file"),
+        (["encoder.json", "fresh.csv", "z.txt"], "ends in .csv or .parquet"),
+        (["encoder.json", "fresh.csv", "z.csv", "--as", "pixels"], "choose representatives"),
+        (["encoder.json", "fresh.csv", "z.csv", "--keep", "salary"], "no column 'salary' to keep"),
+        (["encoder.json", "lacking.csv", "z.csv"], "age"),
+        (["encoder.json", "fresh.csv", "nowhere/z.csv"], "cannot be written"),
+    ],
+)
+def test_bad_input(cli, files, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(files)
+    (files / "lacking.csv").write_text("job\nnurse\n")
+    before = sorted(files.iterdir())
+    result = cli("encode", *arguments)
+    assert result.status == 2
+    assert words in result.stderr
+    assert sorted(files.iterdir()) == before
+
+
+def test_interrupt_leaves_nothing_behind(cli, files, tmp_path, monkeypatch):
+    from certifare.encoders.base import RestrictedEncoder
+
+    def interrupt(self, X):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RestrictedEncoder, "transform", interrupt)
+    result = cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.csv")
+    assert result.status == 130
+    assert "nothing was written" in result.stderr
+    assert list(tmp_path.iterdir()) == []
