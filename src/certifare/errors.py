@@ -207,3 +207,19 @@ class BaselineError(CertifareError):
 
 class ExperimentError(CertifareError):
     """An experiment is unknown, or lacks what it needs."""
+
+
+class WarehouseError(CertifareError):
+    """A database cannot be reached or asked: unknown address, missing driver, refused query."""
+
+
+class CountsFileError(FileError):
+    """A file is not a counts file that this version can read."""
+
+
+class DuplicateCountsError(CertifareError):
+    """Two counts files hold the same records, which would be counted twice."""
+
+
+class EncoderMismatchError(CertifareError):
+    """Counts come from another encoder, or from other columns, than those they are to be added to."""

@@ -116,7 +116,7 @@ def test_any_kind_of_column(kind):
 )
 def test_intersections_of_sensitive_columns(table):
     counts = CellCounts.from_cells([0, 0, 1, 1], table, n_cells=2)
-    assert counts.groups == ("f & 0", "f & 1", "m & 0")
+    assert counts.groups == ("f × 0", "f × 1", "m × 0")
     assert counts.table.tolist() == [[0, 1, 1], [1, 1, 0]]
 
 

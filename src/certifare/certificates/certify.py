@@ -29,6 +29,7 @@ from certifare.certificates.counts import CellCounts, Exclusion, Missing, array_
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
+from certifare.elsewhere import engine_for
 from certifare.errors import (
     ArgumentError,
     CellCountMismatchError,
@@ -259,7 +260,7 @@ def certify(
     encoder : RestrictedEncoder
         A fitted encoder.
     X : table
-        Certification records, of any kind the encoder accepts.
+        Certification records, of any kind the encoder accepts. A Dask DataFrame stays on its cluster.
     y : array-like, optional
         Labels, for metrics that condition on them.
     sensitive_features : array-like or table, optional
@@ -287,6 +288,25 @@ def certify(
     -------
     Certificate
     """
+    engine = engine_for(X)
+    if engine is not None:
+        certificate: Certificate = engine.certify(
+            encoder,
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            metric=metric,
+            confidence=confidence,
+            method=method,
+            candidates=candidates,
+            positive=positive,
+            weights=weights,
+            clusters=clusters,
+            missing=missing,
+            min_group_size=min_group_size,
+            allow_training_records=allow_training_records,
+        )
+        return certificate
     groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
     assumptions = check_overlap(encoder.training_overlap(X), allow_training_records)
     cells = np.asarray(encoder.apply(X))

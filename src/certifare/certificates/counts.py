@@ -29,7 +29,7 @@ Missing = Literal["refuse", "unknown", "drop"]
 #: The group of records whose group is missing, where they are counted as one.
 UNKNOWN = "unknown"
 #: Joins the values of several sensitive columns into the name of one group.
-INTERSECTION = " & "
+INTERSECTION = " × "
 #: Counts stay exact as floating-point numbers up to here.
 MAX_RECORDS = 2**53
 

@@ -10,7 +10,7 @@ the limit is U = sup {d : β(d) ≥ ε}, and P(d > U) ≤ ε whatever b is. The 
 variation distance may stand in for M, is in ``docs/theory.md``.
 
 :func:`difference_limit` returns a number that is never below U and at most 1 % of the Hoeffding radius above
-it. It looks for the smallest d at which β(d) < ε can be *proved*. The proof covers the range of b by intervals
+it (or 10⁻⁶, where that is more). It looks for the smallest d at which β(d) < ε can be *proved*. The proof covers the range of b by intervals
 [lo, hi]: the tail falls in a and rises in b, so over the interval it is at most its value at the corner
 a = lo + d, b = hi. Two upper bounds of such a tail serve:
 
@@ -25,8 +25,10 @@ import math
 
 from numba import njit
 
-#: The search stops when the limit is known to this share of the Hoeffding radius.
+#: The search stops when the limit is known to this share of the Hoeffding radius …
 TOLERANCE = 0.01
+#: … or to this much, which only matters beyond a billion records.
+FINEST = 1e-6
 #: Above this many records in a group tails are not summed; the closed form decides alone.
 MAX_TAIL_RECORDS = 2**31
 #: The constant of the Berry–Esseen theorem for independent summands of different distributions (Shevtsova 2010).
@@ -58,7 +60,7 @@ def difference_limit(n0: int, n1: int, m: int, epsilon: float) -> float:
     -------
     float
         A number in [−1, 1] that is at least the exact limit and exceeds it by at most
-        ``TOLERANCE`` × :func:`hoeffding_radius`.
+        ``TOLERANCE`` × :func:`hoeffding_radius`, or ``FINEST`` where that is more.
 
     Examples
     --------
@@ -174,7 +176,7 @@ def _tilted_tail(n0: int, n1: int, r: float, a: float, b: float) -> float:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _search(n0: int, n1: int, quotient: int, remainder: int, r: float, epsilon: float, radius: float) -> float:
     """Smallest difference found for which β < ε is proved; r is the observed difference M/(n0·n1)."""
-    tolerance = TOLERANCE * radius
+    tolerance = max(TOLERANCE * radius, FINEST)
     narrowest = tolerance / 8.0
     log_inverse = math.log(4.0 / (_CUT_OFF * epsilon))
     proved = min(1.0, r + radius)  # Hoeffding's inequality proves it for every b at once

@@ -1,0 +1,107 @@
+"""``certifare report``: a certificate as a page for people."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from certifare.cli.common import out
+
+
+class Form(StrEnum):
+    """Forms of a report."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"
+
+
+def report(
+    certificate: Annotated[Path, typer.Argument(help="A bundle's folder, or a certificate file.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; report.html unless given.")
+    ] = None,
+    form: Annotated[Form | None, typer.Option("--format", help="Form; by the output's ending unless given.")] = None,
+    encoder: Annotated[Path | None, typer.Option(help="The encoder's file, to draw it and to name its cells.")] = None,
+    frontier: Annotated[Path | None, typer.Option(help="Table of the encoders tried (frontier.csv).")] = None,
+    target: Annotated[float | None, typer.Option(help="The bound that was asked for.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report's data as JSON, and write nothing.")
+    ] = False,
+) -> None:
+    """Write a report: one file that opens without a network, as a page, Markdown or JSON."""
+    import json
+
+    data = gather(certificate, encoder=encoder, frontier=frontier, target=target)
+    if as_json:
+        print(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False))
+        return
+    chosen = form or _form_of(output)
+    path = output or Path(f"report.{chosen.value}")
+    from certifare.files import atomic_file
+    from certifare.report import render_html, render_markdown
+
+    if chosen is Form.HTML:
+        content = render_html(data)
+    elif chosen is Form.MARKDOWN:
+        content = render_markdown(data)
+    else:
+        content = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    with atomic_file(path) as name:
+        name.write_text(content, "utf-8")
+    out.print(str(path), markup=False, soft_wrap=True)
+
+
+def gather(
+    certificate: Path, *, encoder: Path | None = None, frontier: Path | None = None, target: float | None = None
+) -> dict[str, Any]:
+    """Read the files of a bundle, as far as they are there, and gather what a report says."""
+    from certifare.document import digest, read_document
+    from certifare.errors import ArgumentError
+    from certifare.report import describe_encoder, report_data
+
+    if certificate.is_dir():
+        folder, certificate = certificate, certificate / "certificate.json"
+        encoder = encoder or _if_there(folder / "encoder.json")
+        frontier = frontier or _if_there(folder / "frontier.csv")
+    document = read_document(certificate)
+    if encoder is not None:
+        certified = document.statement.digest_of("encoder")
+        if certified is not None and digest(encoder) != certified:
+            raise ArgumentError(
+                f"{str(encoder)!r} is not the encoder that the certificate is about: the report would mix up two. "
+                "`certifare verify` says more."
+            )
+    points = None if frontier is None else read_frontier(frontier)
+    chosen = None if points is None else next((i for i, point in enumerate(points) if point.get("chosen")), None)
+    return report_data(
+        document,
+        encoder=None if encoder is None else describe_encoder(encoder),
+        frontier=points,
+        chosen=chosen,
+        target=target,
+    )
+
+
+def read_frontier(path: Path) -> list[dict[str, Any]]:
+    """Read the table of the encoders that were tried."""
+    from certifare.errors import MissingColumnError
+    from certifare.files import read_file
+
+    table, _ = read_file(path)
+    if "bound" not in table.column_names:
+        raise MissingColumnError(f"{str(path)!r} has no column 'bound': it is no table of encoders.")
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def _if_there(path: Path) -> Path | None:
+    return path if path.exists() else None
+
+
+def _form_of(output: Path | None) -> Form:
+    endings = {".md": Form.MARKDOWN, ".markdown": Form.MARKDOWN, ".json": Form.JSON}
+    return endings.get(output.suffix.lower(), Form.HTML) if output else Form.HTML

@@ -1,0 +1,33 @@
+"""Certificate files: the signed statement, its keys, and the policy that accepts or refuses it.
+
+:mod:`~certifare.document.statement` says what a file says; :mod:`~certifare.document.files` writes and reads it;
+:mod:`~certifare.document.keys` makes keys; :mod:`~certifare.document.suppression` pools small cells before
+publication; :mod:`~certifare.document.policy` decides whether a certificate is accepted.
+"""
+
+from certifare.document.files import Document, digest, read_document, sign, write_document
+from certifare.document.keys import load_private_key, load_public_key, new_key
+from certifare.document.policy import Check, Verdict, verify_document
+from certifare.document.statement import Columns, Selection, Statement, schema, statement
+from certifare.document.suppression import Suppression, suppress
+
+__all__ = [
+    "Check",
+    "Columns",
+    "Document",
+    "Selection",
+    "Statement",
+    "Suppression",
+    "Verdict",
+    "digest",
+    "load_private_key",
+    "load_public_key",
+    "new_key",
+    "read_document",
+    "schema",
+    "sign",
+    "statement",
+    "suppress",
+    "verify_document",
+    "write_document",
+]

@@ -1,0 +1,335 @@
+"""The statement that a certificate file makes: an in-toto Statement v1 with a predicate of our own.
+
+The types below are the file format; ``docs/certificate.schema.json`` is made from them. The predicate holds the
+certificate itself, what can be read off it in words, and how it came about.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from certifare import __version__
+from certifare.certificates import CellCounts, Certificate
+from certifare.certificates.certificate import percent, round_up
+from certifare.certificates.claims import metric_of
+from certifare.document.suppression import Suppression, suppress
+from certifare.errors import ArgumentError, CertifareError, CertificateFormatError, CountsError
+
+StatementType = Literal["https://in-toto.io/Statement/v1"]
+STATEMENT_TYPE: StatementType = "https://in-toto.io/Statement/v1"
+#: The predicate's type, less its version.
+PREDICATE = "https://certifare.readthedocs.io/certificate/v"
+#: The version of the format that this program writes, and the oldest that it accepts.
+VERSION, OLDEST_VERSION = 1, 1
+
+#: More encoders than anyone can have tried.
+MAX_TRIED = 10**9
+
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Text = Annotated[str, msgspec.Meta(max_length=100_000)]
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of the statement: unknown fields are refused, because a reader would take them for checked."""
+
+
+class Digest(_Strict, frozen=True, kw_only=True):
+    """A SHA-256 digest in hexadecimal digits."""
+
+    sha256: Sha256
+
+
+class Subject(_Strict, frozen=True, kw_only=True):
+    """What the statement is about: the encoder's file, the certification data, and the table of counts."""
+
+    name: Literal["encoder", "data", "counts"]
+    digest: Digest
+
+
+class Claim(_Strict, frozen=True, kw_only=True):
+    """The claim as a sentence and as a formula. Both follow from the certificate and are checked against it."""
+
+    words: Text
+    formula: Text
+
+
+class Group(_Strict, frozen=True, kw_only=True):
+    """A group, and how many certification records it has."""
+
+    name: str
+    records: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Selection(_Strict, frozen=True, kw_only=True):
+    """How many encoders were tried, and what keeps the confidence honest in spite of choosing.
+
+    ``none``: only one was tried. ``holdout``: the choice was made on other records, and the chosen encoder alone was
+    certified. ``simultaneous``: all were certified on the same records, each at ε / tried.
+    """
+
+    tried: Annotated[int, msgspec.Meta(ge=1, le=MAX_TRIED)]
+    correction: Literal["none", "holdout", "simultaneous"]
+
+
+class Columns(_Strict, frozen=True, kw_only=True):
+    """Names of the columns (or expressions such as ``age>=60``) that groups and labels were read from."""
+
+    sensitive: tuple[str, ...] = ()
+    label: str | None = None
+
+
+class Tool(_Strict, frozen=True, kw_only=True):
+    """The program that wrote the statement."""
+
+    name: str
+    version: str
+
+
+class Predicate(_Strict, frozen=True, kw_only=True):
+    """What is said about the subjects.
+
+    Attributes
+    ----------
+    claim, epsilon, groups
+        Read off the certificate, for people; checked against it.
+    certificate : Certificate
+        The bound and everything needed to compute it again.
+    selection, suppression, columns, tool, command, created
+        How it came about.
+    """
+
+    claim: Claim
+    epsilon: float
+    groups: tuple[Group, ...]
+    certificate: Certificate
+    selection: Selection
+    suppression: Suppression | None = None
+    columns: Columns | None = None
+    tool: Tool
+    command: Text | None = None
+    created: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+
+
+class Statement(_Strict, frozen=True, kw_only=True):
+    """An in-toto Statement, version 1."""
+
+    type_: StatementType = msgspec.field(name="_type", default=STATEMENT_TYPE)
+    subject: tuple[Subject, ...]
+    predicate_type: str = msgspec.field(name="predicateType", default=f"{PREDICATE}{VERSION}")
+    predicate: Predicate
+
+    @property
+    def version(self) -> int:
+        """The version of the format."""
+        return int(self.predicate_type.removeprefix(PREDICATE))
+
+    def digest_of(self, name: str) -> str | None:
+        """Return the SHA-256 digest of a subject, None where the statement names none."""
+        return next((subject.digest.sha256 for subject in self.subject if subject.name == name), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, dictionaries, strings and numbers, as they stand in the file."""
+        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=_encode)
+        return document
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Statement:
+        """Read plain data, checking types and ranges; the figures are checked by the policy."""
+        try:
+            statement = msgspec.convert(document, cls, dec_hook=_decode)
+            # Once more by itself: the certificate checks ranges and names beyond its types.
+            certificate = Certificate.from_dict(document["predicate"]["certificate"])
+            if certificate.candidates > MAX_TRIED:
+                raise CertificateFormatError("Not a certificate: more candidates than anyone can have tried.")
+        except CertificateFormatError:
+            raise
+        except (msgspec.ValidationError, TypeError, OverflowError, CertifareError) as error:
+            raise CertificateFormatError(f"Not a certificate: {error}") from error
+        return statement
+
+
+def statement(
+    certificate: Certificate,
+    *,
+    encoder_digest: str | None = None,
+    data_digest: str | None = None,
+    selection: Selection | Mapping[str, Any] | None = None,
+    suppress_below: int | None = None,
+    columns: Columns | Mapping[str, Any] | None = None,
+    command: str | None = None,
+    created: str | None = None,
+    tool: Tool | Mapping[str, str] | None = None,
+) -> Statement:
+    """State a certificate: put together what its file says.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        The certificate.
+    encoder_digest, data_digest : str, optional
+        SHA-256 digests of the encoder's file and of the certification data (:func:`certifare.document.digest`).
+    selection : Selection or mapping, optional
+        ``{"tried": 40, "correction": "holdout"}``; unless given, what the certificate's ``candidates`` say.
+    suppress_below : int, optional
+        Pool cells with a count below this (:func:`certifare.document.suppress`).
+    columns : Columns or mapping, optional
+        ``{"sensitive": ["sex"], "label": "income"}``, so that an auditor need not guess.
+    command : str, optional
+        The command that made the certificate.
+    created : str, optional
+        The time, as ``2030-01-31T12:00:00Z``; now unless given.
+    tool : Tool or mapping, optional
+        ``{"name": …, "version": …}``; this program unless given.
+
+    Examples
+    --------
+    >>> from certifare import CellCounts, certify_counts
+    >>> c = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
+    >>> print(statement(c).predicate.claim.formula.split(" ≤")[0])
+    P( sup over g: cells → [0, 1] of max over groups s, t of |E[g | s] − E[g | t]|
+    """
+    suppression = None
+    if suppress_below is not None:
+        certificate, suppression = suppress(certificate, suppress_below)
+    if selection is None:
+        tried = certificate.candidates
+        selection = Selection(tried=tried, correction="none" if tried == 1 else "simultaneous")
+    predicate = Predicate(
+        claim=claim_of(certificate),
+        epsilon=epsilon_of(certificate),
+        groups=groups_of(certificate),
+        certificate=certificate,
+        selection=_made(selection, Selection, "selection"),
+        suppression=suppression,
+        columns=None if columns is None else _made(columns, Columns, "columns"),
+        tool=Tool(name="certifare", version=__version__) if tool is None else _made(tool, Tool, "tool"),
+        command=command,
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if created is None else created,
+    )
+    digests = {"encoder": encoder_digest, "data": data_digest, "counts": counts_digest(certificate.counts)}
+    subject = [{"name": name, "digest": {"sha256": value}} for name, value in digests.items() if value is not None]
+    stated = Statement(subject=_made(subject, tuple[Subject, ...], "digest"), predicate=predicate)
+    return Statement.from_dict(stated.to_dict())
+
+
+def claim_of(certificate: Certificate) -> Claim:
+    """Put the claim of a certificate in words and as a formula."""
+    names = [f"'{group}'" for group in certificate.counts.groups]
+    groups = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+    between = f"between the groups {groups}" if len(names) == 2 else f"between any two of the groups {groups}"
+    metric, bound = metric_of(certificate.metric), round_up(certificate.bound)
+    given = {
+        "all": "",
+        "positive": f", y = '{certificate.positive}'",
+        "each label": ", y",
+    }[metric.strata]
+    over = {
+        "all": "",
+        "positive": "",
+        "each label": "mean over y of " if metric.combine == "mean" else "max over y of ",
+    }
+    formula = (
+        f"P( sup over g: cells → [0, 1] of {over[metric.strata]}max over groups s, t of "
+        f"|E[g | s{given}] − E[g | t{given}]| ≤ {bound} ) ≥ {certificate.confidence:.6g}"
+    )
+    if certificate.bound >= 1.0:
+        words = f"No bound below 1 on the {metric.words} {between} could be certified."
+    else:
+        words = (
+            f"With {percent(certificate.confidence)} confidence, no classifier, score or rule that sees only the cell "
+            f"of a record has a{'n' if metric.words[0] in 'aeiou' else ''} {metric.words} above {bound} {between}."
+        )
+    return Claim(words=words, formula=formula)
+
+
+def epsilon_of(certificate: Certificate) -> float:
+    """ε = 1 − confidence, without the noise of the subtraction."""
+    return round(1.0 - certificate.confidence, 12)
+
+
+def groups_of(certificate: Certificate) -> tuple[Group, ...]:
+    """Return the groups with their numbers of records."""
+    return tuple(Group(name=name, records=n) for name, n in certificate.counts.group_sizes.items())
+
+
+def counts_digest(counts: CellCounts) -> str:
+    """Return the SHA-256 digest of a table of counts in canonical JSON."""
+    return hashlib.sha256(canonical(counts.to_dict())).hexdigest()
+
+
+def canonical(document: Any) -> bytes:
+    """Write plain data as JSON in one way only: keys sorted, no white space, UTF-8, shortest numbers."""
+    try:
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return text.encode("utf-8")
+    except ValueError as error:
+        raise CertificateFormatError(f"This cannot be written as JSON: {error}") from error
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a statement, the plain form of a certificate file."""
+    (reference,), definitions = msgspec.json.schema_components([Statement], schema_hook=_schema)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://certifare.readthedocs.io/certificate.schema.json",
+        "title": f"certifare certificate, version {VERSION}",
+        **reference,
+        "$defs": definitions,
+    }
+
+
+def _made(value: Any, kind: Any, name: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise ArgumentError(f"{name}: {error}") from error
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, CellCounts):
+        return value.to_dict()
+    raise NotImplementedError(f"cannot write {type(value).__name__}")
+
+
+def _decode(kind: type, value: object) -> object:
+    if kind is CellCounts:
+        if not isinstance(value, Mapping):
+            raise CountsError("counts must be an object with groups and table.")
+        # Whole numbers only, no true or false among them.
+        rows = list[list[int]] if value.get("labels") is None else list[list[list[int]]]
+        msgspec.convert(value.get("table"), rows)
+        return CellCounts.from_dict(value)
+    raise NotImplementedError(f"cannot read {kind.__name__}")
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    if kind is not CellCounts:
+        raise NotImplementedError(f"no schema for {kind.__name__}")
+    count = {"type": "integer", "minimum": 0}
+    by_group = {"type": "array", "items": {"anyOf": [count, {"type": "array", "items": count}]}}
+    exclusion = {
+        "type": "object",
+        "properties": {"reason": {"type": "string"}, "records": count},
+        "required": ["reason", "records"],
+        "additionalProperties": False,
+    }
+    names = {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
+    return {
+        "type": "object",
+        "title": "CellCounts",
+        "description": "Records by cell (rows), group and, where there are labels, label.",
+        "properties": {
+            "groups": names,
+            "labels": {"anyOf": [names, {"type": "null"}]},
+            "table": {"type": "array", "items": by_group, "minItems": 1},
+            "exclusions": {"type": "array", "items": exclusion},
+        },
+        "required": ["groups", "table"],
+        "additionalProperties": False,
+    }

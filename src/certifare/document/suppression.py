@@ -1,0 +1,128 @@
+"""Small counts are not published: cells that hold one are shown together, and no figure changes.
+
+Pooling cells changes the statistic M of a pair of groups only where their differences have different signs
+(``docs/certificate-format.md`` has the proof). So small cells are pooled by their *pattern*: the sign of the
+difference of every pair of groups in every stratum that the metric looks at, and whether the cell belongs to each
+witness. The records of a pool are shown in the row of its first cell; the rows of the others become zero. Cells keep
+their ids and their number, so that every figure, the lower limit included, follows from the pooled table exactly.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from certifare.certificates import CellCounts, Certificate
+from certifare.certificates.claims import metric_of, strata_of, stratum
+from certifare.errors import SuppressionError
+
+Pool = tuple[int, ...]
+
+
+class Suppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was pooled before publication.
+
+    Attributes
+    ----------
+    below : int
+        Cells with a count below this number were pooled.
+    pooled : tuple of tuples of int
+        Cells shown together; their records stand in the row of the first, the rows of the others are zero.
+    still_small : tuple of int
+        Rows that show a count below ``below`` even so: no other cell has their pattern.
+    """
+
+    below: Annotated[int, msgspec.Meta(ge=2)]
+    pooled: tuple[Pool, ...]
+    still_small: tuple[int, ...]
+
+
+def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression]:
+    """Pool the cells of a certificate that have a count below ``n``; every figure stays as it is.
+
+    A pool that is itself too small takes in one more cell of the same pattern, the one with the fewest records.
+    Where there is none, the row stays as it is and is named in ``still_small``.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Any but one of ``method="lemmas"``, whose bound looks at single cells.
+    n : int
+        The smallest count that may be shown, at least 2.
+
+    Returns
+    -------
+    certificate, suppression
+        The certificate on the pooled table, and what was pooled.
+
+    Examples
+    --------
+    >>> from certifare import CellCounts, certify_counts
+    >>> table = [[400, 300], [3, 1], [290, 402], [2, 9], [5, 4]]
+    >>> pooled, what = suppress(certify_counts(CellCounts(table, groups=["f", "m"])), 10)
+    >>> what.pooled
+    ((0, 1, 4), (2, 3))
+    >>> pooled.counts.table.tolist()
+    [[408, 305], [0, 0], [292, 411], [0, 0], [0, 0]]
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 2:
+        raise SuppressionError(f"suppress={n!r}: give the smallest count that may be shown, a whole number from 2 up.")
+    if certificate.method == "lemmas":
+        raise SuppressionError(
+            'The bound of method="lemmas" looks at single cells and cannot be recomputed from pooled ones. '
+            'Certify with method="exact", or publish without suppression.'
+        )
+    counts = certificate.counts
+    pools, still_small = _pools(certificate, n)
+    table = counts.table.copy()
+    for pool in pools:
+        table[pool[0]] = counts.table[list(pool)].sum(axis=0)
+        table[list(pool[1:])] = 0
+    pooled = CellCounts(table, counts.groups, counts.labels, counts.exclusions)
+    return (
+        msgspec.structs.replace(certificate, counts=pooled),
+        Suppression(below=n, pooled=pools, still_small=still_small),
+    )
+
+
+def _pools(certificate: Certificate, n: int) -> tuple[tuple[Pool, ...], tuple[int, ...]]:
+    """Return the sets of cells to pool, and the rows that stay small."""
+    table = certificate.counts.table.reshape(certificate.counts.n_cells, -1)
+    small = table.min(axis=1) < n
+    members: dict[tuple[bool, ...], list[int]] = defaultdict(list)
+    for cell, pattern in enumerate(_patterns(certificate)):
+        members[pattern].append(cell)
+
+    pools, still_small = [], []
+    for cells in members.values():
+        pool = [cell for cell in cells if small[cell]]
+        if pool and table[pool].sum(axis=0).min() < n:
+            # Any cell that is not small lifts every count of the pool to n.
+            large = [cell for cell in cells if not small[cell]]
+            pool += sorted(large, key=lambda cell: int(table[cell].sum()))[:1]
+            if not large:
+                still_small.append(min(pool))
+        if len(pool) > 1:
+            pools.append(tuple(sorted(pool)))
+    return tuple(sorted(pools)), tuple(sorted(still_small))
+
+
+def _patterns(certificate: Certificate) -> list[tuple[bool, ...]]:
+    """For each cell: which of two groups it favours, for all pairs and strata, and which witnesses hold it."""
+    counts = certificate.counts
+    columns: list[list[bool]] = []
+    for label in strata_of(metric_of(certificate.metric), counts, certificate.positive):
+        rows = stratum(counts, label).table
+        # Python's integers: the products exceed 64 bits for large samples.
+        sizes = [int(size) for size in rows.sum(axis=0)]
+        for i, j in combinations(range(len(sizes)), 2):
+            columns.append([sizes[j] * a > sizes[i] * b for a, b in rows[:, [i, j]].tolist()])
+    for witness in certificate.witnesses:
+        inside = np.zeros(counts.n_cells, dtype=bool)
+        inside[list(witness.cells)] = True
+        columns.append(inside.tolist())
+    return list(zip(*columns, strict=True))

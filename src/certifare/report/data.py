@@ -1,0 +1,268 @@
+"""The dictionary that a report is made from: plain data, the same for HTML, Markdown and JSON."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates import CellCounts, Certificate
+from certifare.certificates.certificate import percent, round_down, round_up
+from certifare.certificates.claims import metric_of, stratum
+from certifare.certificates.lemmas import clopper_pearson
+from certifare.document import Document, Selection, sign, statement
+
+#: Selection rates at which the four-fifths rule is spelled out.
+RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+FOUR_FIFTHS = 0.8
+METHODS = {
+    "exact": "exact bound for a difference of two binomial proportions",
+    "mcdiarmid": "closed form (McDiarmid's inequality)",
+    "lemmas": "bound of the FARE paper (three lemmas)",
+}
+CORRECTIONS = {
+    "none": "One encoder was tried.",
+    "holdout": (
+        "{tried:,} encoders were tried. The choice among them was made on other records, and the chosen one alone was "
+        "certified, once."
+    ),
+    "holdout, several": (
+        "{tried:,} encoders were tried. {candidates:,} of them were chosen on other records and then certified together, "
+        "each with a {candidates:,}th of ε, so that all their certificates hold together and any may be taken."
+    ),
+    "simultaneous": (
+        "{tried:,} encoders were certified on the same records, each with a {tried:,}th of ε, so that all their "
+        "certificates hold together and any may be chosen."
+    ),
+}
+
+
+def report_data(
+    certificate: Document | Certificate,
+    *,
+    encoder: Mapping[str, Any] | None = None,
+    frontier: Sequence[Mapping[str, Any]] | None = None,
+    chosen: int | None = None,
+    target: float | None = None,
+    files: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Gather what a report says.
+
+    Parameters
+    ----------
+    certificate : Document or Certificate
+        A document knows more: who signed it, how many encoders were tried, what was pooled.
+    encoder : mapping, optional
+        What :func:`certifare.report.describe_encoder` found in the encoder's file.
+    frontier : sequence of mappings, optional
+        One entry for each encoder tried, with ``bound``, ``accuracy`` and, where known, ``kind``, ``gamma``,
+        ``min_cell_size``, ``cells``, ``retained``, ``estimate``.
+    chosen : int, optional
+        The position in ``frontier`` of the encoder that was certified.
+    target : float, optional
+        The bound that was asked for.
+    files : mapping, optional
+        Names of the files for the commands that verify them: ``certificate``, ``encoder``, ``key``.
+
+    Returns
+    -------
+    dict
+        Strings, numbers, lists and dictionaries only.
+
+    Examples
+    --------
+    >>> from certifare import CellCounts, certify_counts
+    >>> c = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
+    >>> data = report_data(c, target=0.3)
+    >>> data["target"]["met"], [group["records"] for group in data["groups"]]
+    (True, [1500, 1400])
+    """
+    document = certificate if isinstance(certificate, Document) else sign(statement(certificate), None)
+    stated = document.statement.predicate
+    found = document.certificate
+    sizes = found.counts.group_sizes
+    return {
+        "format": "certifare/report",
+        "version": 1,
+        "claim": {"words": stated.claim.words, "formula": stated.claim.formula},
+        "metric": metric_of(found.metric).words,
+        "figures": {
+            "bound": found.bound,
+            "bound_text": round_up(found.bound),
+            "estimate": found.estimate,
+            "estimate_text": f"{found.estimate:.4f}",
+            "lower": found.lower,
+            "lower_text": round_down(found.lower),
+            "confidence": found.confidence,
+            "confidence_text": percent(found.confidence),
+            "epsilon": stated.epsilon,
+            "method": METHODS[found.method],
+            "cells": found.counts.n_cells,
+            "records": found.counts.n_records,
+            "effective_size": found.effective_size,
+        },
+        "target": None if target is None else {"value": float(target), "met": found.bound <= target},
+        "groups": [{"name": name, "records": n, "share": n / sum(sizes.values())} for name, n in sizes.items()],
+        "pairs": [
+            {
+                "groups": list(part.groups),
+                "label": part.label,
+                "records": list(part.records),
+                "estimate": part.estimate,
+                "estimate_text": f"{part.estimate:.4f}",
+                "bound": part.bound,
+                "bound_text": round_up(part.bound),
+            }
+            for part in found.parts
+        ],
+        "cells": _cells(found, stated.suppression.pooled if stated.suppression else (), encoder),
+        "frontier": _frontier(frontier, chosen),
+        "encoder": None if encoder is None else dict(encoder),
+        "four_fifths": _four_fifths(found),
+        "selection": _selection(stated.selection, found.candidates),
+        "suppression": None
+        if stated.suppression is None
+        else {
+            "below": stated.suppression.below,
+            "pooled": [list(pool) for pool in stated.suppression.pooled],
+            "still_small": list(stated.suppression.still_small),
+        },
+        "columns": {
+            "sensitive": list(stated.columns.sensitive) if stated.columns else [],
+            "label": stated.columns.label if stated.columns else None,
+        },
+        "exclusions": [{"reason": e.reason, "records": e.records} for e in found.exclusions],
+        "assumptions": list(found.assumptions),
+        "not_claimed": list(found.not_claimed),
+        "valid": not any(text.startswith("VOID") for text in found.assumptions),
+        "verify": _verify(document, {"certificate": "certificate.json", **(files or {})}),
+        "subjects": [{"name": s.name, "sha256": s.digest.sha256} for s in document.statement.subject],
+        "signed_by": [signature.keyid for signature in document.signatures],
+        "created": stated.created,
+        "command": stated.command,
+        "tool": f"{stated.tool.name} {stated.tool.version}",
+    }
+
+
+def _selection(selection: Selection, candidates: int) -> str:
+    """Say how many encoders were tried, and how that was paid for."""
+    several = selection.correction == "holdout" and candidates > 1
+    words = CORRECTIONS["holdout, several" if several else selection.correction]
+    return words.format(tried=selection.tried, candidates=candidates)
+
+
+def _cells(
+    certificate: Certificate, pooled: Sequence[Sequence[int]], encoder: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return each cell's share of each group, with limits, in the stratum of the worst pair."""
+    worst = certificate.worst
+    counts = stratum(certificate.counts, worst.label)
+    first, second = (counts.groups.index(group) for group in worst.groups)
+    shares, low, high = _shares(counts, 1.0 - certificate.confidence)
+    rules = {int(entry["cell"]): list(entry["rules"]) for entry in encoder["cells"]} if encoder else {}
+    shown_in = {cell: pool[0] for pool in pooled for cell in pool}
+    names = {pool[0]: f"{pool[0]} +{len(pool) - 1}" for pool in pooled}
+    rows = []
+    for cell in range(counts.n_cells):
+        groups = [
+            {
+                "records": int(counts.table[cell, g]),
+                "share": float(shares[cell, g]),
+                "low": float(low[cell, g]),
+                "high": float(high[cell, g]),
+            }
+            for g in range(len(counts.groups))
+        ]
+        rows.append(
+            {
+                "cell": cell,
+                "name": names.get(cell, str(cell)),
+                "rules": rules.get(cell, []),
+                "pool": shown_in.get(cell),
+                "groups": groups,
+                "difference": float(shares[cell, first] - shares[cell, second]),
+            }
+        )
+    return {"groups": list(counts.groups), "pair": list(worst.groups), "label": worst.label, "rows": rows}
+
+
+def _shares(counts: CellCounts, epsilon: float) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the share of each group that falls into each cell, with Clopper–Pearson limits for each by itself."""
+    sizes = counts.table.sum(axis=0)
+    trials = np.broadcast_to(sizes, counts.table.shape)
+    low, high = clopper_pearson(counts.table.ravel(), trials.ravel(), epsilon)
+    shape = counts.table.shape
+    return counts.table / np.maximum(sizes, 1), np.reshape(low, shape), np.reshape(high, shape)
+
+
+def _frontier(frontier: Sequence[Mapping[str, Any]] | None, chosen: int | None) -> dict[str, Any] | None:
+    if not frontier:
+        return None
+    points: list[dict[str, Any]] = [
+        {
+            "position": i,
+            "kind": str(point.get("kind") or "encoder"),
+            "chosen": i == chosen,
+            **{name: _number(point.get(name)) for name in ("bound", "accuracy", "cells", "gamma", "retained")},
+        }
+        for i, point in enumerate(frontier)
+        if _number(point.get("bound")) is not None
+    ]
+    from certifare.frontier.pareto import pareto
+
+    known = [point for point in points if point["accuracy"] is not None]
+    best = {known[i]["position"] for i in pareto([p["bound"] for p in known], [p["accuracy"] for p in known])}
+    for point in points:
+        point["best"] = point["position"] in best
+    return {"points": points, "chosen": chosen}
+
+
+def _number(value: Any) -> float | int | None:
+    """Return a number that may be written as JSON; None where there is none."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if float(value).is_integer() and not isinstance(value, float) else float(value)
+
+
+def _four_fifths(certificate: Certificate) -> dict[str, Any]:
+    rate = certificate.rate_for_impact_ratio(FOUR_FIFTHS)
+    return {
+        "rate": rate,
+        "rate_text": None if rate is None else f"{float(round_up(100 * rate, 1)):g} %",
+        "ratios": [
+            {
+                "rate": r,
+                "rate_text": f"{100 * r:g} %",
+                "ratio": certificate.impact_ratio(r),
+                "ratio_text": round_down(certificate.impact_ratio(r), 3),
+                "holds": certificate.impact_ratio(r) >= FOUR_FIFTHS,
+            }
+            for r in RATES
+        ],
+    }
+
+
+def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the commands that check the certificate, each with what it does."""
+    base = f"certifare verify {shlex.quote(files['certificate'])}"
+    encoder = f" --encoder {shlex.quote(files.get('encoder', 'encoder.json'))}"
+    columns = document.statement.predicate.columns
+    sensitive = "".join(f" --sensitive {shlex.quote(name)}" for name in (columns.sensitive if columns else ()))
+    commands = [{"what": "Recompute every figure from the counts in the certificate.", "command": base}]
+    if document.signatures:
+        key = f" --key {shlex.quote(files.get('key', 'producer.pub.pem'))}"
+        commands.append({"what": "Check who signed it as well. Get the key from the producer.", "command": base + key})
+        base += key
+    if document.statement.digest_of("encoder") is not None:
+        commands += [
+            {"what": "Check that your encoder is the certified one, byte by byte.", "command": base + encoder},
+            {
+                "what": "Certify the encoder anew on records of your own.",
+                "command": f"{base}{encoder} --data fresh.csv{sensitive or ' --sensitive COLUMN'}",
+            },
+        ]
+    return commands

@@ -1,0 +1,58 @@
+"""Colours of a report, in light and in dark.
+
+Charts are drawn once, in the light colours. The style sheet maps each of them to a variable, so that the same drawing
+follows the reader's preference; that is why every colour of a chart must come from here, and why no two are equal.
+"""
+
+from __future__ import annotations
+
+#: Name → colour in light, colour in dark.
+PALETTE = {
+    "ink": ("#1c2530", "#e8ebee"),
+    "muted": ("#566270", "#a5afba"),
+    "line": ("#c9d0d8", "#454f5a"),
+    "grid": ("#e6eaee", "#2c343d"),
+    "paper": ("#ffffff", "#151a20"),
+    "panel": ("#f5f7f9", "#1d242c"),
+    "accent": ("#15578f", "#7db8ea"),
+    "band": ("#b8d2ea", "#2c5478"),
+    "warm": ("#a8480f", "#f2a26b"),
+    "good": ("#1d6b45", "#74c79c"),
+    "bad": ("#a32020", "#f28b82"),
+    # Groups and kinds, told apart also without colour vision.
+    "series-1": ("#16588e", "#7ab6e8"),
+    "series-2": ("#b34a0a", "#f4a56c"),
+    "series-3": ("#1b6c49", "#71c59d"),
+    "series-4": ("#7b3f8c", "#cf9bdd"),
+    "series-5": ("#7a5c00", "#dcbc5c"),
+    "series-6": ("#9a2855", "#ef92b4"),
+    # Which group visits a cell more often: from the first over neither to the second.
+    "lean-1": ("#6aa5d4", "#2a689e"),
+    "lean-2": ("#9cc2e1", "#2a5375"),
+    "lean-3": ("#cfe1f0", "#284258"),
+    "lean-4": ("#eceef0", "#343c45"),
+    "lean-5": ("#f8e0ce", "#553f2e"),
+    "lean-6": ("#efbd98", "#7a4b29"),
+    "lean-7": ("#e0955a", "#964f18"),
+}
+SERIES = tuple(name for name in PALETTE if name.startswith("series-"))
+LEANS = tuple(name for name in PALETTE if name.startswith("lean-"))
+
+
+def colour(name: str) -> str:
+    """Return a colour as charts use it."""
+    return PALETTE[name][0]
+
+
+def variables(dark: bool) -> str:
+    """Return the style sheet's variables for one of the two modes."""
+    return " ".join(f"--{name}: {pair[dark]};" for name, pair in PALETTE.items())
+
+
+def chart_rules() -> str:
+    """Return the rules that give a chart's colours over to the variables."""
+    return "\n".join(
+        f'.chart [{attribute}="{light}"] {{ {attribute}: var(--{name}); }}'
+        for name, (light, _) in PALETTE.items()
+        for attribute in ("fill", "stroke")
+    )

@@ -1,0 +1,107 @@
+"""``certifare count``, and ``certifare certify`` from counts."""
+
+import json
+
+import duckdb
+import pandas as pd
+import pytest
+
+from certifare.document import read_document
+from certifare.engines.counting import NOT_LOOKED_UP
+from certifare.engines.federated import OTHER_PEOPLE
+
+from .conftest import people
+
+
+@pytest.fixture
+def counted(cli, files, tmp_path):
+    """Counts files of three holders, and the records of all of them in one file."""
+    frames = [people(n, seed) for n, seed in ((700, 11), (800, 12), (900, 13))]
+    paths = []
+    for i, frame in enumerate(frames):
+        frame.to_csv(tmp_path / f"{i}.csv", index=False)
+        paths.append(tmp_path / f"{i}.json")
+        result = cli(
+            "count",
+            files / "encoder.json",
+            tmp_path / f"{i}.csv",
+            "--sensitive",
+            "sex",
+            "--out",
+            paths[-1],
+            "--holder",
+            i,
+        )
+        assert result.status == 0
+        assert f"{len(frame):,} records" in result.stdout
+    pd.concat(frames).to_csv(tmp_path / "all.csv", index=False)
+    return paths
+
+
+def test_holders_certify_together(cli, files, counted, tmp_path):
+    whole = cli("certify", files / "encoder.json", tmp_path / "all.csv", "--sensitive", "sex", "--json").json
+    together = cli("certify", *counted, "--json").json
+    assert together["counts"] == whole["counts"]
+    assert together["bound"] == whole["bound"]
+    assert together["assumptions"][-2:] == [NOT_LOOKED_UP, OTHER_PEOPLE]
+    with_encoder = cli("certify", files / "encoder.json", *counted, "--out", tmp_path / "certificate.json")
+    assert with_encoder.status == 0
+    stated = read_document(tmp_path / "certificate.json").statement
+    assert stated.predicate.columns.sensitive == ("sex",)
+    verdict = cli("verify", tmp_path / "certificate.json", "--encoder", files / "encoder.json")
+    assert verdict.status == 0
+
+
+def test_a_file_given_twice_or_copied(cli, counted, tmp_path):
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(counted[1].read_bytes())
+    for paths in ([*counted, copy], [*counted, counted[1]]):
+        result = cli("certify", *paths)
+        assert result.status == 2
+        assert "are the same counts" in result.stderr
+
+
+def test_a_file_of_another_encoder(cli, files, counted, tmp_path):
+    other = json.loads(counted[0].read_text()) | {"encoder": "ab" * 32, "id": "cd" * 16, "checksum": None}
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    result = cli("certify", *counted, tmp_path / "other.json")
+    assert result.status == 2
+    assert "another encoder" in result.stderr
+    result = cli("certify", files / "encoder.json", tmp_path / "other.json")
+    assert result.status == 2
+    assert "another encoder" in result.stderr
+
+
+def test_a_database_counts(cli, files, counted, tmp_path):
+    with duckdb.connect(str(tmp_path / "people.db")) as connection:
+        connection.execute(f"CREATE TABLE people AS SELECT * FROM read_csv('{tmp_path}/all.csv')")  # noqa: S608
+    place = ("--sql", f"duckdb:///{tmp_path}/people.db", "--table", "people", "--sensitive", "sex")
+    together = cli("certify", *counted, "--json").json
+    certified = cli("certify", files / "encoder.json", *place, "--json").json
+    assert certified["counts"] == together["counts"]
+    assert certified["bound"] == together["bound"]
+    result = cli("count", files / "encoder.json", *place, "--out", tmp_path / "db.json", "--json")
+    assert result.json["records"] == 2400
+    assert cli("certify", tmp_path / "db.json", "--json").json["bound"] == together["bound"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["count", "encoder.json", "--out", "x.json", "--sensitive", "sex"], "Where are the records"),
+        (["count", "encoder.json", "fresh.csv", "--out", "x.json"], "--sensitive"),
+        (["count", "encoder.json", "--sql", "duckdb:///x.db", "--out", "x.json", "--sensitive", "sex"], "--table"),
+        (["count", "encoder.json", "fresh.csv", "--out", "nowhere/x.json", "--sensitive", "sex"], "nowhere"),
+        (["certify", "encoder.json", "--sql", "duckdb:///no.db", "--table", "t", "--sensitive", "sex"], "no.db"),
+        (["certify", "encoder.json", "--sql", "duckdb:///no.db", "--sensitive", "sex"], "--table"),
+        (["certify", "encoder.json", "fresh.csv", "--sql", "duckdb:///no.db", "--table", "t"], "not both"),
+        (["certify", "encoder.json", "--sensitive", "sex"], "Which records"),
+        (["certify", "encoder.json", "fresh.csv", "fresh.csv", "--sensitive", "sex"], "Which records"),
+    ],
+)
+def test_bad_input(cli, files, monkeypatch, arguments, words):
+    monkeypatch.chdir(files)
+    result = cli(*arguments)
+    assert result.status == 2
+    assert words in " ".join(result.stderr.split())
+    assert not (files / "x.json").exists()

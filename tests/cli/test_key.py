@@ -1,0 +1,53 @@
+"""Keys from the command line."""
+
+import stat
+
+from certifare.document import load_private_key, load_public_key
+
+
+def test_a_pair_is_made_and_shown(cli, tmp_path):
+    made = cli("key", "new", tmp_path / "producer")
+
+    assert made.status == 0
+    keyid = load_public_key(tmp_path / "producer.pub.pem").keyid
+    assert keyid in made.stdout
+    assert "keep it to yourself" in made.stdout
+    assert stat.S_IMODE((tmp_path / "producer.pem").stat().st_mode) == 0o600
+    assert cli("key", "show", tmp_path / "producer.pub.pem").stdout.strip() == keyid
+
+
+def test_nothing_is_overwritten(cli, tmp_path):
+    cli("key", "new", tmp_path / "producer")
+    before = (tmp_path / "producer.pem").read_bytes()
+
+    again = cli("key", "new", tmp_path / "producer")
+
+    assert again.status == 2
+    assert "not overwritten" in again.stderr
+    assert (tmp_path / "producer.pem").read_bytes() == before
+
+
+def test_machines_read_json(cli, tmp_path):
+    made = cli("key", "new", tmp_path / "producer", "--json").json
+
+    assert load_private_key(made["private"]).public_key.keyid == made["keyid"]
+    assert cli("key", "show", made["public"], "--json").json["keyid"] == made["keyid"]
+
+
+def test_a_private_key_is_not_shown(cli, tmp_path):
+    cli("key", "new", tmp_path / "producer")
+
+    result = cli("key", "show", tmp_path / "producer.pem")
+
+    assert result.status == 2
+    assert "is a private key" in result.stderr
+
+
+def test_a_passphrase_is_asked_for(cli, tmp_path, monkeypatch):
+    answers = iter(["open sesame", "open sesame"])
+    monkeypatch.setattr("typer.prompt", lambda *args, **options: next(answers))
+
+    assert cli("key", "new", tmp_path / "producer", "--passphrase").status == 0
+
+    assert b"ENCRYPTED" in (tmp_path / "producer.pem").read_bytes()
+    load_private_key(tmp_path / "producer.pem", "open sesame")

@@ -1,0 +1,53 @@
+"""Documents that several tests use."""
+
+import json
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from securesystemslib.signer import CryptoSigner
+
+from certifare import CellCounts, certify_counts
+from certifare.certificates import Exclusion
+from certifare.document import sign, statement
+
+CONTEXT = {
+    "encoder_digest": "0a" * 32,
+    "data_digest": "1b" * 32,
+    "selection": {"tried": 40, "correction": "holdout"},
+    "columns": {"sensitive": ["sex"], "label": "income"},
+    "command": "certifare fit people.csv --label income --sensitive sex",
+    "created": "2030-01-31T12:00:00Z",
+    "tool": {"name": "certifare", "version": "0.1.0"},
+}
+
+
+def certificate(*, witness=True, **options):
+    counts = CellCounts(
+        [[400, 300], [3, 1], [290, 402], [2, 9], [5, 4]],
+        groups=["Female", "Male"],
+        exclusions=[Exclusion("group missing", 12)],
+    )
+    other = CellCounts([[410, 290], [2, 3], [300, 390], [4, 8], [5, 5]], groups=["Female", "Male"])
+    return certify_counts(counts, witness=other if witness else None, **options)
+
+
+def fixed_key(seed=7):
+    """A key pair that is the same in every run: Ed25519 signs without randomness."""
+    return CryptoSigner(Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32))
+
+
+def plain(**context):
+    return sign(statement(certificate(), **{**CONTEXT, **context}), None).to_bytes()
+
+
+def signed(seed=7, **context):
+    return sign(statement(certificate(), **{**CONTEXT, **context}), fixed_key(seed)).to_bytes()
+
+
+def changed(content, *path, to):
+    """Change a document at one place, or add something there."""
+    document = json.loads(content)
+    place = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = to
+    return json.dumps(document).encode()

@@ -1,0 +1,148 @@
+"""Pooling small cells by pattern leaves every figure exactly as it was."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certifare import CellCounts, certify_counts
+from certifare.certificates import METRICS, Witness
+from certifare.certificates.claims import statistic
+from certifare.document import suppress
+from certifare.errors import SuppressionError
+
+FIGURES = ("bound", "estimate", "lower", "parts", "confidence", "metric")
+
+
+def tables(groups, labels):
+    """Tables with many small counts, ties and empty cells, in which no group is empty."""
+    count = st.sampled_from([0, 0, 1, 2, 3, 5, 8, 13, 40, 90])
+    size = groups * (labels or 1)
+    rows = st.lists(st.lists(count, min_size=size, max_size=size), min_size=1, max_size=12)
+    shape = (-1, groups) if labels is None else (-1, groups, labels)
+    return rows.map(lambda r: np.vstack([r, np.full(size, 7)]).reshape(shape))
+
+
+@st.composite
+def certificates(draw):
+    groups, labels = draw(st.integers(2, 4)), draw(st.sampled_from([None, 2, 3]))
+    names = ["f", "m", "x", "y"][:groups]
+    counts = CellCounts(draw(tables(groups, labels)), names, None if labels is None else range(labels))
+    metric = "demographic_parity" if labels is None else draw(st.sampled_from(sorted(METRICS)))
+    witness = None
+    if draw(st.booleans()):
+        label = None if metric == "demographic_parity" else "1"
+        cells = draw(st.sets(st.integers(0, counts.n_cells - 1)))
+        witness = [Witness(groups=("f", "m"), label=label, cells=tuple(sorted(cells)))]
+    return certify_counts(
+        counts,
+        metric,
+        method=draw(st.sampled_from(["exact", "mcdiarmid"])),
+        positive=1,
+        witness=witness,
+        min_group_size=1,
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(certificates(), st.sampled_from([2, 5, 10, 60]))
+def test_no_figure_changes(certificate, n):
+    pooled, what = suppress(certificate, n)
+
+    pooled.verify()  # every figure follows from the pooled table
+    for name in FIGURES:
+        assert getattr(pooled, name) == getattr(certificate, name)
+    assert pooled.counts.group_sizes == certificate.counts.group_sizes
+    assert pooled.counts.table.sum() == certificate.counts.table.sum()
+    assert pooled.counts.n_cells == certificate.counts.n_cells
+    for witness in certificate.witnesses:
+        for pool in what.pooled:
+            assert len({cell in witness.cells for cell in pool}) == 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(certificates(), st.sampled_from([2, 5, 10, 60]))
+def test_what_is_shown_small_is_named(certificate, n):
+    pooled, what = suppress(certificate, n)
+
+    table = pooled.counts.table.reshape(pooled.counts.n_cells, -1)
+    hidden = {cell for pool in what.pooled for cell in pool[1:]}
+    assert not table[sorted(hidden)].any()
+    small = [cell for cell in range(len(table)) if cell not in hidden and table[cell].min() < n]
+    assert small == list(what.still_small)
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(2, None), st.sampled_from([3, 10]))
+def test_two_groups_without_witness_leave_at_most_two_small_rows(table, n):
+    counts = CellCounts(table, ["f", "m"])
+    pooled, what = suppress(certify_counts(counts, min_group_size=1), n)
+
+    assert len(what.pooled) <= 2
+    assert len(what.still_small) <= 2
+    assert statistic(pooled.counts.table) == statistic(counts.table)
+
+
+def test_pooling_by_anything_else_would_change_the_bound():
+    table = [[400, 300], [9, 1], [1, 9], [290, 390]]
+    certificate = certify_counts(CellCounts(table, ["f", "m"]))
+    merged = certify_counts(CellCounts([[400, 300], [10, 10], [290, 390]], ["f", "m"]))
+
+    assert merged.bound < certificate.bound
+    assert suppress(certificate, 10)[0].verify().bound == certificate.bound
+
+
+def test_a_pool_too_small_takes_in_the_smallest_cell_of_its_pattern():
+    certificate = certify_counts(CellCounts([[900, 100], [60, 30], [2, 0], [40, 870]], ["f", "m"]))
+
+    pooled, what = suppress(certificate, 10)
+
+    assert what.pooled == ((1, 2),)
+    assert what.still_small == ()
+    assert pooled.counts.table.tolist() == [[900, 100], [62, 30], [0, 0], [40, 870]]
+
+
+def test_a_row_without_company_stays_and_is_named():
+    certificate = certify_counts(CellCounts([[3, 0], [500, 500], [497, 500]], ["f", "m"]))
+
+    pooled, what = suppress(certificate, 10)
+
+    assert what.still_small == (0,)
+    assert what.pooled == ()
+    assert pooled == certificate
+
+
+def test_nothing_small_changes_nothing():
+    certificate = certify_counts(CellCounts([[300, 200], [200, 300]], ["f", "m"]))
+
+    pooled, what = suppress(certificate, 10)
+
+    assert pooled == certificate
+    assert (what.pooled, what.still_small) == ((), ())
+
+
+def test_products_beyond_64_bits_keep_their_signs():
+    big = 2**50
+    counts = CellCounts([[big + 1, big], [3, 4], [4, 3], [big - 1, big]], ["f", "m"])
+    certificate = certify_counts(counts, method="mcdiarmid")
+
+    pooled, what = suppress(certificate, 10)
+
+    assert pooled.verify().bound == certificate.bound
+    assert what.pooled == ((0, 2), (1, 3))
+
+
+def test_the_papers_bound_looks_at_single_cells():
+    counts = CellCounts([[300, 200], [200, 300], [3, 2]], ["f", "m"])
+    certificate = certify_counts(counts, method="lemmas", base_counts=counts, sum_counts=counts)
+
+    with pytest.raises(SuppressionError, match="single cells"):
+        suppress(certificate, 10)
+
+
+@pytest.mark.parametrize("n", [1, 0, -3, 2.5, True, "ten"])
+def test_thresholds_that_make_no_sense(n):
+    certificate = certify_counts(CellCounts([[300, 200], [200, 300]], ["f", "m"]))
+
+    with pytest.raises(SuppressionError, match="whole number from 2"):
+        suppress(certificate, n)

@@ -1,0 +1,108 @@
+"""Reports that several tests use: made from real certificates and real encoders."""
+
+import numpy as np
+
+from certifare import CellCounts, certify, certify_counts
+from certifare.certificates import Exclusion
+from certifare.document import sign, statement, write_document
+from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
+from certifare.report import describe_encoder, report_data
+from certifare.table import Table
+
+SCRIPT = '<script>document.title = "taken over"</script>'
+HOSTILE = [SCRIPT, '"><img src=x onerror=alert(1)>', "'}</style></svg>", "datum.x + [0]", "long " * 60]
+
+
+def people(n=3000, seed=0):
+    """Records of people in which group and label hang together a little."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(seed)
+    group = rng.random(n) < 0.4
+    age = rng.integers(18, 80, n)
+    job = rng.choice(["cook", "nurse", "clerk", "driver"], n, p=[0.3, 0.2, 0.3, 0.2])
+    hours = np.clip(rng.normal(38, 9, n) + 3 * group, 1, 90).round()
+    label = (age / 80 + hours / 90 + 0.2 * (job == "nurse") + rng.normal(0, 0.3, n)) > 1.0
+    return pa.table(
+        {
+            "age": age,
+            "job": job,
+            "hours": hours,
+            "sex": np.where(group, "m", "f"),
+            "paid": np.where(label, "yes", "no"),
+        }
+    )
+
+
+def table(n=3000, seed=0):
+    return Table.from_frame(people(n, seed), label="paid", sensitive="sex")
+
+
+ENCODERS = {
+    "tree": lambda: FairTreeEncoder(gamma=0.5, max_cells=9, min_cell_size=40),
+    "boosted": lambda: BoostedEncoder(gamma=0.5, max_cells=7, grid=10, folds=2),
+    "kmeans": lambda: KMeansEncoder(n_cells=5),
+}
+
+
+def bundle(folder, kind="tree", **context):
+    """Fit, save and certify an encoder; the path of its file, and the document."""
+    train, fresh = table(seed=0), table(seed=1)
+    encoder = ENCODERS[kind]().fit(train.features, train.y, sensitive_features=train.sensitive)
+    path = folder / "encoder.json"
+    encoder.save(path)
+    certificate = certify(encoder, fresh.features, sensitive_features=fresh.sensitive)
+    context = {"columns": {"sensitive": ["sex"], "label": "paid"}, "created": "2030-01-31T12:00:00Z", **context}
+    return path, write_document(folder / "certificate.json", certificate, encoder=path, **context)
+
+
+def frontier(bound, n=20, seed=3):
+    rng = np.random.default_rng(seed)
+    bounds = rng.uniform(0.02, 0.4, n)
+    points = [
+        {
+            "kind": ("tree", "boosted")[i % 2],
+            "gamma": 0.5,
+            "cells": int(rng.integers(2, 40)),
+            "bound": float(b),
+            "accuracy": float(0.7 + 0.3 * b - rng.uniform(0, 0.05)),
+            "retained": 0.2,
+        }
+        for i, b in enumerate(bounds)
+    ]
+    return [*points, {"kind": "tree", "gamma": 0.9, "cells": 9, "bound": bound, "accuracy": 0.8, "retained": None}]
+
+
+def encoder_report(folder, kind="tree", **context):
+    path, document = bundle(folder, kind, **context)
+    points = frontier(document.certificate.bound)
+    return report_data(document, encoder=describe_encoder(path), frontier=points, chosen=len(points) - 1, target=0.3)
+
+
+def hostile_report():
+    """A report in which every name tries to be markup, with several groups and labels."""
+    rng = np.random.default_rng(0)
+    shares = [rng.multinomial(3000, rng.dirichlet(np.ones(40) * 5)) for _ in range(10)]
+    counts = CellCounts(
+        np.stack(shares, axis=1).reshape(40, 5, 2), HOSTILE, ["no", "</svg>" + SCRIPT], [Exclusion(SCRIPT, 12)]
+    )
+    certificate = certify_counts(counts, "equalized_odds_max", method="mcdiarmid")
+    columns = {"sensitive": [SCRIPT, "a b"], "label": SCRIPT}
+    document = sign(statement(certificate, suppress_below=20, command=SCRIPT, columns=columns), None)
+    points = [{"kind": SCRIPT, "bound": 0.1, "accuracy": 0.8}, {"kind": "b", "bound": 0.2, "accuracy": 0.9}]
+    encoder = {
+        "kind": SCRIPT,
+        "parameters": {SCRIPT: SCRIPT},
+        "columns": HOSTILE,
+        "labels": [SCRIPT],
+        "group_column": SCRIPT,
+        "cells": [{"cell": cell, "rules": [SCRIPT, HOSTILE[1]]} for cell in range(40)],
+        "nodes": None,
+        "map": {
+            "x": {"name": SCRIPT, "places": [0.1, 0.5]},
+            "y": {"name": HOSTILE[2], "places": [0.1, 0.9]},
+            "cells": [[0, 1], [2, 3]],
+            "flattened": True,
+        },
+    }
+    return report_data(document, encoder=encoder, frontier=points, chosen=0, target=0.9, files={"certificate": SCRIPT})

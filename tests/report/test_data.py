@@ -1,0 +1,188 @@
+"""What a report says follows from the certificate, and is plain data."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from certifare import CellCounts, certify_counts
+from certifare.certificates import Exclusion
+from certifare.document import new_key, sign, statement
+from certifare.document.keys import load_private_key
+from certifare.report import describe_encoder, render_markdown, report_data
+
+from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, encoder_report, hostile_report, table
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    counts = CellCounts(
+        [[400, 300], [3, 1], [290, 402], [2, 9], [5, 4]],
+        groups=["Female", "Male"],
+        exclusions=[Exclusion("group missing", 12)],
+    )
+    return certify_counts(counts)
+
+
+def test_figures_are_those_of_the_certificate_rounded_to_the_safe_side(certificate):
+    data = report_data(certificate, target=0.3)
+    figures = data["figures"]
+
+    assert figures["bound"] == certificate.bound <= float(figures["bound_text"])
+    assert figures["lower"] == certificate.lower >= float(figures["lower_text"])
+    assert data["target"] == {"value": 0.3, "met": True}
+    assert report_data(certificate, target=0.01)["target"]["met"] is False
+    assert data["exclusions"] == [{"reason": "group missing", "records": 12}]
+    assert [group["records"] for group in data["groups"]] == [700, 716]
+    assert data["cells"]["pair"] == ["Female", "Male"]
+    assert data["cells"]["rows"][0]["difference"] == pytest.approx(400 / 700 - 300 / 716)
+    positive = sum(max(row["difference"], 0) for row in data["cells"]["rows"])
+    assert positive == pytest.approx(certificate.estimate)
+
+
+def test_limits_enclose_every_share(certificate):
+    for row in report_data(certificate)["cells"]["rows"]:
+        for group in row["groups"]:
+            assert 0 <= group["low"] <= group["share"] <= group["high"] <= 1
+
+
+def test_the_four_fifths_rule():
+    certificate = certify_counts(CellCounts([[5000, 4800], [5000, 5200]], groups=["f", "m"]))
+    data = report_data(certificate)["four_fifths"]
+
+    assert data["rate"] == certificate.rate_for_impact_ratio()
+    assert float(data["rate_text"].removesuffix(" %")) / 100 >= data["rate"]
+    assert all(entry["holds"] == (entry["rate"] >= 5 * certificate.bound) for entry in data["ratios"])
+    hopeless = certify_counts(CellCounts([[300, 0], [0, 300]], groups=["a", "b"]))
+    assert report_data(hopeless)["four_fifths"]["rate"] is None
+
+
+def test_everything_is_plain_data(tmp_path, certificate):
+    private, _ = new_key(tmp_path / "producer")
+    signed = sign(statement(certificate, suppress_below=10), load_private_key(private))
+
+    for data in (report_data(certificate), report_data(signed), encoder_report(tmp_path), hostile_report()):
+        assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_pooled_cells_point_to_their_row(certificate):
+    data = report_data(sign(statement(certificate, suppress_below=10), None))
+
+    pools = [row["pool"] for row in data["cells"]["rows"]]
+    assert pools == [0, 0, 2, 2, 0]
+    assert data["suppression"] == {"below": 10, "pooled": [[0, 1, 4], [2, 3]], "still_small": []}
+
+
+def test_commands_name_what_the_certificate_knows(tmp_path, certificate):
+    private, _ = new_key(tmp_path / "producer")
+    context = {"encoder_digest": "00" * 32, "columns": {"sensitive": ["sex", "age >= 60"], "label": "paid"}}
+    data = report_data(
+        sign(statement(certificate, **context), load_private_key(private)), files={"certificate": "my file.json"}
+    )
+
+    commands = [step["command"] for step in data["verify"]]
+    assert commands[0] == "certifare verify 'my file.json'"
+    assert commands[-1].endswith("--data fresh.csv --sensitive sex --sensitive 'age >= 60'")
+    assert all("--key producer.pub.pem" in command for command in commands[1:])
+    assert len(report_data(certificate)["verify"]) == 1
+
+
+def test_selection_in_words(certificate):
+    many = statement(certificate, selection={"tried": 1200, "correction": "holdout"})
+    assert "1,200 encoders were tried" in report_data(sign(many, None))["selection"]
+    assert report_data(certificate)["selection"] == "One encoder was tried."
+
+
+def test_the_best_of_the_frontier_are_marked(certificate):
+    points = [
+        {"bound": 0.1, "accuracy": 0.7},
+        {"bound": 0.2, "accuracy": 0.6},
+        {"bound": 0.3, "accuracy": 0.9},
+        {"bound": 0.3, "accuracy": None, "kind": "untested"},
+        {"bound": 0.4, "accuracy": float("nan"), "cells": np.int64(3)},
+        {"bound": None, "accuracy": 1.0},
+    ]
+    data = report_data(certificate, frontier=points, chosen=2)["frontier"]
+
+    assert [point["best"] for point in data["points"]] == [True, False, True, False, False]
+    assert [point["chosen"] for point in data["points"]] == [False, False, True, False, False]
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert report_data(certificate, frontier=[])["frontier"] is None
+
+
+# -- the encoder's file -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_cells_are_described_as_the_encoder_describes_them(tmp_path, kind):
+    path, document = bundle(tmp_path, kind)
+
+    described = describe_encoder(path)
+
+    assert len(described["cells"]) == document.certificate.counts.n_cells
+    assert all(cell["rules"] for cell in described["cells"])
+    assert (described["nodes"] is not None) == (kind == "tree")
+    assert (described["map"] is not None) == (kind == "boosted")
+
+
+def test_the_drawn_tree_is_the_encoders(tmp_path):
+    """Following the questions from the root leads each record to the cell that the encoder finds."""
+    import operator
+
+    from certifare.encoders import load_encoder
+
+    path, _ = bundle(tmp_path, "tree")
+    nodes = describe_encoder(path)["nodes"]
+    records = table(500, seed=5)
+    found = load_encoder(path).apply(records.features)
+
+    def answer(question, record):
+        column, relation, value = question.split(" ", 2)
+        return operator.le(record[column], float(value)) if relation == "≤" else record[column] in value.split(", ")
+
+    for record, cell in zip(records.features.to_pylist(), found.tolist(), strict=True):
+        at = 0
+        while nodes[at]["cell"] is None:
+            wanted = "yes" if answer(nodes[at]["question"], record) else "no"
+            below = [i for i in range(at + 1, len(nodes)) if nodes[i]["depth"] == nodes[at]["depth"] + 1]
+            at = next(i for i in below if nodes[i]["answer"] == wanted)
+        assert nodes[at]["cell"] == cell
+
+
+def test_the_drawn_map_holds_every_cell(tmp_path):
+    path, document = bundle(tmp_path, "boosted")
+    drawn = describe_encoder(path)["map"]
+
+    assert set(np.unique(drawn["cells"])) == set(range(document.certificate.counts.n_cells))
+    assert len(drawn["cells"]) == len(drawn["x"]["places"])
+    assert len(drawn["cells"][0]) == len(drawn["y"]["places"])
+    assert drawn["flattened"] is False
+
+
+# -- Markdown -----------------------------------------------------------------------------------------------------
+
+
+def test_markdown_says_what_the_page_says(tmp_path):
+    data = encoder_report(tmp_path)
+    text = render_markdown(data)
+
+    assert f"# T\\* = {data['figures']['bound_text']}" in text
+    assert "**PASS** (target 0.3)" in text
+    for heading in ("four-fifths", "left out", "assumes", "does not claim", "verify"):
+        assert any(heading in line for line in text.splitlines() if line.startswith("## "))
+    assert text.count("certifare verify") >= 3
+
+
+def test_names_in_markdown_are_text():
+    text = render_markdown(hostile_report())
+
+    outside_code = "\n".join(part for i, part in enumerate(text.split("```")) if i % 2 == 0)
+    assert re.search(r"(?<!\\)[<>]", outside_code) is None
+    assert "\\<script\\>" in outside_code
+    assert SCRIPT in text  # inside the block of code that shows the command
+    assert HOSTILE[4].strip() in outside_code
+    columns = {
+        len(re.findall(r"(?<!\\)\|", line)) for line in outside_code.splitlines() if re.match(r"\| \d+ \|", line)
+    }
+    assert columns == {1 + 1 + len(HOSTILE) + 1}

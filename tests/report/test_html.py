@@ -1,0 +1,232 @@
+"""The page, in a real browser: charts are there, at desktop and phone width, in light and dark, on screen and paper."""
+
+import base64
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from certifare import CellCounts, FairTreeEncoder, certify, certify_counts
+from certifare.certificates.certificate import round_up
+from certifare.document import sign, statement
+from certifare.report import describe_encoder, render_html, report_data
+from certifare.report.palette import PALETTE
+from certifare.table import Table
+
+from .browser import CHROMIUM, Browser
+from .samples import HOSTILE, SCRIPT, encoder_report, hostile_report
+
+WIDTHS = {"desktop": 1280, "phone": 390}
+CHARTS = {
+    "tree": ["interval", "frontier", "cells", "tree", "four-fifths"],
+    "boosted": ["interval", "frontier", "cells", "map", "four-fifths"],
+    "hostile": ["interval", "frontier", "cells", "map", "four-fifths"],
+    "small": ["interval", "cells", "four-fifths"],
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Reports of every kind, as files."""
+    folder = tmp_path_factory.mktemp("pages")
+    data = {
+        kind: encoder_report(tmp_path_factory.mktemp(kind), kind, suppress_below=30 if kind == "tree" else None)
+        for kind in ("tree", "boosted")
+    }
+    data["hostile"] = hostile_report()
+    data["small"] = report_data(certify_counts(CellCounts([[300, 0], [0, 300]], groups=["a", "b"])))
+    paths = {}
+    for name, content in data.items():
+        paths[name] = folder / f"{name}.html"
+        paths[name].write_text(render_html(content), "utf-8")
+    return paths
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here: install the Debian package chromium to test pages in a browser")
+    running = Browser()
+    yield running
+    running.close()
+
+
+# -- without a browser --------------------------------------------------------------------------------------------
+
+
+def test_a_page_needs_nothing_else(pages):
+    for path in pages.values():
+        text = path.read_text("utf-8")
+        assert "default-src 'none'" in text
+        for tag in ("<script", "<iframe", "<object", "<embed", '<link rel="stylesheet', "@import", "<img"):
+            assert tag not in text
+        sources = re.findall(r'(?:src|href)\s*=\s*"([^"]*)"', text)
+        assert all(source.startswith(("#", "data:,")) for source in sources)
+        assert len(text) < 1_500_000
+
+
+def test_names_are_text_in_pages(pages):
+    text = pages["hostile"].read_text("utf-8")
+
+    assert "&lt;script&gt;document.title" in text
+    for name in HOSTILE[:3]:
+        assert name not in text
+
+
+def test_a_void_certificate_is_no_pass():
+    import msgspec
+
+    certificate = msgspec.structs.replace(
+        certify_counts(CellCounts([[300, 300], [300, 300]], groups=["a", "b"])), assumptions=("VOID: 3 of 9 records.",)
+    )
+    text = render_html(report_data(sign(statement(certificate), None), target=0.9))
+
+    assert "This certificate is not valid" in text
+    assert "NO SOLUTION" in text
+    assert ">PASS<" not in text
+
+
+# -- in a browser -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", CHARTS)
+def test_charts_are_there(pages, browser, name, width):
+    browser.open(pages[name], WIDTHS[width])
+
+    assert browser.complaints() == []
+    assert [url for url in browser.requests() if not url.startswith(("file:", "data:"))] == []
+    assert browser.run("document.documentElement.scrollWidth") <= WIDTHS[width]
+    assert browser.run("[...document.querySelectorAll('figure.chart')].map(f => f.id)") == [
+        f"chart-{chart}" for chart in CHARTS[name]
+    ]
+    version = "wide" if width == "desktop" else "narrow"
+    for chart in CHARTS[name]:
+        selector = f"#chart-{chart} .{version} svg"
+        box = browser.run(
+            f"(() => {{ const r = document.querySelector('{selector}').getBoundingClientRect();"
+            "return [r.left, r.right, r.width, r.height] })()"
+        )
+        assert box[0] >= 0
+        assert box[1] <= WIDTHS[width]
+        assert min(box[2:]) > 60
+        pixels = browser.picture(selector)
+        colours, counts = np.unique(pixels[:, :, :3].astype(np.int64) @ (1 << 16, 1 << 8, 1), return_counts=True)
+        # Not blank: some of the picture is drawn, in more than one colour.
+        assert len(colours) > 10
+        assert counts.max() / counts.sum() < 0.995
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["tree", "boosted"])
+def test_the_dark_page_is_dark(pages, browser, name, width):
+    browser.open(pages[name], WIDTHS[width], dark=True)
+
+    assert browser.complaints() == []
+    pixels = browser.picture()
+    assert pixels[:10, :10, :3].max() < 60
+    assert np.median(pixels[:, :, :3]) < 60
+    used = browser.run(
+        "[...new Set([...document.querySelectorAll('.chart svg *')].flatMap(e => "
+        "['fill', 'stroke'].filter(a => e.hasAttribute(a)).map(a => getComputedStyle(e)[a])))]"
+    )
+    dark = {_rgb(pair[1]) for pair in PALETTE.values()}
+    assert set(used) <= dark | {"none", "rgba(0, 0, 0, 0)"}
+
+
+def _rgb(colour):
+    return f"rgb({int(colour[1:3], 16)}, {int(colour[3:5], 16)}, {int(colour[5:7], 16)})"
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_hostile_names_do_nothing(pages, browser, name):
+    browser.open(pages[name], 1280)
+
+    assert browser.run("document.title").startswith("Certificate: ")
+    assert browser.run("document.querySelectorAll('script, iframe, img, object, foreignObject').length") == 0
+    handlers = "[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on')))"
+    assert browser.run(f"{handlers}.length") == 0
+    if name == "hostile":
+        assert SCRIPT in browser.run("document.body.textContent")
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_structure_for_those_who_listen(pages, browser, name):
+    browser.open(pages[name], 1280)
+
+    assert browser.run("document.documentElement.lang") == "en"
+    for landmark in ("header", "nav", "main", "footer"):
+        assert browser.run(f"document.querySelectorAll('{landmark}').length") == 1
+    levels = browser.run("[...document.querySelectorAll('h1, h2, h3, h4')].map(h => +h.tagName[1])")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert browser.run("[...document.querySelectorAll('table')].every(t => t.caption && t.caption.textContent.trim())")
+    assert browser.run("[...document.querySelectorAll('th')].every(t => ['row', 'col'].includes(t.scope))")
+    assert browser.run("[...document.querySelectorAll('section')].every(s => s.getAttribute('aria-labelledby'))")
+    assert browser.run(
+        "[...document.querySelectorAll('[aria-labelledby]')].every("
+        "e => document.getElementById(e.getAttribute('aria-labelledby')))"
+    )
+    assert browser.run("[...document.querySelectorAll('a')].every(a => document.querySelector(a.getAttribute('href')))")
+    identifiers = browser.run("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(set(identifiers)) == len(identifiers)
+    tree = browser.call("Accessibility.getFullAXTree")["nodes"]
+    images = [node for node in tree if node.get("role", {}).get("value") == "image" and not node["ignored"]]
+    assert len(images) >= len(CHARTS[name])
+    assert all(node["name"]["value"].strip() for node in images)
+
+
+def test_the_keyboard_reaches_everything(pages, browser):
+    browser.open(pages["tree"], 1280)
+    reached = []
+    for _ in range(40):
+        for kind in ("keyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        reached.append(browser.run("document.activeElement.tagName + ' ' + document.activeElement.textContent.trim()"))
+
+    assert reached[0] == "A Skip to the report"
+    assert sum(entry.startswith("SUMMARY") for entry in reached) >= 4
+    assert any(entry.startswith("PRE certifare verify") for entry in reached)
+
+
+def test_tables_open_and_list_every_cell(pages, browser):
+    browser.open(pages["tree"], 390)
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+    rows = browser.run("[...document.querySelectorAll('#cells tbody tr')].length")
+    leaves = browser.run("[...document.querySelectorAll('.tree .leaf')].map(l => l.textContent)")
+    assert leaves == [f"cell {i}" for i in range(rows)]
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+
+
+def test_paper(pages, browser):
+    """Printed from a dark screen on a phone, the page is light and shows the wide charts."""
+    browser.open(pages["tree"], 390, dark=True, media="print")
+
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == _rgb(PALETTE["paper"][0])
+    assert browser.run("getComputedStyle(document.querySelector('.chart .narrow')).display") == "none"
+    pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True)["data"])
+    assert pdf.startswith(b"%PDF")
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 12
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_real_encoder_on_real_records(adult, browser, tmp_path, width):
+    records = Table.from_frame(adult, label="income", sensitive="sex", drop=["fnlwgt", "split"])
+    order = np.random.default_rng(0).permutation(len(records))
+    train, fresh = records.take(order[:20_000]), records.take(order[20_000:35_000])
+    encoder = FairTreeEncoder(gamma=0.9, max_cells=24, min_cell_size=100)
+    encoder.fit(train.features, train.y, sensitive_features=train.sensitive).save(tmp_path / "encoder.json")
+    certificate = certify(encoder, fresh.features, sensitive_features=fresh.sensitive)
+    data = report_data(certificate, encoder=describe_encoder(tmp_path / "encoder.json"), target=0.2)
+    (tmp_path / "report.html").write_text(render_html(data), "utf-8")
+
+    browser.open(tmp_path / "report.html", WIDTHS[width])
+
+    assert browser.complaints() == []
+    assert browser.run("document.documentElement.scrollWidth") <= WIDTHS[width]
+    assert browser.run("document.querySelector('h1').textContent") == f"T* = {round_up(certificate.bound)}"
+    assert browser.run("document.querySelector('.badge').textContent") == "PASS"
+    assert browser.run("[...document.querySelectorAll('figure.chart')].length") == 4
