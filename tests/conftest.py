@@ -1,5 +1,10 @@
 """Fixtures for all tests: dataframes of every kind, and the shared data where it is present."""
 
+import os
+
+# Tests run side by side, so each has one processor. OpenMP reads this when a library first loads it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,7 +58,7 @@ def adult() -> pd.DataFrame:
     return shared("adult")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def people() -> dict[str, Any]:
     """2,000 made-up people as columns: numbers, text, truth values and missing values; a label and a group.
 

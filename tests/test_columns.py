@@ -117,7 +117,7 @@ def test_sparse_tables_are_refused():
         Frame(csr_array(np.eye(2)))
 
 
-@pytest.mark.parametrize("values", [["a", 1], [{"k": 1}, {"k": 2}], [b"a", b"b"]])
+@pytest.mark.parametrize("values", [["a", 1], [{"k": 1}, {"k": 2}], [b"a", b"b"], ["\ud800"]])
 def test_mixed_and_nested_values_are_refused(values):
     with pytest.raises(ColumnTypeError, match="'x0'"):
         Frame(np.array([[v] for v in values], dtype=object)).read(0)

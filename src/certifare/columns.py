@@ -343,7 +343,7 @@ def _read_series(series: "nw.Series[Any]", name: str) -> Field:
         return Field(name, series.to_numpy(), "boolean", False)
     try:
         array = series.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
         raise _mixed(name) from error
     return _read_arrow(array, name)
 
@@ -358,7 +358,7 @@ def _read_array(values: NDArray[Any], name: str) -> Field:
         raise ColumnTypeError(f"Column {name!r} has the type {values.dtype}; give numbers, booleans or text.")
     try:
         array = pa.array(values.astype(object), from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
         raise _mixed(name) from error
     return _read_arrow(array, name)
 
@@ -405,8 +405,8 @@ def _is_text(type_: Any) -> bool:
 
 def _mixed(name: str) -> ColumnTypeError:
     return ColumnTypeError(
-        f"Column {name!r} mixes kinds of values; each argument must be a string or a number throughout a column. "
-        "Convert the column to one type."
+        f"Column {name!r} mixes kinds of values, or holds values of no known kind; each argument must be a string or "
+        "a number, throughout a column."
     )
 
 

@@ -43,9 +43,9 @@ def gini(values: Sequence[int]) -> Fraction:
 
 def fair_gini(problem: Problem, records: Sequence[Record]) -> Fraction:
     """(1-γ)·Gini_y + γ·(1/2 - Gini_s) of a non-empty list of records."""
-    labels = sum(
-        (w * gini([r[1][i] for r in records]) for i, w in enumerate(problem.weights)), Fraction(0)
-    ) / sum(problem.weights)
+    labels = sum((w * gini([r[1][i] for r in records]) for i, w in enumerate(problem.weights)), Fraction(0)) / sum(
+        problem.weights
+    )
     if problem.metric == "demographic_parity":
         groups = gini([r[2] for r in records])
     elif problem.metric == "equal_opportunity":
@@ -62,9 +62,7 @@ def fair_gini(problem: Problem, records: Sequence[Record]) -> Fraction:
 def paper_orderings(problem: Problem, records: Sequence[Record], column: int) -> list[list[int]]:
     """The categories present, ordered for q = 1, 2, 4."""
     present = sorted({r[0][column] for r in records})
-    counted = [
-        r for r in records if problem.metric != "equal_opportunity" or r[1][0] == problem.positive
-    ]
+    counted = [r for r in records if problem.metric != "equal_opportunity" or r[1][0] == problem.positive]
     overall = Fraction(sum(r[2] for r in counted), len(counted)) if counted else Fraction(0)
 
     def share(code: int) -> Fraction:
@@ -79,12 +77,8 @@ def paper_orderings(problem: Problem, records: Sequence[Record], column: int) ->
     orderings = []
     for q in (1, 2, 4):
         cuts = [len(present) * j // q for j in range(q + 1)]
-        parts = [
-            sorted(by_share[cuts[j] : cuts[j + 1]], key=lambda code: (label(code), code)) for j in range(q)
-        ]
-        orderings.append(
-            [part[turn] for turn in range(len(present)) for part in reversed(parts) if turn < len(part)]
-        )
+        parts = [sorted(by_share[cuts[j] : cuts[j + 1]], key=lambda code: (label(code), code)) for j in range(q)]
+        orderings.append([part[turn] for turn in range(len(present)) for part in reversed(parts) if turn < len(part)])
     return orderings
 
 

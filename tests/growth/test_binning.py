@@ -110,6 +110,14 @@ def test_row_wise_column_wise_and_single_columns_are_encoded_alike() -> None:
         assert expected[c][:500].tolist() == slow(values[:500], list(landmarks))
 
 
+def test_values_far_from_those_in_the_first_rows_are_counted() -> None:
+    """The table of counts starts out for the first block's values; it must not stay there."""
+    near, far, beyond = np.zeros(30_000), np.zeros(30_000), np.zeros(30_000)
+    far[-10:], beyond[-10:] = 50_000, 2e9
+    bins = fit_bins([near, far, beyond], list("abc"), [True, True, True])
+    assert [b.categories for b in bins] == [(0,), (0, 50_000), (0, 2_000_000_000)]  # type: ignore[union-attr]
+
+
 def test_columns_in_any_order_and_read_only() -> None:
     table = np.arange(60.0).reshape(10, 6)
     table.flags.writeable = False

@@ -34,7 +34,9 @@ def nodes(draw: st.DrawFn) -> tuple[Criterion, np.ndarray]:
 
 def slow_impurity(criterion: Criterion, counts: np.ndarray) -> float:
     """Record by record, from the definition."""
-    records = [np.unravel_index(k, (*criterion.n_labels, criterion.n_groups)) for k in np.repeat(range(len(counts)), counts)]
+    records = [
+        np.unravel_index(k, (*criterion.n_labels, criterion.n_groups)) for k in np.repeat(range(len(counts)), counts)
+    ]
 
     def gini(values: list[int], empty: float) -> float:
         return 1 - sum((values.count(v) / len(values)) ** 2 for v in set(values)) if values else empty
@@ -126,7 +128,7 @@ def test_classes_hold_labels_and_group(data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.tuples(*(st.integers(0, n - 1) for n in (*n_labels, n_groups))), min_size=1))
     *labels, groups = np.array(rows).T
     targets = Targets.from_columns(labels, groups, n_labels, n_groups)
-    assert targets.classes.dtype == (np.uint8 if targets.n_classes <= 256 else np.uint16)
+    assert targets.classes.dtype == (np.uint8 if targets.n_classes < 256 else np.uint16)
     assert_array_equal(np.transpose(np.unravel_index(targets.classes, (*n_labels, n_groups))), rows)
 
 
@@ -141,7 +143,7 @@ def test_classes_hold_labels_and_group(data: st.DataObject) -> None:
         ({"label_weights": (float("inf"),)}, "finite"),
         ({"metric": "equal_opportunity", "positive": 2}, "positive is 2"),
         ({"n_groups": 0}, "at least one value"),
-        ({"n_labels": (300,), "n_groups": 300}, "more than 65,536 classes"),
+        ({"n_labels": (300,), "n_groups": 300}, "more than 65,535 classes"),
     ],
 )
 def test_settings_out_of_range_are_refused(changes: dict[str, object], message: str) -> None:

@@ -37,7 +37,9 @@ def people(n: int, seed: int = 0) -> tuple[tuple[Bins, ...], Codes, Targets]:
     return bins, encode(bins, columns), Targets.from_columns([label], group, (2,), 2)
 
 
-def grown(n: int = 5_000, max_cells: int = 30, min_cell_size: int = 20, gamma: float = 0.5, n_threads: int = 1, **kwargs) -> tuple[Growth, Codes, Targets]:  # type: ignore[no-untyped-def]
+def grown(
+    n: int = 5_000, max_cells: int = 30, min_cell_size: int = 20, gamma: float = 0.5, n_threads: int = 1, **kwargs
+) -> tuple[Growth, Codes, Targets]:  # type: ignore[no-untyped-def]
     bins, codes, targets = people(n)
     criterion = Criterion(gamma, "demographic_parity", (2,), 2)
     source = MemorySource(codes, targets, n_threads)
@@ -144,7 +146,11 @@ def test_apply_walks_down_the_tree(n: int, k: int) -> None:
 def test_unseen_and_missing_values_have_a_cell() -> None:
     bins, codes, targets = people(5_000)
     growth = grow(
-        MemorySource(codes, targets), bins, Criterion(0.3, "demographic_parity", (2,), 2), max_cells=30, min_cell_size=20
+        MemorySource(codes, targets),
+        bins,
+        Criterion(0.3, "demographic_parity", (2,), 2),
+        max_cells=30,
+        min_cell_size=20,
     )
     strange = [np.array([np.nan, 1e9, -5.0]), np.array([np.nan, np.nan, 1e9]), np.array([10**6, -1, 3]),
                Dictionary(np.array([0, -1, 1]), ("nowhere", "a"))]  # fmt: skip
@@ -153,7 +159,11 @@ def test_unseen_and_missing_values_have_a_cell() -> None:
 
 
 def test_one_cell_and_data_smaller_than_a_cell() -> None:
-    for growth, codes, targets in (grown(max_cells=1), grown(n=100, min_cell_size=1_000), grown(n=100, min_cell_size=51)):
+    for growth, codes, targets in (
+        grown(max_cells=1),
+        grown(n=100, min_cell_size=1_000),
+        grown(n=100, min_cell_size=51),
+    ):
         assert growth.n_cells == 1
         assert growth.splits == ()
         assert_array_equal(growth.leaves(), [0])
@@ -165,7 +175,9 @@ def test_no_records() -> None:
     bins = fit_bins([np.zeros(0)], ["x"], [False])
     codes = encode(bins, [np.zeros(0)])
     targets = Targets.from_columns([np.zeros(0, dtype=int)], np.zeros(0, dtype=int), (2,), 2)
-    growth = grow(MemorySource(codes, targets), bins, Criterion(0.5, "demographic_parity", (2,), 2), max_cells=9, min_cell_size=1)
+    growth = grow(
+        MemorySource(codes, targets), bins, Criterion(0.5, "demographic_parity", (2,), 2), max_cells=9, min_cell_size=1
+    )
     assert growth.n_cells == 1
     assert len(growth.apply(codes)) == 0
 
@@ -192,7 +204,11 @@ def test_a_hundred_thousand_categories_grow() -> None:
     codes = encode(bins, [town])
     targets = Targets.from_columns([label], rng.integers(0, 2, len(town)), (2,), 2)
     growth = grow(
-        MemorySource(codes, targets), bins, Criterion(0.5, "demographic_parity", (2,), 2), max_cells=4, min_cell_size=100
+        MemorySource(codes, targets),
+        bins,
+        Criterion(0.5, "demographic_parity", (2,), 2),
+        max_cells=4,
+        min_cell_size=100,
     )
     assert growth.n_cells == 4
     assert_array_equal(np.bincount(growth.apply(codes)), growth.cell_counts().sum(axis=1))

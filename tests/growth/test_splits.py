@@ -21,12 +21,12 @@ def one_column(counts: np.ndarray) -> Histogram:
     return Histogram(np.ascontiguousarray(counts.T, dtype=np.int64), np.array([0, len(counts)]))
 
 
-def best(counts: np.ndarray, criterion: Criterion, *, min_cell_size: int = 1, continuous: bool = False, **kwargs) -> Split | None:  # type: ignore[no-untyped-def]
+def best(
+    counts: np.ndarray, criterion: Criterion, *, min_cell_size: int = 1, continuous: bool = False, **kwargs
+) -> Split | None:  # type: ignore[no-untyped-def]
     size = len(counts)
     bins = ContinuousBins("x", np.arange(size - 2.0)) if continuous else CategoricalBins("x", tuple(range(size - 2)))
-    search = SplitSearch(
-        [bins], criterion, n_records=int(counts.sum()), min_cell_size=min_cell_size, **kwargs
-    )
+    search = SplitSearch([bins], criterion, n_records=int(counts.sum()), min_cell_size=min_cell_size, **kwargs)
     return search.best(0, one_column(counts))
 
 
@@ -57,7 +57,9 @@ def tables(codes: int, classes: int, largest: int = 30) -> st.SearchStrategy[np.
 
 
 @settings(max_examples=200, deadline=None)
-@given(tables(8, 4), st.sampled_from(METRICS), st.sampled_from([0.0, 0.3, 0.85, 1.0]), st.integers(1, 40), st.booleans())
+@given(
+    tables(8, 4), st.sampled_from(METRICS), st.sampled_from([0.0, 0.3, 0.85, 1.0]), st.integers(1, 40), st.booleans()
+)
 def test_a_split_is_what_it_says(
     counts: np.ndarray, metric: str, gamma: float, min_cell_size: int, continuous: bool
 ) -> None:
@@ -200,6 +202,18 @@ def test_missing_values_go_to_the_side_that_gains_more() -> None:
     assert with_high.goes_left.tolist() == [True, True, False, False]
     assert alone.goes_left.tolist() == [True, True, True, False]
     assert alone.threshold == 2
+
+
+def test_one_group_and_one_label() -> None:
+    """With nothing to keep apart, only the other matters; with neither, nothing gains."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 30, (60, 2))
+    by_label = best(counts, Criterion(0.9, "demographic_parity", (2,), 1))
+    assert by_label is not None
+    optimum = gain_of(by_label.goes_left, counts, Criterion(0.0, "demographic_parity", (2,), 1))
+    assert by_label.gain == pytest.approx(0.1 * optimum)
+    assert best(counts, Criterion(0.5, "equal_opportunity", (1,), 2, positive=0)) is None
+    assert best(counts[:, :1], Criterion(0.5, "equalized_odds", (1,), 1)) is None
 
 
 def test_nothing_to_split() -> None:

@@ -11,16 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from certifare.growth.binning import (
-        Bins,
-        CategoricalBins,
-        Codes,
-        Column,
-        ContinuousBins,
-        Dictionary,
-        encode,
-        fit_bins,
-    )
+    from certifare.growth.binning import Bins, CategoricalBins, Codes, ContinuousBins, encode, fit_bins
+    from certifare.growth.columns import Column, Dictionary
     from certifare.growth.criterion import Criterion, Targets
     from certifare.growth.grower import Growth, grow
     from certifare.growth.histograms import Histogram, HistogramSource, MemorySource
@@ -31,10 +23,10 @@ _HOME = {
     "Bins": "binning",
     "CategoricalBins": "binning",
     "Codes": "binning",
-    "Column": "binning",
+    "Column": "columns",
     "ContinuousBins": "binning",
     "Criterion": "criterion",
-    "Dictionary": "binning",
+    "Dictionary": "columns",
     "Growth": "grower",
     "Histogram": "histograms",
     "HistogramSource": "histograms",

@@ -254,12 +254,12 @@ def _categories(values: NDArray[Any], counts: NDArray[np.int64], min_count: int)
 
 def _edges(values: NDArray[np.float64], counts: NDArray[np.int64], max_bins: int) -> NDArray[np.float64]:
     """All distinct values but the last, or quantiles where there are too many."""
+    kept = np.arange(len(values) - 1)
     if len(values) > max_bins:
-        total = counts.sum()
-        ranks = np.arange(1, max_bins) * (total - 1) // max_bins
-        at = np.searchsorted(np.cumsum(counts), ranks, side="right")
-        return values[np.unique(at[at < len(values) - 1])]
-    return values[:-1]
+        ranks = np.arange(1, max_bins) * (counts.sum() - 1) // max_bins
+        at = np.unique(np.searchsorted(np.cumsum(counts), ranks, side="right"))
+        kept = at[at < len(values) - 1]
+    return np.asarray(values[kept], dtype=np.float64)
 
 
 Step: TypeAlias = Callable[[slice], None]
@@ -267,7 +267,7 @@ Step: TypeAlias = Callable[[slice], None]
 
 
 def _steps(bins: Sequence[Bins], columns: Sequence[Column], codes: Sequence[NDArray[Any]]) -> list[Step]:
-    """What to do with each block of rows to encode all its columns."""
+    """List what to do with each block of rows to encode all its columns."""
     steps: list[Step] = []
     small: dict[int, NDArray[Any]] = {}
     for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
@@ -297,10 +297,10 @@ def _is_small(landmarks: NDArray[np.float64]) -> bool:
 
 def _text_step(b: Bins, column: Dictionary, codes: NDArray[Any]) -> Step:
     """Codes of text: those of the distinct values, by index. The index -1 takes the last, which is for missing."""
-    assert isinstance(b, CategoricalBins)
-    code_of = {category: code for code, category in enumerate(b.categories)}
-    table = [code_of.get(value, b.infrequent_code) for value in column.values]
-    table = np.array([*table, b.missing_code], dtype=codes.dtype)
+    categories = b.categories if isinstance(b, CategoricalBins) else ()
+    code_of = {category: code for code, category in enumerate(categories)}
+    of_values = [code_of.get(value, len(categories)) for value in column.values]
+    table = np.array([*of_values, b.missing_code], dtype=codes.dtype)
 
     def step(rows: slice) -> None:
         codes[rows] = table[column.indices[rows]]
@@ -339,7 +339,7 @@ def _table_step(bins: Sequence[Bins], panel: NDArray[Any], codes: Sequence[NDArr
         if isinstance(b, CategoricalBins):
             table[np.isin(numbers, landmarks, invert=True)] = unseen
         lows.append(low)
-        tables.append(np.array([*table, unseen, b.missing_code], dtype=np.uint16))
+        tables.append(np.append(table, [unseen, b.missing_code]).astype(np.uint16))
     low_of = np.array(lows, dtype=np.int64)
     flat = np.concatenate(tables)
     starts = np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64)

@@ -44,7 +44,9 @@ def check_columns(columns: Sequence[Column], names: Sequence[str], numeric: Sequ
             continue
         if wants_numbers:
             example = repr(column.values[0]) if column.values else "nothing"
-            raise ColumnTypeError(f"Column {name!r} holds text ({example}) where numbers are wanted; make it categorical.")
+            raise ColumnTypeError(
+                f"Column {name!r} holds text ({example}) where numbers are wanted; make it categorical."
+            )
         if values.dtype.kind not in "iu":
             raise ColumnTypeError(f"Column {name!r} has indices of the type {values.dtype}; give integers.")
         if len(values) and not (values.min() >= -1 and values.max() < len(column.values)):
@@ -56,10 +58,11 @@ def check_columns(columns: Sequence[Column], names: Sequence[str], numeric: Sequ
 
 def refuse_infinite(values: NDArray[Any], name: str, first_row: int = 0) -> None:
     """Raise an error that names the first infinite value, if there is one."""
-    infinite = np.flatnonzero(np.isinf(values)) if values.dtype.kind == "f" else ()
+    infinite = np.flatnonzero(np.isinf(values)) if values.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
     if len(infinite):
+        row = int(infinite[0])
         raise InfiniteValueError(
-            f"Column {name!r} holds {values[infinite[0]]} in row {first_row + int(infinite[0])}; "
+            f"Column {name!r} holds {values[row]} in row {first_row + row}; "
             "give a finite number, or NaN for a missing value."
         )
 

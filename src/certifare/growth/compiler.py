@@ -15,7 +15,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def helper(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function that only kernels of the same module call: it needs no way in from Python, so it compiles faster."""
+    """Compile a function that only kernels of the same module call: with no way in from Python it compiles faster."""
     options = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return cast(Callable[P, R], njit(**options)(function))
 
@@ -30,5 +30,5 @@ def kernel_for(*arguments: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def read_only(dtype: Any, ndim: int) -> Any:
-    """The type of an array that is only read: it may have gaps, and may be one that cannot be written to."""
+    """Give the type of an array that is only read: it may have gaps, and may be one that cannot be written to."""
     return types.Array(dtype, ndim, "A", readonly=True)

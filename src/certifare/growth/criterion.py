@@ -15,7 +15,7 @@ from certifare.errors import GrowthError
 
 Metric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 
-MOST_CLASSES = 1 << 16
+MOST_CLASSES = (1 << 16) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +53,9 @@ class Targets:
         _check_sizes(n_labels, n_groups)
         if len(labels) != len(n_labels):
             raise GrowthError(f"{len(labels)} label columns were given, but {len(n_labels)} sizes for them.")
-        classes = np.zeros(len(groups), dtype=np.uint8 if _n_classes(n_labels, n_groups) <= 256 else np.uint16)
-        for position, (column, size) in enumerate(
-            zip([*labels, groups], [*n_labels, n_groups], strict=True), start=1
-        ):
+        n_classes = _n_classes(n_labels, n_groups)
+        classes: NDArray[Any] = np.zeros(len(groups), dtype=np.uint8 if n_classes < 256 else np.uint16)
+        for position, (column, size) in enumerate(zip([*labels, groups], [*n_labels, n_groups], strict=True), start=1):
             column = np.asarray(column)
             name = "the groups" if position > len(labels) else f"label column {position}"
             if column.shape != classes.shape:
@@ -64,8 +63,8 @@ class Targets:
             if len(column) and (column.min() < 0 or column.max() >= size):
                 worst = column.min() if column.min() < 0 else column.max()
                 raise GrowthError(f"{name}: the code {worst} is not one of 0 … {size - 1}.")
-            classes *= classes.dtype.type(size)
-            classes += column.astype(classes.dtype)
+            np.multiply(classes, classes.dtype.type(size), out=classes)
+            np.add(classes, column.astype(classes.dtype), out=classes)
         return cls(classes, n_labels, n_groups)
 
     def __len__(self) -> int:
@@ -159,7 +158,9 @@ class Criterion:
         if not all(0.0 <= w < np.inf for w in self.label_weights) or sum(self.label_weights) <= 0.0:
             raise GrowthError(f"label_weights is {self.label_weights}; give finite weights ≥ 0, not all of them 0.")
         if self.metric == "equal_opportunity" and not 0 <= self.positive < self.n_labels[0]:
-            raise GrowthError(f"positive is {self.positive}; the first label has the values 0 … {self.n_labels[0] - 1}.")
+            raise GrowthError(
+                f"positive is {self.positive}; the first label has the values 0 … {self.n_labels[0] - 1}."
+            )
 
     @property
     def n_classes(self) -> int:
@@ -169,8 +170,8 @@ class Criterion:
     @property
     def shares(self) -> NDArray[np.float64]:
         """The label weights, scaled to sum to 1."""
-        weights = np.asarray(self.label_weights, dtype=np.float64)
-        return weights / weights.sum()
+        shares: NDArray[np.float64] = np.asarray(self.label_weights, dtype=np.float64) / sum(self.label_weights)
+        return shares
 
     def gini_labels(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Gini_y of class counts (…, classes), averaged over the label columns."""
@@ -203,7 +204,7 @@ class Criterion:
         return (1.0 - self.gamma) * self.gini_labels(counts) + self.gamma * (worst - self.gini_groups(counts))
 
     def terms(self) -> Terms:
-        """The criterion laid out for the split search."""
+        """Lay the criterion out for the split search."""
         *labels, groups = np.unravel_index(np.arange(self.n_classes), (*self.n_labels, self.n_groups))
         strata = [np.ones(self.n_classes, dtype=bool)]
         if self.metric == "equal_opportunity":
@@ -233,14 +234,14 @@ class Criterion:
         )
 
     def _label_score(self, labels: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-        """The number whose mean is p_y(c): the label itself, or the weighted mean of several on a scale from 0 to 1."""
+        """Give the number whose mean is p_y: the label itself, or the weighted mean of several, scaled to 0 … 1."""
         if len(labels) == 1:
             return labels[0].astype(np.float64)
         scaled = [label / max(size - 1, 1) for label, size in zip(labels, self.n_labels, strict=True)]
         return np.asarray(self.shares @ np.array(scaled))
 
     def _table(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Counts (…, classes) as (…, label, …, group)."""
+        """Reshape counts (…, classes) to (…, label, …, group)."""
         counts = np.asarray(counts, dtype=np.float64)
         if counts.shape[-1:] != (self.n_classes,):
             raise GrowthError(f"counts of {counts.shape[-1:]} classes were given; there are {self.n_classes}.")

@@ -57,7 +57,7 @@ class Growth:
         return self.node_counts[self.leaves(k)]
 
     def apply(self, codes: Codes, k: int | None = None, n_threads: int = 1) -> NDArray[np.int32]:
-        """The cell of each record in the tree with k cells (all of them unless given)."""
+        """Find the cell of each record in the tree with k cells (all of them unless given)."""
         k = self._cells(k)
         splits = self.splits[: k - 1]
         cells = np.zeros(len(codes), dtype=np.int32)

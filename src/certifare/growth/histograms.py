@@ -42,7 +42,7 @@ class Histogram:
     offsets: NDArray[np.int64]
 
     def __getitem__(self, column: int) -> NDArray[np.int64]:
-        """The counts (codes, classes) of one column."""
+        """Give the counts (codes, classes) of one column."""
         return self.counts[:, self.offsets[column] : self.offsets[column + 1]].T
 
     def __sub__(self, other: "Histogram") -> "Histogram":
@@ -64,7 +64,7 @@ class HistogramSource(Protocol):
     """Whoever can count records: memory, a stream of files, a cluster. The grower asks only this."""
 
     def root(self) -> Histogram:
-        """The histogram of all records, which are node 0."""
+        """Count all records, which are node 0."""
         ...
 
     def split(
@@ -120,7 +120,7 @@ class RecordSource:
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
     def root(self) -> Histogram:
-        """The histogram of all records; forgets any splits, so that another tree can grow from the same source."""
+        """Count all records; any splits are forgotten, so that another tree can grow from the same source."""
         self._runs = {0: self._shares}
         self._histograms = {0: self._sum(self._map(self._records.count, self._shares))}
         return self._histograms[0]
@@ -242,7 +242,7 @@ class Records:
                 target[start + rows.start : start + rows.stop, place] = column[rows]
 
     def count(self, run: tuple[int, int]) -> NDArray[np.uint32]:
-        """Counts (classes, codes of all columns) of a run of records."""
+        """Count (classes, codes of all columns) a run of records."""
         counts = np.zeros((self._n_classes, self.offsets[-1]), dtype=np.uint32)
         _count(
             self._halves,

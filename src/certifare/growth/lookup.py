@@ -20,13 +20,15 @@ def _positions(
     values: NDArray[np.float64],
     low: float,
     last: float,
+    exact: bool | np.bool_,
     tile: NDArray[np.float64],
     positions: NDArray[np.uint32],
 ) -> bool:
-    """Positions of values in a table of the whole numbers from ``low``, ending with position ``last``.
+    """Find values in a table of the whole numbers from ``low``, ending with position ``last``.
 
-    Returns whether each value is in the table; if not, nothing is to be made of the positions. The arithmetic runs
-    over a whole tile, without gaps or branches, so that it runs on several values at once.
+    Returns whether all positions are right. They are not if a value is NaN, infinite or between two numbers; nor, if
+    ``exact``, if it is outside the table, which otherwise has the position of the nearest end. The arithmetic runs over
+    a whole tile, without gaps or branches, so that it can run on several values at once.
     """
     for i in range(len(values)):
         tile[i] = values[i]
@@ -37,14 +39,13 @@ def _positions(
         position = position if position < last else last
         whole = np.int32(position)
         positions[i] = whole
-        others += np.int64(np.float64(whole) + low != tile[i])
+        found = np.float64(whole) + low == tile[i] if exact else np.float64(whole) == position
+        others += int(not (found and abs(tile[i]) < np.inf))
     return others == 0
 
 
 @kernel_for(read_only(float64, 2), int64, uint32[:, ::1], boolean[::1])
-def tally(
-    values: NDArray[np.float64], low: int, counts: NDArray[np.uint32], is_small: NDArray[np.bool_]
-) -> None:
+def tally(values: NDArray[np.float64], low: int, counts: NDArray[np.uint32], is_small: NDArray[np.bool_]) -> None:
     """Count the whole numbers from ``low`` on in each column (rows × columns) that still ``is_small``.
 
     NaN is skipped; any other value makes its column not small, and its counts incomplete.
@@ -59,7 +60,8 @@ def tally(
             column, of_column = values[start : start + TILE, c], counts[c]
             for i in range(len(column), TILE):
                 tile[i] = low
-            if _positions(column, low, last, tile, positions):
+            # A literal True would be compiled for separately.
+            if _positions(column, low, last, np.bool_(True), tile, positions):
                 for i in range(len(column)):
                     of_column[np.uint64(positions[i])] += np.uint32(1)
                 continue
@@ -71,9 +73,7 @@ def tally(
                     is_small[c] = False
 
 
-@kernel_for(
-    read_only(float64, 2), int64[::1], uint16[::1], int64[::1], boolean[::1], uint16[:, ::1], boolean[::1]
-)
+@kernel_for(read_only(float64, 2), int64[::1], uint16[::1], int64[::1], boolean[::1], uint16[:, ::1], boolean[::1])
 def look_up(
     values: NDArray[np.float64],
     lows: NDArray[np.int64],
@@ -98,7 +98,7 @@ def look_up(
             last = len(table) - 3
             for i in range(len(column), TILE):
                 tile[i] = low
-            if _positions(column, low, last, tile, positions):
+            if _positions(column, low, last, exact[c], tile, positions):
                 for i in range(len(column)):
                     of_column[i] = table[np.uint64(positions[i])]
                 continue
@@ -135,7 +135,7 @@ def search(
         below, length = 0, n
         while length > 0:
             half = (length + 1) >> 1
-            below += half * np.int64(edges[below + half - 1] < value)
+            below += half * int(edges[below + half - 1] < value)
             length -= half
         is_finite &= abs(value) != np.inf
         if exact and (below == n or edges[below] != value):

@@ -109,7 +109,7 @@ class SplitSearch:
         self._min_cell_size = min_cell_size
 
     def best(self, node: int, histogram: Histogram) -> Split | None:
-        """The split with the largest gain, or None where no split is possible or none gains."""
+        """Find the split with the largest gain; None where no split is possible or none gains."""
         terms, offsets = self._terms, histogram.offsets
         sums, totals, shares, positions = tabulate(terms, histogram, self._categorical, self._shrinkage)
         side = np.empty(max(self._n_codes), dtype=np.bool_)
@@ -125,8 +125,7 @@ class SplitSearch:
             terms.coefficients,
             terms.stratum_of,
             terms.n_strata,
-            1.0 / self._n_groups,
-            terms.whole,
+            1.0 / self._n_groups if terms.whole else None,
             self._min_cell_size,
             side,
         )
@@ -147,7 +146,7 @@ class SplitSearch:
 def tabulate(
     terms: Terms, histogram: Histogram, categorical: Sequence[int], shrinkage: float = SHRINKAGE
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """What the search needs to know of each code.
+    """Work out what the search needs to know of each code.
 
     Parameters
     ----------
@@ -170,7 +169,7 @@ def tabulate(
     """
     n_codes = histogram.counts.shape[1]
     sums, totals = np.empty((len(terms.weights), n_codes)), np.empty(len(terms.weights))
-    shares, beyond = np.empty((2, n_codes)), np.empty((terms.n_label_axes + terms.n_group_axes, n_codes))
+    shares, beyond = np.zeros((2, n_codes)), np.empty((terms.n_label_axes + terms.n_group_axes, n_codes))
     _tabulate(
         histogram.counts,
         histogram.offsets,
@@ -200,9 +199,9 @@ def _along_main_axis(
     points: NDArray[np.float64], sizes: NDArray[np.float64], ranges: Sequence[slice]
 ) -> NDArray[np.float64]:
     """Positions of codes (points: axes × codes) along the direction of greatest spread in each range of codes."""
+    positions: NDArray[np.float64] = points.sum(axis=0)
     if len(points) < 2:
-        return points.sum(axis=0)
-    positions = np.zeros(points.shape[1])
+        return positions
     for codes in ranges:
         of_column = points[:, codes]
         _, vectors = np.linalg.eigh((of_column * sizes[codes]) @ of_column.T)
@@ -290,8 +289,7 @@ def _search(
     coefficients: NDArray[np.float64],
     stratum_of: NDArray[np.int64],
     n_strata: int,
-    even: float,
-    whole: bool,
+    even: float | None,
     min_size: int,
     side: NDArray[np.bool_],
 ) -> tuple[int, int, float, float]:
@@ -333,7 +331,9 @@ def _search(
                         key[code - start] = shares[which + 2, code]
                     else:
                         d = which - n_paper
-                        key[code - start] = directions[d, 0] * positions[0, code] + directions[d, 1] * positions[1, code]
+                        key[code - start] = (
+                            directions[d, 0] * positions[0, code] + directions[d, 1] * positions[1, code]
+                        )
                 _sort(order, key, p, start, spare, rank)
                 if which < 0:
                     for i in range(p):
@@ -344,7 +344,7 @@ def _search(
                     continue
             gain, cut = _best_cut(
                 order, p, which if continuous[column] else 0, sums, totals, coefficients, stratum_of, n_strata, even,
-                whole, min_size, prefix, gains,
+                min_size, prefix, gains,
             )  # fmt: skip
             if gain <= best_gain + TOLERANCE * n:
                 continue
@@ -383,8 +383,7 @@ def _best_cut(
     coefficients: NDArray[np.float64],
     stratum_of: NDArray[np.int64],
     n_strata: int,
-    even: float,
-    whole: bool,
+    even: float | None,
     min_size: int,
     prefix: NDArray[np.float64],
     gains: NDArray[np.float64],
@@ -394,8 +393,8 @@ def _best_cut(
     Cut i sends ``order[0 … i]`` left; cuts before ``first_cut`` are not tried. Let a stratum have N records, N_L and
     N_R of them in the children, π be the share of an axis in it, and D what the left child has of the axis beyond
     N_L·π. The axis gains coefficient · D² · N/(N_L·N_R): by so much its Σp², times records, rises. Where strata weigh
-    as much as the whole node, with n_L and n_R records in the children, it is coefficient times
-    D²·(n_L/N_L² + n_R/N_R²) + 2·D·(π - 1/g)·(n_L/N_L - n_R/N_R).
+    as much as the whole node (``even`` is then 1/g, else None), with n_L and n_R records in the children, it is
+    coefficient times D²·(n_L/N_L² + n_R/N_R²) + 2·D·(π - 1/g)·(n_L/N_L - n_R/N_R).
     """
     n = totals[0]
     for a in range(n_strata + len(coefficients)):
@@ -415,7 +414,8 @@ def _best_cut(
         coefficient, stratum = coefficients[a], stratum_of[a]
         here = totals[stratum]
         share = totals[n_strata + a] / here if here > 0.0 else 0.0
-        if whole and stratum > 0:
+        # Compiled as one or the other, since None has a type of its own.
+        if even is not None:
             for i in range(low, high):
                 left, right = prefix[stratum, i], here - prefix[stratum, i]
                 n_left, n_right = prefix[0, i], n - prefix[0, i]
@@ -450,7 +450,7 @@ def _interleave(
     spare: NDArray[np.int64],
     order: NDArray[np.int64],
 ) -> None:
-    """The paper's ordering: q parts by group share, each sorted by label, one of each in turn, highest share first."""
+    """Order as the paper does: q parts by group share, each sorted by label; one of each in turn, highest first."""
     filled = 0
     for j in range(q):
         for i in range(p):
@@ -478,7 +478,7 @@ def _sort(
 ) -> None:
     """Sort codes by key, equal ones by code.
 
-    Many codes are first sorted by the leading 24 bits of where they lie between the smallest key and the largest, a
+    Many codes are first sorted by the leading 16 bits of where they lie between the smallest key and the largest, a
     byte at a time. Insertion then does what remains, which is little.
     """
     if p > INSERTION_ONLY:
@@ -487,9 +487,9 @@ def _sort(
             value = key[order[i] - start]
             smallest = value if value < smallest else smallest
             largest = value if value > largest else largest
-        scale = 16777215.0 / (largest - smallest) if largest > smallest else 0.0
+        scale = 65535.0 / (largest - smallest) if largest > smallest else 0.0
         ends = np.empty(257, np.int64)
-        for shift in range(0, 24, 8):
+        for shift in range(0, 16, 8):
             for byte in range(257):
                 ends[byte] = 0
             for i in range(p):

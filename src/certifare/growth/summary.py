@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from certifare.errors import ColumnTypeError
 from certifare.growth.columns import Column, Dictionary, panels, refuse_infinite
-from certifare.growth.threads import blocks, map_ranges
+from certifare.growth.threads import BLOCK_ROWS, blocks, map_ranges
 
 SMALL_LOW, SMALL_SPAN = -(1 << 15), 1 << 17
 """Whole numbers in this window (-32,768 … 98,303) are counted and looked up in tables."""
@@ -87,9 +87,7 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     if len(summaries) == 1:
         return summaries[0]
     first = summaries[0]
-    tallies = tuple(
-        _merge(name, [summary.tallies[i] for summary in summaries]) for i, name in enumerate(first.names)
-    )
+    tallies = tuple(_merge(name, [summary.tallies[i] for summary in summaries]) for i, name in enumerate(first.names))
     return Summary(first.names, sum(summary.n_rows for summary in summaries), tallies)
 
 
@@ -131,16 +129,30 @@ def _tally(columns: Mapping[int, NDArray[Any]], n_rows: int, n_threads: int) -> 
     def work(start: int, stop: int) -> dict[int, Tally]:
         found = {}
         for panel, which in panels(columns):
-            counts = np.zeros((len(which), SMALL_SPAN), dtype=np.uint32)
-            is_small = np.ones(len(which), dtype=np.bool_)
-            for rows in blocks(start, stop):
-                tally(panel[rows].astype(np.float64, copy=False), SMALL_LOW, counts, is_small)
-                if not is_small.any():
+            left = np.ones(len(which), dtype=np.bool_)
+            # Most columns stay near the values they begin with, and a small table of counts is quicker to work with.
+            for low, span in (_window(panel[start : min(start + BLOCK_ROWS, stop)]), (SMALL_LOW, SMALL_SPAN)):
+                counts, is_small = np.zeros((len(which), span), dtype=np.uint32), left.copy()
+                for rows in blocks(start, stop):
+                    tally(panel[rows].astype(np.float64, copy=False), low, counts, is_small)
+                    if not is_small.any():
+                        break
+                for c in np.flatnonzero(is_small):
+                    at = np.flatnonzero(counts[c])
+                    found[which[c]] = (at + float(low), counts[c, at].astype(np.int64))
+                left &= ~is_small
+                if not left.any():
                     break
-            for i, of_column in zip(np.array(which)[is_small], counts[is_small], strict=True):
-                at = np.flatnonzero(of_column)
-                found[int(i)] = (at + float(SMALL_LOW), of_column[at].astype(np.int64))
         return found
 
     found = map_ranges(work, n_rows, n_threads)
     return {i: _add([tallied[i] for tallied in found]) for i in columns if all(i in tallied for tallied in found)}
+
+
+def _window(values: NDArray[Any]) -> tuple[int, int]:
+    """Low end and length of a window twice as wide as these values need, but within the largest."""
+    finite = values[np.isfinite(values)]
+    low, high = (int(finite.min()), int(finite.max())) if len(finite) else (0, 0)
+    margin = (high - low) // 2 + 1
+    low, high = (min(max(end, SMALL_LOW), SMALL_LOW + SMALL_SPAN - 1) for end in (low - margin, high + margin))
+    return low, high - low + 1

@@ -18,13 +18,13 @@ def row_ranges(n_rows: int, n_ranges: int) -> list[tuple[int, int]]:
 
 
 def blocks(start: int, stop: int) -> Iterator[slice]:
-    """The blocks of a range of rows."""
+    """Cut a range of rows into blocks."""
     for first in range(start, stop, BLOCK_ROWS):
         yield slice(first, min(first + BLOCK_ROWS, stop))
 
 
 def map_ranges(work: Callable[[int, int], T], n_rows: int, n_threads: int) -> list[T]:
-    """What ``work(start, stop)`` returns for each range of rows, in order; each range has a thread of its own."""
+    """Call ``work(start, stop)`` for each range of rows, each in its own thread; give what it returns, in order."""
     ranges = row_ranges(n_rows, n_threads)
     if len(ranges) == 1:
         return [work(*ranges[0])]

@@ -1,0 +1,438 @@
+"""RestrictedEncoder: what every encoder with finitely many cells can do, whatever its cells are made of."""
+
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import check_is_fitted
+
+from certifare.certificates.counts import INTERSECTION, CellCounts, name_of
+from certifare.columns import Field, Frame, Value, listing
+from certifare.elsewhere import engine_for
+from certifare.encoders.description import Description, Statistics, describe
+from certifare.encoders.fingerprint import Fingerprint, Overlap
+from certifare.encoders.representatives import Representatives
+from certifare.encoders.retained import RetainedInformation, retained_information
+from certifare.encoders.training import ColumnSchema, Group, Training, read_training, sensitive_positions
+from certifare.errors import EncoderError, MissingColumnError, SensitiveFeatureError
+
+Output: TypeAlias = Literal["representatives", "cells", "onehot"]
+
+
+class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the encoders: a record goes in, one of ``n_cells_`` cells comes out.
+
+    A subclass says how cells are made (:meth:`_grow`) and how a record's cell is found (:meth:`_find_cells`);
+    tables, groups, representatives, descriptions and the training fingerprint are here.
+
+    Attributes
+    ----------
+    n_cells_ : int
+        How many cells there are; ids are ``0 … n_cells_ - 1``.
+    columns_ : tuple of ColumnSchema
+        The features, in order: without the sensitive columns.
+    groups_ : tuple
+        The groups, sorted; tuples where several sensitive columns intersect.
+    group_column_ : str
+        Name of the sensitive column, or of several: ``sex × race``.
+    labels_ : tuple of (str, tuple)
+        Name and sorted values of each label column.
+    fingerprint_ : Fingerprint or None
+        Salted hashes of the training records; None for an encoder read from a file.
+    n_features_in_ : int
+        How many features there are.
+    feature_names_in_ : ndarray of str
+        Their names, if they have names.
+    """
+
+    sensitive: Any
+    output: Output
+    n_jobs: int
+
+    n_cells_: int
+    columns_: tuple[ColumnSchema, ...]
+    groups_: tuple[Group, ...]
+    group_column_: str
+    labels_: tuple[tuple[str, tuple[Value, ...]], ...]
+    fingerprint_: Fingerprint | None
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
+    _settings: tuple[str, ...] = (
+        "sensitive",
+        "categorical_features",
+        "allow_sensitive_feature",
+        "max_bins",
+        "random_state",
+    )
+    """Names of the parameters that shape a :class:`~certifare.encoders.training.Training`."""
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+        """Make cells from training records.
+
+        Parameters
+        ----------
+        X : dataframe or array
+            The features; with ``sensitive=`` also the sensitive columns. A Dask DataFrame stays on its cluster.
+        y : array, series or table
+            The label, or several label columns. Any dtype.
+        sensitive_features : array, series or table, optional
+            The group of each record, unless ``sensitive=`` names columns of X. Several columns: their intersections.
+
+        Returns
+        -------
+        self
+        """
+        return self.fit_from(self.prepare(X, y, sensitive_features=sensitive_features))
+
+    def prepare(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Training:
+        """Do the part of ``fit`` that does not depend on how the cells are grown.
+
+        ``encoder.fit_from(training)`` does the rest, for any encoder of the same kind: a sweep over gamma or
+        min_cell_size prepares once.
+        """
+        self._check_output()
+        if y is None and self._needs_labels:
+            raise EncoderError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if sensitive_features is None and self.sensitive is None and self._needs_groups:
+            raise SensitiveFeatureError(
+                f"{type(self).__name__} needs the group of each record: fit(X, y, sensitive_features=…), or name "
+                'columns of X in the constructor: sensitive="sex".'
+            )
+        parameters = self.get_params(deep=False)
+        engine = engine_for(X)
+        if engine is not None:
+            return engine.prepare(self, X, y, sensitive_features=sensitive_features)  # type: ignore[no-any-return]
+        training = read_training(
+            X,
+            y,
+            sensitive_features,
+            sensitive=self.sensitive,
+            categorical_features=parameters["categorical_features"],
+            allow_sensitive_feature=bool(parameters["allow_sensitive_feature"]),
+            max_bins=int(parameters["max_bins"]),
+            seed=self._seed,
+            n_threads=self._n_threads,
+            settings={name: parameters[name] for name in self._settings},
+        )
+        if self._needs_groups:
+            assert training.groups is not None  # noqa: S101  (given, or refused above)
+            check_classes("group", training.groups.name, training.groups.values, len(training))
+        if self._needs_labels:
+            for label in training.labels:
+                check_classes("label", label.name, label.values, len(training))
+        return self._derive(training)
+
+    def fit_from(self, training: Training) -> Self:
+        """Make cells from records that were prepared by an encoder of the same kind."""
+        parameters = self.get_params(deep=False)
+        settings = {name: parameters[name] for name in self._settings}
+        if not _same_settings(settings, training.settings):
+            raise EncoderError(
+                f"The records were prepared with {training.settings}, but this encoder has {settings}; "
+                "prepare them with it."
+            )
+        self._check_output()
+        self.columns_ = training.columns
+        self.n_features_in_ = len(training.columns)
+        if training.named:
+            self.feature_names_in_ = np.array([column.name for column in training.columns], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.groups_ = () if training.groups is None else training.groups.values
+        self.group_column_ = "" if training.groups is None else training.groups.name
+        self.labels_ = tuple((label.name, label.values) for label in training.labels)
+        self._grow(training)
+        self.fingerprint_ = training.fingerprint
+        return self
+
+    def apply(self, X: Any) -> NDArray[np.int32]:
+        """Find the cell of each record.
+
+        Columns are matched by name, in any order; other columns are ignored. A table without names is matched by
+        position. Missing values and unseen categories are fine.
+
+        Parameters
+        ----------
+        X : dataframe or array
+
+        Returns
+        -------
+        ndarray of int32
+            Ids from 0 to ``n_cells_ - 1``.
+        """
+        return self._find_cells(self._read(Frame(X)))
+
+    def transform(self, X: Any) -> Any:
+        """Replace each record by its cell's representative (or id, or indicator: parameter ``output``).
+
+        Parameters
+        ----------
+        X : dataframe or array
+
+        Returns
+        -------
+        dataframe or array
+            Of the same kind as X, unless ``set_output`` asks for another.
+        """
+        check_is_fitted(self)
+        self._check_output()
+        frame = Frame(X)
+        cells = self._find_cells(self._read(frame))
+        asked = _get_output_config("transform", self)["dense"]
+        kind = frame.kind if asked == "default" else str(asked)
+        if self.output == "representatives":
+            return frame.rebuild(self._cell_representatives().table(), cells, kind)
+        if self.output == "cells":
+            return frame.rebuild({"cell": ("number", np.arange(self.n_cells_))}, cells, kind)
+        names = self.get_feature_names_out()
+        indicators = np.eye(self.n_cells_, dtype=np.uint8)
+        return frame.rebuild({name: ("number", indicators[i]) for i, name in enumerate(names)}, cells, kind)
+
+    @property
+    def representatives_(self) -> NDArray[Any]:
+        """One row per cell: numbers, or objects where columns hold text."""
+        empty = Frame(np.zeros((1, 1)))
+        return empty.rebuild(  # type: ignore[no-any-return]
+            self._cell_representatives().table(), np.arange(self.n_cells_), "numpy"
+        )
+
+    def at(self, k: int) -> Self:
+        """Give the encoder with k cells from the same growth."""
+        raise EncoderError(f"{type(self).__name__} has no smaller encoders inside: fit one with {k} cells.")
+
+    def describe(self) -> Description:
+        """Put each cell into words: its rules, its size, and the shares of groups and labels in training."""
+        check_is_fitted(self)
+        groups = (self.group_column_, [group_name(group) for group in self.groups_])
+        labels = [(name, [str(value) for value in values]) for name, values in self.labels_]
+        return describe(self._rules(), self._cell_statistics(), groups, labels)
+
+    def retained_information(self, X: Any) -> RetainedInformation:
+        """Measure how much of the table the cells keep, on records that were not used to fit."""
+        check_is_fitted(self)
+        fields = self._read(Frame(X))
+        categorical = [column.categorical for column in self.columns_]
+        return retained_information(fields, categorical, self._find_cells(fields), self.n_cells_)
+
+    @property
+    def training_counts_(self) -> CellCounts | None:
+        """Training records by cell and group, on which :func:`~certifare.certify` chooses a witness; None if unknown."""
+        statistics = self._cell_statistics()
+        if statistics is None or not self.groups_:
+            return None
+        table = np.rint(statistics.records[:, None] * statistics.groups)
+        return CellCounts(table, [group_name(group) for group in self.groups_])
+
+    def training_overlap(self, X: Any) -> Overlap | None:
+        """Count the records that were used to fit; None if this encoder does not know (it was read from a file)."""
+        check_is_fitted(self)
+        if self.fingerprint_ is None:
+            return None
+        names = tuple(column.name for column in self.columns_)
+        if self.fingerprint_.names != names:
+            raise EncoderError(
+                f"The fingerprint belongs to another encoder: it covers {listing(self.fingerprint_.names)}."
+            )
+        return self.fingerprint_.overlap(self._read(Frame(X)))
+
+    def sensitive_features_in(self, X: Any) -> NDArray[Any] | dict[str, NDArray[Any]]:
+        """Take the groups from a table, if ``sensitive=`` named their columns.
+
+        Returns
+        -------
+        ndarray, or dict of str to ndarray
+            The sensitive column; several by name. Missing values are None in text and NaN in numbers.
+        """
+        if self.sensitive is None:
+            raise SensitiveFeatureError(
+                "The encoder does not know which column is sensitive: pass sensitive_features=."
+            )
+        frame = Frame(X)
+        found = {
+            frame.names[i]: frame.rebuild(_as_table(frame.read(i)), np.arange(len(frame)), "numpy")[:, 0]
+            for i in sensitive_positions(frame, self.sensitive)
+        }
+        return next(iter(found.values())) if len(found) == 1 else found
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns that ``transform`` gives."""
+        check_is_fitted(self)
+        if input_features is not None:
+            names = np.asarray(input_features, dtype=object)
+            if hasattr(self, "feature_names_in_") and not np.array_equal(names, self.feature_names_in_):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(names) != self.n_features_in_:
+                raise ValueError(
+                    f"input_features should have length equal to number of features ({self.n_features_in_}), "
+                    f"got {len(names)}"
+                )
+        if self.output == "cells":
+            return np.array(["cell"], dtype=object)
+        if self.output == "onehot":
+            return np.array([f"cell_{i}" for i in range(self.n_cells_)], dtype=object)
+        if input_features is not None:
+            return names
+        return np.array([column.name for column in self.columns_], dtype=object)
+
+    def save(self, path: str | os.PathLike[str], *, statistics: bool = True) -> None:
+        """Write the encoder as JSON; :func:`~certifare.encoders.load_encoder` reads it.
+
+        The file holds what is needed to find cells and representatives, and nothing that tells whether a given
+        record was in the training data.
+
+        Parameters
+        ----------
+        path : path
+        statistics : bool
+            Whether to include each cell's number of training records (exact) and its shares of groups and labels
+            (three digits), which ``describe`` shows. Leave them out where even such figures must not be published.
+        """
+        from certifare.encoders.document import write_document
+
+        check_is_fitted(self)
+        write_document(self._to_document(statistics), path)
+
+    # What a kind of encoder must say.
+
+    _needs_labels = True
+    _needs_groups = True
+
+    def _derive(self, training: Training) -> Training:
+        """Add to the training records what this kind of encoder needs besides."""
+        return training
+
+    @abstractmethod
+    def _grow(self, training: Training) -> None:
+        """Make the cells and set ``n_cells_``."""
+
+    @abstractmethod
+    def _find_cells(self, fields: Sequence[Field]) -> NDArray[np.int32]:
+        """Find the cell of each record."""
+
+    @abstractmethod
+    def _cell_representatives(self) -> Representatives:
+        """Give the representatives of the cells."""
+
+    @abstractmethod
+    def _cell_statistics(self) -> Statistics | None:
+        """Training statistics of the cells, if they are known."""
+
+    @abstractmethod
+    def _rules(self) -> list[tuple[str, ...]]:
+        """Rules of the cells, in words."""
+
+    @abstractmethod
+    def _to_document(self, statistics: bool) -> Any:
+        """Describe the encoder completely, as one of the structures of :mod:`certifare.encoders.document`."""
+
+    # What they share.
+
+    @property
+    def _seed(self) -> int:
+        seed = self.get_params(deep=False)["random_state"]
+        if seed is None:
+            return 0
+        if isinstance(seed, int | np.integer) and seed >= 0:
+            return int(seed)
+        raise EncoderError(
+            f"random_state is {seed!r}; give a whole number, so that the same records give the same cells."
+        )
+
+    @property
+    def _n_threads(self) -> int:
+        if isinstance(self.n_jobs, int | np.integer) and (self.n_jobs == -1 or self.n_jobs >= 1):
+            return int(self.n_jobs) if self.n_jobs > 0 else os.cpu_count() or 1
+        raise EncoderError(f"n_jobs is {self.n_jobs!r}; give a number of threads, or -1 for all processors.")
+
+    def _check_output(self) -> None:
+        if self.output not in ("representatives", "cells", "onehot"):
+            raise EncoderError(f"output is {self.output!r}; give 'representatives', 'cells' or 'onehot'.")
+
+    def _read(self, frame: Frame) -> tuple[Field, ...]:
+        """Read the features from a table, matched by name or position."""
+        check_is_fitted(self)
+        wanted = [column.name for column in self.columns_]
+        named = hasattr(self, "feature_names_in_")
+        if named and frame.named:
+            missing = [name for name in wanted if name not in frame.names]
+            if missing:
+                raise MissingColumnError(
+                    f"The table lacks columns that the encoder was fitted with: {listing(missing)}. "
+                    f"It has {listing(frame.names)}."
+                )
+            positions = [frame.position(name) for name in wanted]
+        else:
+            if named != frame.named:
+                _warn_names(type(self).__name__, named)
+            positions = self._positions(frame)
+        return tuple(frame.read(i).as_type(column.type) for i, column in zip(positions, self.columns_, strict=True))
+
+    def _positions(self, frame: Frame) -> list[int]:
+        """Match columns by position; sensitive ones given by position may be there or not."""
+        positions = list(range(len(frame.names)))
+        if len(positions) != self.n_features_in_ and self.sensitive is not None:
+            sensitive = [self.sensitive] if isinstance(self.sensitive, str | int | np.integer) else list(self.sensitive)
+            if len(positions) == self.n_features_in_ + len(sensitive) and not any(
+                isinstance(s, str) for s in sensitive
+            ):
+                taken = {frame.position(int(s)) for s in sensitive}
+                positions = [i for i in positions if i not in taken]
+        if len(positions) != self.n_features_in_:
+            raise MissingColumnError(
+                f"X has {len(frame.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        return positions
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.target_tags.required = self._needs_labels
+        tags.target_tags.multi_output = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def group_name(group: Group) -> str:
+    """Name a group in words: ``female``, or ``female × black`` for an intersection."""
+    return INTERSECTION.join(name_of(value) for value in group) if isinstance(group, tuple) else name_of(group)
+
+
+def check_classes(what: str, name: str, values: Sequence[Any], n_records: int) -> None:
+    """Refuse labels or groups of which there is one only."""
+    if len(values) < 2:
+        raise EncoderError(
+            f"All records have one {what}: column {name!r} holds only {values[0]!r} "
+            f"(n_samples={n_records}, one class). Two or more are needed."
+        )
+
+
+def _same_settings(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(one[name] is other.get(name) or str(one[name]) == str(other.get(name)) for name in one)
+
+
+def _warn_names(encoder: str, fitted_with_names: bool) -> None:
+    warnings.warn(
+        f"X does not have valid feature names, but {encoder} was fitted with feature names"
+        if fitted_with_names
+        else f"X has feature names, but {encoder} was fitted without feature names",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def _as_table(field: Field) -> dict[str, Any]:
+    from certifare.growth import Dictionary
+
+    if isinstance(field.column, Dictionary):
+        return {field.name: ("text", np.array([*field.column.values, None], dtype=object)[field.column.indices])}
+    return {field.name: (field.type, field.column)}

@@ -1,0 +1,210 @@
+"""BoostedEncoder: cells are regions of the map that gradient boosting draws of labels and groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from certifare.columns import Field
+from certifare.encoders.grown import GrownEncoder
+from certifare.encoders.retain import Clusters, check_retain
+from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
+from certifare.encoders.scores import default_model, fit_scores
+from certifare.encoders.training import Training
+from certifare.encoders.tree import Metric
+from certifare.errors import EncoderError
+from certifare.growth import Codes, grow
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """Training records on the score map."""
+
+    score_map: ScoreMap
+    squares: Codes
+
+
+class BoostedEncoder(GrownEncoder):
+    """Cells are regions of a map whose axes are scores: how likely the label is, and how likely the group.
+
+    Gradient boosting estimates P(y|x) and P(s|x), out of fold. Each score is cut at its quantiles, and the fair tree
+    grows over the squares of that grid: every split is a line. It keeps far more of the label than a tree over the
+    columns at the same distance between groups. A record that is encoded gets the mean score of the folds' models.
+
+    Parameters
+    ----------
+    gamma : float
+        From 0 (only the label matters) to 1 (only the groups do).
+    max_cells : int
+        The growth stops there, or earlier if nothing is gained.
+    min_cell_size : int
+        No cell has fewer training records.
+    metric : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+        What the criterion looks at.
+    score_model : classifier, optional
+        Any scikit-learn classifier with ``predict_proba``; numbers with NaN for missing values are what it gets.
+        Gradient boosting unless given. Only gradient boosting can be saved as JSON.
+    folds : int
+        Training records are scored by models that saw the other folds.
+    grid : int, optional
+        Bins of each score; chosen from the number of records unless given (8 to 32).
+    max_bins, categorical_features, sensitive, label_weights, positive_label, allow_sensitive_feature, output, n_jobs
+        As in :class:`FairTreeEncoder`.
+    retain : float
+        From 0 to 1: weight of a label that stands for the table itself, the record's k-means cluster. The clusters
+        also become a third coordinate of the map.
+    random_state : int
+        Deals the folds and seeds the models and clusters; the same records give the same cells.
+
+    Attributes
+    ----------
+    n_cells_ : int
+        How many cells there are.
+    cell_map_ : ndarray of int
+        The cell of each square: label axes, then group axes, then clusters if ``retain`` asked for them.
+    representatives_ : ndarray
+        One row per cell.
+    columns_, groups_, labels_, fingerprint_, n_features_in_, feature_names_in_
+        As in :class:`~certifare.encoders.base.RestrictedEncoder`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare import BoostedEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> group = (X[:, 0] + rng.normal(size=2000) > 0).astype(int)
+    >>> label = (X[:, 0] + X[:, 1] > 0).astype(int)
+    >>> encoder = BoostedEncoder(gamma=0.5, max_cells=4).fit(X, label, sensitive_features=group)
+    >>> encoder.apply(X).max() < encoder.n_cells_
+    True
+    >>> encoder.cell_map_.shape
+    (8, 8)
+    """
+
+    _settings = (
+        *GrownEncoder._settings,
+        "retain",
+        "label_weights",
+        "score_model",
+        "folds",
+        "grid",
+    )
+
+    _score_map: ScoreMap
+
+    def __init__(
+        self,
+        gamma: float = 0.85,
+        max_cells: int = 50,
+        min_cell_size: int = 100,
+        metric: Metric = "demographic_parity",
+        *,
+        score_model: Any = None,
+        folds: int = 5,
+        grid: int | None = None,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        sensitive: Any = None,
+        retain: float = 0.0,
+        label_weights: Sequence[float] | None = None,
+        positive_label: Any = None,
+        allow_sensitive_feature: bool = False,
+        output: Literal["representatives", "cells", "onehot"] = "representatives",
+        random_state: int = 0,
+        n_jobs: int = 1,
+    ) -> None:
+        self.gamma = gamma
+        self.max_cells = max_cells
+        self.min_cell_size = min_cell_size
+        self.metric = metric
+        self.score_model = score_model
+        self.folds = folds
+        self.grid = grid
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.sensitive = sensitive
+        self.retain = retain
+        self.label_weights = label_weights
+        self.positive_label = positive_label
+        self.allow_sensitive_feature = allow_sensitive_feature
+        self.output = output
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def cell_map_(self) -> NDArray[np.int32]:
+        """Cell of each square of the map."""
+        check_is_fitted(self)
+        n = self._score_map.n_squares
+        squares = Codes((np.arange(n, dtype=np.uint16),), (n,))
+        return self._growth.apply(squares, self.n_cells_).reshape(self._score_map.shape)
+
+    def _derive(self, training: Training) -> Training:
+        check_retain(self.retain)
+        if not isinstance(self.folds, int | np.integer) or self.folds < 2:
+            raise EncoderError(f"folds is {self.folds!r}; give a whole number from 2.")
+        if self.grid is not None and (not isinstance(self.grid, int | np.integer) or self.grid < 2):
+            raise EncoderError(f"grid is {self.grid!r}; give a whole number from 2, or None.")
+        assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
+        targets = [*training.labels, training.groups]
+        model = default_model(self._seed) if self.score_model is None else self.score_model
+        scores, out_of_fold = fit_scores(training, targets, model, int(self.folds), self._seed, self._n_threads)
+        clusters = Clusters.fit(training, self._seed) if self.retain else None
+        axes = fit_axes(
+            out_of_fold,
+            training.labels,
+            training.groups,
+            None if self.grid is None else int(self.grid),
+            1 if clusters is None else len(clusters.centres),
+            [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights),
+        )
+        score_map = ScoreMap(scores, len(training.labels), axes, clusters)
+        return replace(training, derived=Mapped(score_map, score_map.locate(out_of_fold, training.fields)))
+
+    def _grow(self, training: Training) -> None:
+        self._check_size(training)
+        mapped: Mapped = training.derived
+        score_map, squares = mapped.score_map, mapped.squares
+        clusters = None if score_map.clusters is None else score_map.clusters.levels(training.fields)
+        targets, criterion = self._criterion(training, clusters)
+        n_classes = criterion.n_classes
+        flat = squares.columns[0].astype(np.int64) * n_classes + targets.classes
+        counts = np.bincount(flat, minlength=score_map.n_squares * n_classes).reshape(-1, n_classes)
+        bins, codes = score_map.columns()
+        growth = grow(
+            SquareSource(counts, codes, [b.n_codes for b in bins]),
+            bins,
+            criterion,
+            max_cells=self.max_cells,
+            min_cell_size=self.min_cell_size,
+            orderings="directional",
+        )
+        self._score_map = score_map
+        self._keep(over_squares(growth, codes, score_map.n_squares), training, squares)
+
+    def _codes(self, fields: Sequence[Field]) -> Codes:
+        return self._score_map.squares(fields, self._n_threads)
+
+    def _rules(self) -> list[tuple[str, ...]]:
+        """Say where each cell lies on the map: its extent along each axis, and how many squares it has."""
+        cells = self.cell_map_
+        rules = []
+        for cell in range(self.n_cells_):
+            places = np.nonzero(cells == cell)
+            texts = []
+            for axis, place in zip(self._score_map.axes, places, strict=False):
+                low, high = axis.coordinates[place.min()], axis.coordinates[place.max()]
+                texts.append(f"{axis.name} from {low:.2f} to {high:.2f}")
+            if self._score_map.clusters is not None:
+                texts.append(f"cluster in {{{', '.join(str(c) for c in np.unique(places[-1]))}}}")
+            rules.append((*texts, f"{len(places[0]):,} of {cells.size:,} squares"))
+        return rules
+
+    def _to_document(self, statistics: bool) -> Any:
+        from certifare.encoders.writing import boosted_document
+
+        return boosted_document(self, statistics)

@@ -1,0 +1,183 @@
+"""Cells in words: the rules that lead to each, how many training records it holds, and of which groups and labels."""
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.encoders.training import ColumnSchema
+from certifare.growth import Bins, CategoricalBins, Growth
+
+MOST_NAMED = 4
+"""Of a long list of categories this many are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellDescription:
+    """One cell in words.
+
+    Attributes
+    ----------
+    cell : int
+    rules : tuple of str
+        All of them hold for every record of the cell.
+    records : int or None
+        Training records in it; None (and no shares) if the encoder was saved without statistics.
+    groups : dict of dict
+        For the sensitive column, each group's share of them.
+    labels : dict of dict
+        For each label column, each label's share of them.
+    """
+
+    cell: int
+    rules: tuple[str, ...]
+    records: int | None
+    groups: dict[str, dict[str, float]]
+    labels: dict[str, dict[str, float]]
+
+    def __str__(self) -> str:
+        parts = [" and ".join(self.rules) or "every record"]
+        if self.records is not None:
+            parts.append(f"{self.records:,} records")
+        parts += [_shares(name, shares) for name, shares in [*self.groups.items(), *self.labels.items()]]
+        return f"cell {self.cell}: " + " · ".join(parts)
+
+
+class Description(Sequence[CellDescription]):
+    """All cells in words: a sequence that prints as text, and as a table in notebooks."""
+
+    def __init__(self, cells: Sequence[CellDescription]) -> None:
+        self._cells = tuple(cells)
+
+    @overload
+    def __getitem__(self, index: int) -> CellDescription: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Description": ...
+    def __getitem__(self, index: int | slice) -> "CellDescription | Description":
+        return Description(self._cells[index]) if isinstance(index, slice) else self._cells[index]
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __iter__(self) -> Iterator[CellDescription]:
+        return iter(self._cells)
+
+    def __str__(self) -> str:
+        return "\n".join(str(cell) for cell in self._cells)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for cell in self._cells:
+            texts = ["<br>".join(html.escape(rule) for rule in cell.rules) or "every record"]
+            texts += ["" if cell.records is None else f"{cell.records:,}"]
+            for shares in (cell.groups, cell.labels):
+                texts.append("<br>".join(html.escape(_shares(name, of_name)) for name, of_name in shares.items()))
+            rows.append(f"<tr><td>{cell.cell}</td>" + "".join(f"<td>{text}</td>" for text in texts) + "</tr>")
+        head = "".join(f"<th>{name}</th>" for name in ("cell", "rules", "training records", "groups", "labels"))
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Training records of each place (a cell, or a node of a tree), and the shares of groups and labels among them."""
+
+    records: NDArray[np.int64]
+    groups: NDArray[np.float64]
+    labels: tuple[NDArray[np.float64], ...]
+
+    def take(self, places: Sequence[int] | NDArray[np.integer]) -> "Statistics":
+        """Keep some places, in the given order."""
+        return Statistics(self.records[places], self.groups[places], tuple(shares[places] for shares in self.labels))
+
+
+def path_rules(growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSchema], k: int) -> list[tuple[str, ...]]:
+    """Rules of each cell of the tree with k cells: the splits on its path, merged per column."""
+    masks: dict[int, dict[int, NDArray[np.bool_]]] = {0: {}}
+    for j, split in enumerate(growth.splits[: k - 1]):
+        path = masks.pop(split.node)
+        for child, side in ((2 * j + 1, split.goes_left), (2 * j + 2, ~split.goes_left)):
+            before = path.get(split.column)
+            masks[child] = path | {split.column: side if before is None else before & side}
+    return [
+        tuple(_rule(bins[column], columns[column], masks[node][column]) for column in sorted(masks[node]))
+        for node in growth.leaves(k).tolist()
+    ]
+
+
+def _rule(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_]) -> str:
+    missing = bool(allowed[bins.missing_code])
+    present = np.delete(allowed, bins.missing_code)
+    if not present.any():
+        return f"{column.name} is missing"
+    if present.all():
+        return f"{column.name} is known"
+    text = (
+        _category_rule(bins, column, present)
+        if isinstance(bins, CategoricalBins)
+        else _number_rule(bins.edges, column, np.flatnonzero(present))
+    )
+    return f"{text} or missing" if missing and column.missing else text
+
+
+def _number_rule(edges: NDArray[np.float64], column: ColumnSchema, codes: NDArray[np.intp]) -> str:
+    low, high = int(codes[0]), int(codes[-1])
+    if column.type == "boolean":
+        return f"{column.name} is {'true' if low else 'false'}"
+    if low == 0:
+        return f"{column.name} ≤ {edges[high]:.6g}"
+    if high == len(edges):
+        return f"{column.name} > {edges[low - 1]:.6g}"
+    return f"{edges[low - 1]:.6g} < {column.name} ≤ {edges[high]:.6g}"
+
+
+def _category_rule(bins: CategoricalBins, column: ColumnSchema, present: NDArray[np.bool_]) -> str:
+    inside = [category for category, keep in zip(bins.categories, present, strict=False) if keep]
+    outside = [category for category, keep in zip(bins.categories, present, strict=False) if not keep]
+    others = bool(present[bins.infrequent_code])
+    if not inside:
+        return f"{column.name} is rare or new"
+    if others and len(outside) <= len(inside):
+        return f"{column.name} not in {_set(outside)}"
+    return f"{column.name} in {_set(inside)}" + (", or rare or new" if others else "")
+
+
+def _set(categories: Sequence[Any]) -> str:
+    shown = [str(category) for category in categories[:MOST_NAMED]]
+    more = len(categories) - len(shown)
+    return "{" + ", ".join([*shown, f"{more} more"] if more else shown) + "}"
+
+
+def _shares(name: str, shares: dict[str, float]) -> str:
+    most = list(shares.items())
+    if len(most) > MOST_NAMED:
+        most = sorted(most, key=lambda item: -item[1])[:MOST_NAMED]
+    text = ", ".join(f"{value} {share:.0%}" for value, share in most)
+    return f"{name}: {text}" + (", …" if len(shares) > MOST_NAMED else "")
+
+
+def describe(
+    rules: Sequence[tuple[str, ...]],
+    statistics: Statistics | None,
+    groups: tuple[str, Sequence[str]],
+    labels: Sequence[tuple[str, Sequence[str]]],
+) -> Description:
+    """Put rules and statistics of the cells together."""
+    cells = []
+    for cell, rule in enumerate(rules):
+        if statistics is None:
+            cells.append(CellDescription(cell, rule, None, {}, {}))
+            continue
+        of_labels = {
+            name: dict(zip(values, shares[cell].tolist(), strict=True))
+            for (name, values), shares in zip(labels, statistics.labels, strict=True)
+        }
+        of_groups = (
+            {groups[0]: dict(zip(groups[1], statistics.groups[cell].tolist(), strict=True))} if groups[1] else {}
+        )
+        cells.append(CellDescription(cell, rule, int(statistics.records[cell]), of_groups, of_labels))
+    return Description(cells)

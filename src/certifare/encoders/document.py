@@ -1,0 +1,228 @@
+"""Encoders as JSON: versioned, readable, checked on every side when read back.
+
+A document holds what is needed to find cells and representatives, and no code. What cannot be an encoder (broken,
+endless, of the wrong type, newer than this version) is refused with an :class:`~certifare.errors.EncoderFileError`.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from certifare.errors import EncoderFileError
+
+FORMAT = "certifare/encoder"
+VERSION = 1
+MAX_BYTES = 64 << 20
+
+Scalar = bool | int | float | str | None
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Header(Struct):
+    """What every version of the format begins with."""
+
+    format: str
+    version: int
+
+
+class Column(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A feature: its type, and the edges or the categories that matter for cells."""
+
+    name: str
+    type: Literal["number", "boolean", "text"]
+    missing: bool = False
+    edges: list[float] | None = None
+    categories: list[str | int | float] | None = None
+
+
+class Label(Struct, forbid_unknown_fields=True):
+    """A label column."""
+
+    name: str
+    values: list[bool | int | float | str]
+
+
+class Place(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A cell, or a node of a tree: its representative, and training statistics if they are published."""
+
+    representative: dict[str, Scalar]
+    records: Count | None = None
+    groups: list[float] | None = None
+    labels: list[list[float]] | None = None
+
+
+class Rule(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A split of a node into the next two nodes: what goes left."""
+
+    node: Count
+    column: str
+    missing: Literal["left", "right"]
+    at_most: float | None = None
+    categories: list[str | int | float] | None = None
+    unseen: Literal["left", "right"] | None = None
+
+
+class Tree(Struct, forbid_unknown_fields=True):
+    """One tree of a score model: at a node, ``numbers`` is the threshold, at a leaf (feature -1) what it adds."""
+
+    features: list[int]
+    numbers: list[float]
+    missing_left: list[bool]
+    left: list[Count]
+    right: list[Count]
+
+
+class Model(Struct, forbid_unknown_fields=True):
+    """A score model: trees that add to the outputs in turn."""
+
+    baseline: list[float]
+    trees: list[Tree]
+
+
+class FoldDocument(Struct, forbid_unknown_fields=True):
+    """The score models of one fold, and the means of the targets in each category that they look at."""
+
+    means: dict[str, list[list[float]]]
+    models: list[Model]
+
+
+class AxisDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """An axis of the score map."""
+
+    name: str
+    side: Literal["label", "group"]
+    edges: list[float]
+    coordinates: list[float]
+    weights: list[float] | None = None
+
+
+class Centres(Struct, forbid_unknown_fields=True):
+    """Centres among standardised numbers and one-hot categories."""
+
+    means: list[float]
+    scales: list[float]
+    centres: list[list[float]]
+
+
+class Document(Struct, forbid_unknown_fields=True, tag_field="kind", kw_only=True):
+    """What documents of all kinds have."""
+
+    format: str
+    version: int
+    certifare: str
+    parameters: dict[str, Scalar | list[Scalar]]
+    named: bool
+    columns: list[Column]
+    group_column: str
+    groups: list[bool | int | float | str | list[bool | int | float | str]]
+    labels: list[Label]
+
+
+class TreeDocument(Document, tag="tree", kw_only=True):
+    """A :class:`FairTreeEncoder`: split j parts ``node`` into nodes 2j+1 (left) and 2j+2 (right)."""
+
+    splits: list[Rule]
+    nodes: list[Place]
+
+
+class BoostedDocument(Document, tag="boosted", kw_only=True):
+    """A :class:`BoostedEncoder`: score models, axes, and the leaf (a node) that each square belongs to.
+
+    ``parents[j]`` is the node that split j parts into nodes 2j+1 and 2j+2; ``squares`` runs over the bins of the
+    axes, then over the clusters.
+    """
+
+    folds: list[FoldDocument]
+    axes: list[AxisDocument]
+    clusters: Centres | None
+    parents: list[Count]
+    squares: list[Count]
+    nodes: list[Place]
+
+
+class KMeansDocument(Document, tag="kmeans", kw_only=True):
+    """A :class:`KMeansEncoder`: one centre per cell."""
+
+    space: Centres
+    cells: list[Place]
+
+
+def write_document(document: Document, path: str | os.PathLike[str]) -> None:
+    """Write a document as JSON that a person can read."""
+    Path(path).write_text(format_json(msgspec.to_builtins(document)) + "\n", encoding="utf-8")
+
+
+def read_document(
+    path: str | os.PathLike[str], max_bytes: int = MAX_BYTES
+) -> TreeDocument | BoostedDocument | KMeansDocument:
+    """Read and check the form of a document; its meaning is checked when the encoder is built."""
+    try:
+        size = os.stat(path).st_size
+        if size > max_bytes:
+            raise EncoderFileError(
+                f"{path}: {size:,} bytes are more than {max_bytes:,}; if you trust the file, raise max_bytes."
+            )
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise EncoderFileError(f"{path}: the file cannot be read ({error.strerror}).") from error
+    try:
+        header = msgspec.json.decode(content, type=Header)
+        if header.format != FORMAT:
+            raise EncoderFileError(f"{path}: this is not an encoder (its format is {header.format[:60]!r}).")
+        if header.version > VERSION:
+            raise EncoderFileError(
+                f"{path}: version {header.version} of the format is newer than this certifare knows ({VERSION}). "
+                "Update certifare."
+            )
+        if header.version < 1:
+            raise EncoderFileError(f"{path}: there is no version {header.version} of the format.")
+        return msgspec.json.decode(content, type=TreeDocument | BoostedDocument | KMeansDocument)
+    except EncoderFileError:
+        raise
+    except RecursionError:
+        raise EncoderFileError(f"{path}: this is not an encoder (nested too deeply).") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise EncoderFileError(f"{path}: this is not an encoder, or a damaged one ({error}).") from error
+
+
+def format_json(value: Any, indent: int = 0, width: int = 116) -> str:
+    """Lay JSON out for readers: an entry per line, but lists of plain values, and whatever is short, in lines."""
+    if isinstance(value, dict):
+        opening, closing = "{", "}"
+        items = [f"{_dump(key)}: {format_json(entry, indent + 1, width)}" for key, entry in value.items()]
+        plain = False
+    elif isinstance(value, list):
+        opening, closing = "[", "]"
+        plain = not any(isinstance(entry, dict | list) for entry in value)
+        items = [_dump(entry) if plain else format_json(entry, indent + 1, width) for entry in value]
+    else:
+        return _dump(value)
+    short = sum(len(item) + 2 for item in items) + indent <= width
+    if short and not any("\n" in item for item in items):
+        return opening + ", ".join(items) + closing
+    lines = _fill(items, width - indent) if plain else [item + "," for item in items[:-1]] + items[-1:]
+    pad = " " * (indent + 1)
+    return opening + "\n" + "\n".join(pad + line for line in lines) + "\n" + " " * indent + closing
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _fill(items: Sequence[str], width: int) -> Iterator[str]:
+    """Break a list into lines."""
+    line: list[str] = []
+    length = 0
+    for i, item in enumerate(items):
+        item = item + "," if i < len(items) - 1 else item
+        if line and length + len(item) + 1 > width:
+            yield " ".join(line)
+            line, length = [], 0
+        line.append(item)
+        length += len(item) + 1
+    yield " ".join(line)

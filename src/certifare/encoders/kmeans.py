@@ -1,0 +1,145 @@
+"""KMeansEncoder: cells around the centres of k-means, which looks at neither labels nor groups."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.columns import Field
+from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.description import Statistics
+from certifare.encoders.representatives import Representatives, find_representatives
+from certifare.encoders.space import Space, find_centres
+from certifare.encoders.training import Training
+from certifare.errors import EncoderError
+
+
+class KMeansEncoder(RestrictedEncoder):
+    """Cells are the regions nearest to each of k centres, among standardised numbers and one-hot categories.
+
+    The paper's example of an encoder that knows nothing of fairness: it can be certified like any other.
+
+    Parameters
+    ----------
+    n_cells : int
+        How many centres.
+    max_bins, categorical_features, sensitive, allow_sensitive_feature, output, random_state, n_jobs
+        As in :class:`FairTreeEncoder`. Labels and groups are optional; they are only described.
+
+    Attributes
+    ----------
+    n_cells_ : int
+        How many cells there are: at most ``n_cells``, fewer if there are fewer distinct records.
+    centres_ : ndarray of float64
+        One row per cell, in the coordinates of the standardised, one-hot columns.
+    representatives_ : ndarray
+        One row per cell.
+    columns_, groups_, labels_, fingerprint_, n_features_in_, feature_names_in_
+        As in :class:`~certifare.encoders.base.RestrictedEncoder`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare import KMeansEncoder
+    >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> encoder = KMeansEncoder(n_cells=2).fit(X)
+    >>> encoder.transform(X).ravel()
+    array([0., 0., 5., 5.])
+    """
+
+    _needs_labels = False
+    _needs_groups = False
+
+    centres_: NDArray[np.float64]
+    _space: Space
+    _representatives: Representatives
+    _statistics: Statistics | None
+
+    def __init__(
+        self,
+        n_cells: int = 50,
+        *,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        sensitive: Any = None,
+        allow_sensitive_feature: bool = False,
+        output: Literal["representatives", "cells", "onehot"] = "representatives",
+        random_state: int = 0,
+        n_jobs: int = 1,
+    ) -> None:
+        self.n_cells = n_cells
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.sensitive = sensitive
+        self.allow_sensitive_feature = allow_sensitive_feature
+        self.output = output
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
+        """Find the centres.
+
+        Parameters
+        ----------
+        X : dataframe or array
+            The features; with ``sensitive=`` also the sensitive columns.
+        y, sensitive_features : optional
+            Labels and groups, for :meth:`describe` only.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y, sensitive_features=sensitive_features)
+
+    def _grow(self, training: Training) -> None:
+        if not isinstance(self.n_cells, int | np.integer) or self.n_cells < 1:
+            raise EncoderError(f"n_cells is {self.n_cells!r}; give a whole number from 1.")
+        self._space = Space.fit(training.fields, training.bins)
+        points = self._space.points(training.fields)
+        self.centres_ = find_centres(points, int(self.n_cells), self._seed, self._n_threads)
+        self.n_cells_ = n_centres = len(self.centres_)
+        cells = self._space.nearest(training.fields, self.centres_)
+        ranges = np.stack([np.arange(n_centres), np.arange(n_centres) + 1], axis=1)
+        self._representatives = find_representatives(
+            training.columns, training.fields, training.bins, training.codes, cells, ranges
+        )
+        self._statistics = _statistics(cells, training, n_centres)
+
+    def _find_cells(self, fields: Sequence[Field]) -> NDArray[np.int32]:
+        return self._space.nearest(fields, self.centres_)
+
+    def _cell_representatives(self) -> Representatives:
+        return self._representatives
+
+    def _cell_statistics(self) -> Statistics | None:
+        return self._statistics
+
+    def _rules(self) -> list[tuple[str, ...]]:
+        rules: list[tuple[str, ...]] = []
+        for i in range(self.n_cells_):
+            values = [f"{c.name} = {v[i]}" for c, v in zip(self.columns_, self._representatives.values, strict=True)]
+            rules.append(("nearest to " + ", ".join(values),))
+        return rules
+
+    def _to_document(self, statistics: bool) -> Any:
+        from certifare.encoders.writing import kmeans_document
+
+        return kmeans_document(self, statistics)
+
+
+def _statistics(cells: NDArray[np.int32], training: Training, n_cells: int) -> Statistics:
+    records = np.bincount(cells, minlength=n_cells)
+
+    def shares(codes: NDArray[np.int64], n: int) -> NDArray[np.float64]:
+        counts = np.bincount(cells.astype(np.int64) * n + codes, minlength=n_cells * n).reshape(n_cells, n)
+        return counts / np.maximum(records, 1)[:, None]
+
+    return Statistics(
+        records=records,
+        groups=np.zeros((n_cells, 0))
+        if training.groups is None
+        else shares(training.groups.codes, len(training.groups.values)),
+        labels=tuple(shares(label.codes, len(label.values)) for label in training.labels),
+    )

@@ -1,0 +1,379 @@
+"""Documents into encoders: whatever a document claims is checked before it is believed."""
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.boosted import BoostedEncoder
+from certifare.encoders.description import Statistics
+from certifare.encoders.document import (
+    MAX_BYTES,
+    AxisDocument,
+    BoostedDocument,
+    Centres,
+    Column,
+    Document,
+    FoldDocument,
+    KMeansDocument,
+    Model,
+    Place,
+    Rule,
+    Tree,
+    TreeDocument,
+    read_document,
+)
+from certifare.encoders.grown import GrownEncoder
+from certifare.encoders.kmeans import KMeansEncoder
+from certifare.encoders.representatives import Representatives
+from certifare.encoders.retain import Clusters
+from certifare.encoders.scoremap import MOST_SQUARES, Axis, ScoreMap
+from certifare.encoders.scores import FeatureMap, Fold, Forest, Scores
+from certifare.encoders.space import Space
+from certifare.encoders.training import ColumnSchema
+from certifare.encoders.tree import FairTreeEncoder
+from certifare.errors import EncoderFileError
+from certifare.growth import Bins, CategoricalBins, ContinuousBins, Growth, Split
+
+
+def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> RestrictedEncoder:
+    """Read an encoder that ``encoder.save`` wrote.
+
+    Nothing in the file is executed. It finds the same cells as the encoder that was saved, bit by bit; it does not
+    know its training records (``training_overlap`` gives None).
+
+    Parameters
+    ----------
+    path : path
+    max_bytes : int
+        Larger files are refused unread.
+
+    Returns
+    -------
+    FairTreeEncoder, BoostedEncoder or KMeansEncoder
+
+    Raises
+    ------
+    EncoderFileError
+        If the file is not an encoder, is damaged, or comes from a newer version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from certifare import KMeansEncoder, load_encoder
+    >>> X = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> path = os.path.join(tempfile.mkdtemp(), "encoder.json")
+    >>> KMeansEncoder(n_cells=2).fit(X).save(path)
+    >>> load_encoder(path).transform(X).ravel()
+    array([0., 0., 5., 5.])
+    """
+    document = read_document(path, max_bytes)
+    if isinstance(document, TreeDocument):
+        return _build_tree(document)
+    if isinstance(document, BoostedDocument):
+        return _build_boosted(document)
+    return _build_kmeans(document)
+
+
+def _build_tree(document: TreeDocument) -> FairTreeEncoder:
+    """Make the encoder."""
+    from certifare.encoders.tree import FairTreeEncoder
+
+    encoder = FairTreeEncoder()
+    columns, bins = _restore_common(encoder, document)
+    position = {column.name: i for i, column in enumerate(columns)}
+    splits: list[Split] = []
+    for j, rule in enumerate(document.splits):
+        where = f"splits[{j}]"
+        _require(rule.column in position, f"{where}: there is no column {rule.column!r}")
+        i = position[rule.column]
+        splits.append(_restore_split(rule, i, bins[i], where))
+    encoder._bins = bins
+    _restore_nodes(encoder, splits, document.nodes, columns)
+    return encoder
+
+
+def _build_boosted(document: BoostedDocument) -> BoostedEncoder:
+    """Make the encoder."""
+    from certifare.encoders.boosted import BoostedEncoder
+
+    encoder = BoostedEncoder()
+    columns, bins = _restore_common(encoder, document)
+    _require(len(document.labels) > 0 and len(document.groups) > 1, "a boosted encoder has labels and groups")
+    n_classes = (*(len(label.values) for label in document.labels), len(document.groups))
+    features = FeatureMap(bins)
+    folds = tuple(
+        _restore_fold(fold, features, columns, n_classes, f"folds[{i}]") for i, fold in enumerate(document.folds)
+    )
+    _require(len(folds) > 0, "folds: there are none")
+    clusters = None
+    if document.clusters is not None:
+        clusters = Clusters(*_restore_centres(document.clusters, bins, "clusters"))
+    axes = tuple(_restore_axis(axis, n_classes, f"axes[{i}]") for i, axis in enumerate(document.axes))
+    _require({axis.side for axis in axes} == {"label", "group"}, "axes: labels and groups need one each")
+    score_map = ScoreMap(Scores(features, folds, n_classes), len(document.labels), axes, clusters)
+    sizes = [len(axis.coordinates) for axis in axes] + ([] if clusters is None else [len(clusters.centres)])
+    _require(math.prod(sizes) <= MOST_SQUARES, f"axes: more than {MOST_SQUARES} squares")
+    _require(
+        len(document.squares) == math.prod(sizes), f"squares: {len(document.squares)} instead of {math.prod(sizes)}"
+    )
+    encoder._score_map = score_map
+    _restore_nodes(encoder, _restore_squares(document.parents, document.squares), document.nodes, columns)
+    return encoder
+
+
+def _build_kmeans(document: KMeansDocument) -> KMeansEncoder:
+    """Make the encoder."""
+    from certifare.encoders.kmeans import KMeansEncoder
+
+    encoder = KMeansEncoder()
+    columns, bins = _restore_common(encoder, document)
+    encoder._space, encoder.centres_ = _restore_centres(document.space, bins, "space")
+    encoder.n_cells_ = len(encoder.centres_)
+    _require(len(document.cells) == encoder.n_cells_, f"cells: {len(document.cells)} instead of {encoder.n_cells_}")
+    encoder._representatives, encoder._statistics = _restore_places(encoder, document.cells, columns, "cells")
+    return encoder
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise EncoderFileError(f"The file is not an encoder, or a damaged one: {problem}.")
+
+
+def _restore_common(
+    encoder: "RestrictedEncoder", document: Document
+) -> tuple[tuple[ColumnSchema, ...], tuple[Bins, ...]]:
+    known = encoder.get_params(deep=False)
+    unknown = sorted(set(document.parameters) - set(known))
+    _require(not unknown, f"parameters: {unknown[:3]} are unknown")
+    encoder.set_params(**document.parameters)
+    _require(len(document.columns) > 0, "columns: there are none")
+    names = [column.name for column in document.columns]
+    _require(len(set(names)) == len(names), "columns: a name occurs twice")
+    bins = tuple(_restore_bins(column, f"columns[{i}]") for i, column in enumerate(document.columns))
+    encoder.columns_ = tuple(
+        ColumnSchema(column.name, column.type, column.categories is not None, column.missing)
+        for column in document.columns
+    )
+    encoder.n_features_in_ = len(names)
+    if document.named:
+        encoder.feature_names_in_ = np.array(names, dtype=object)
+    encoder.group_column_ = document.group_column
+    encoder.groups_ = tuple(tuple(group) if isinstance(group, list) else group for group in document.groups)
+    encoder.labels_ = tuple((label.name, tuple(label.values)) for label in document.labels)
+    encoder.fingerprint_ = None
+    return encoder.columns_, bins
+
+
+def _restore_bins(column: Column, where: str) -> Bins:
+    _require((column.edges is None) != (column.categories is None), f"{where} has either edges or categories")
+    if column.categories is not None:
+        text = [isinstance(category, str) for category in column.categories]
+        _require(all(text) if column.type == "text" else not any(text), f"{where}: categories are not of its type")
+        ascending = all(a < b for a, b in zip(column.categories, column.categories[1:], strict=False))  # type: ignore[operator]
+        _require(
+            ascending and len(column.categories) < (1 << 16) - 1, f"{where}: categories are not sorted, or too many"
+        )
+        return CategoricalBins(column.name, tuple(column.categories))  # type: ignore[arg-type]
+    _require(column.type != "text", f"{where}: text has categories, not edges")
+    edges = np.array(column.edges, dtype=np.float64)
+    _require(
+        bool((np.diff(edges) > 0).all()) and len(edges) < (1 << 16) - 1, f"{where}: edges are not sorted, or too many"
+    )
+    return ContinuousBins(column.name, edges)
+
+
+def _restore_split(rule: Rule, column: int, bins: Bins, where: str) -> Split:
+    goes_left = np.zeros(bins.n_codes, dtype=bool)
+    threshold: int | None = None
+    if isinstance(bins, CategoricalBins):
+        _require(
+            rule.categories is not None and rule.unseen is not None and rule.at_most is None,
+            f"{where} lists categories",
+        )
+        position = {category: i for i, category in enumerate(bins.categories)}
+        for category in rule.categories or ():
+            _require(category in position, f"{where}: {category!r} is not a category of {bins.name!r}")
+            goes_left[position[category]] = True
+        goes_left[bins.infrequent_code] = rule.unseen == "left"
+    else:
+        _require(rule.categories is None and rule.unseen is None, f"{where}: {bins.name!r} has no categories")
+        if rule.at_most is None:
+            threshold = len(bins.edges)
+        else:
+            threshold = int(np.searchsorted(bins.edges, rule.at_most))
+            found = threshold < len(bins.edges) and bins.edges[threshold] == rule.at_most
+            _require(found, f"{where}: {rule.at_most} is not an edge of {bins.name!r}")
+        goes_left[: threshold + 1] = True
+    goes_left[bins.missing_code] = rule.missing == "left"
+    return Split(rule.node, column, goes_left, threshold, 0.0, 0, 0)
+
+
+def _restore_squares(parents: Sequence[int], squares: Sequence[int]) -> list[Split]:
+    """Restore splits over squares, from the leaf of each square."""
+    _check_parents(parents)
+    n_nodes = 2 * len(parents) + 1
+    leaf = np.array(squares, dtype=np.int64)
+    _require(bool((leaf < n_nodes).all()), "squares: a node is out of range")
+    _require(not np.isin(leaf, parents).any(), "squares: a node that was split is no cell")
+    inside = leaf[None, :] == np.arange(n_nodes)[:, None]
+    splits = []
+    for j in reversed(range(len(parents))):
+        inside[parents[j]] = inside[2 * j + 1] | inside[2 * j + 2]
+        splits.append(Split(parents[j], 0, inside[2 * j + 1].copy(), None, 0.0, 0, 0))
+    return splits[::-1]
+
+
+def _check_parents(parents: Sequence[int]) -> None:
+    """Each split must part a node that exists by then and was not split before: so there is no cycle."""
+    split = set()
+    for j, node in enumerate(parents):
+        _require(node <= 2 * j and node not in split, f"split {j} parts node {node}, which is not a leaf then")
+        split.add(node)
+
+
+def _restore_nodes(
+    encoder: "GrownEncoder", splits: Sequence[Split], nodes: Sequence[Place], columns: tuple[ColumnSchema, ...]
+) -> None:
+    _check_parents([split.node for split in splits])
+    _require(len(nodes) == 2 * len(splits) + 1, f"nodes: {len(nodes)} instead of {2 * len(splits) + 1}")
+    # Training counts of classes are not published, so the growth has none.
+    encoder._growth = Growth(tuple(splits), np.zeros((len(nodes), 0), dtype=np.int64))
+    encoder.n_cells_ = len(splits) + 1
+    encoder._node_representatives, encoder._node_statistics = _restore_places(encoder, nodes, columns, "nodes")
+
+
+def _restore_places(
+    encoder: "RestrictedEncoder", places: Sequence[Place], columns: tuple[ColumnSchema, ...], where: str
+) -> tuple[Representatives, Statistics | None]:
+    names = {column.name for column in columns}
+    for i, place in enumerate(places):
+        _require(set(place.representative) == names, f"{where}[{i}]: the representative has other columns")
+    values: list[NDArray[Any]] = []
+    for column in columns:
+        entries = [place.representative[column.name] for place in places]
+        if column.type == "text":
+            _require(all(v is None or isinstance(v, str) for v in entries), f"{where}: {column.name!r} is text")
+            values.append(np.array(entries, dtype=object))
+        else:
+            _require(not any(isinstance(v, str) for v in entries), f"{where}: {column.name!r} is a number")
+            values.append(np.array([math.nan if v is None else float(v) for v in entries]))
+    return Representatives(columns, tuple(values)), _restore_statistics(encoder, places, where)
+
+
+def _restore_statistics(encoder: "RestrictedEncoder", places: Sequence[Place], where: str) -> Statistics | None:
+    if all(place.records is None and place.groups is None and place.labels is None for place in places):
+        return None
+    sizes = [len(values) for _, values in encoder.labels_]
+    for i, place in enumerate(places):
+        complete = place.records is not None and place.groups is not None and place.labels is not None
+        _require(complete, f"{where}[{i}]: statistics are incomplete")
+        _require(len(place.groups or ()) == len(encoder.groups_), f"{where}[{i}]: not one share per group")
+        _require([len(shares) for shares in place.labels or ()] == sizes, f"{where}[{i}]: not one share per label")
+    return Statistics(
+        records=np.array([place.records for place in places], dtype=np.int64),
+        groups=np.array([place.groups for place in places], dtype=np.float64),
+        labels=tuple(
+            np.array([(place.labels or [])[i] for place in places], dtype=np.float64) for i in range(len(sizes))
+        ),
+    )
+
+
+def _restore_fold(
+    document: FoldDocument,
+    features: FeatureMap,
+    columns: Sequence[ColumnSchema],
+    n_classes: Sequence[int],
+    where: str,
+) -> Fold:
+    averaged = [columns[i].name for i in features.averaged]
+    _require(set(document.means) == set(averaged), f"{where}: means are not those of the columns with many categories")
+    means = []
+    for i, name in zip(features.averaged, averaged, strict=True):
+        table = _matrix(document.means[name], f"{where}.means[{name!r}]")
+        _require(len(table) == features.bins[i].n_codes, f"{where}.means[{name!r}]: not one row per category")
+        means.append(table)
+    n_features = len(columns) + sum(table.shape[1] for table in means)
+    _require(len(document.models) == len(n_classes), f"{where}: not one model per label and for the groups")
+    models = tuple(
+        _restore_forest(model, n, n_features, f"{where}.models[{i}]")
+        for i, (model, n) in enumerate(zip(document.models, n_classes, strict=True))
+    )
+    return Fold(tuple(means), models)
+
+
+def _restore_forest(document: Model, n_classes: int, n_features: int, where: str) -> Forest:
+    _require(len(document.baseline) == (1 if n_classes == 2 else n_classes), f"{where}: not one baseline per output")
+    _require(len(document.trees) % len(document.baseline) == 0, f"{where}: trees do not belong to outputs in turn")
+    for t, tree in enumerate(document.trees):
+        _check_tree(tree, n_features, f"{where}.trees[{t}]")
+
+    def joined(lists: Sequence[Sequence[Any]], dtype: Any) -> NDArray[Any]:
+        return np.array([entry for entries in lists for entry in entries], dtype=dtype)
+
+    feature = joined([tree.features for tree in document.trees], np.int32)
+    numbers = joined([tree.numbers for tree in document.trees], np.float64)
+    return Forest(
+        n_classes=n_classes,
+        baseline=np.array(document.baseline, dtype=np.float64),
+        starts=np.concatenate([[0], np.cumsum([len(tree.features) for tree in document.trees])]).astype(np.int64),
+        feature=feature,
+        threshold=np.where(feature >= 0, numbers, 0.0),
+        missing_left=joined([tree.missing_left for tree in document.trees], np.bool_),
+        left=joined([tree.left for tree in document.trees], np.int32),
+        right=joined([tree.right for tree in document.trees], np.int32),
+        value=np.where(feature >= 0, 0.0, numbers),
+    )
+
+
+def _check_tree(tree: Tree, n_features: int, where: str) -> None:
+    """Children come after their parents, and every node but the first has one parent: so every path ends."""
+    n = len(tree.features)
+    lengths = {n, len(tree.numbers), len(tree.missing_left), len(tree.left), len(tree.right)}
+    _require(n > 0 and len(lengths) == 1, f"{where}: lists of different lengths, or empty ones")
+    reached = [False] * n
+    for i, feature in enumerate(tree.features):
+        _require(-1 <= feature < n_features, f"{where}: there is no feature {feature}")
+        if feature >= 0:
+            for child in (tree.left[i], tree.right[i]):
+                _require(i < child < n and not reached[child], f"{where}: node {i} has the child {child}")
+                reached[child] = True
+    _require(all(reached[1:]), f"{where}: a node cannot be reached")
+
+
+def _restore_axis(document: AxisDocument, n_classes: Sequence[int], where: str) -> Axis:
+    edges = np.array(document.edges, dtype=np.float64)
+    _require(bool((np.diff(edges) > 0).all()), f"{where}: edges are not sorted")
+    _require(len(document.coordinates) == len(edges) + 1, f"{where}: not one coordinate per bin")
+    classes = n_classes[-1:] if document.side == "group" else n_classes[:-1]
+    single = len(classes) == 1 and classes[0] == 2
+    if single:
+        _require(document.weights is None, f"{where}: two classes need no weights")
+    else:
+        _require(len(document.weights or ()) == sum(classes), f"{where}: not one weight per class")
+    return Axis(
+        name=document.name,
+        side=document.side,
+        weights=None if document.weights is None else np.array(document.weights, dtype=np.float64),
+        edges=edges,
+        coordinates=np.array(document.coordinates, dtype=np.float64),
+    )
+
+
+def _restore_centres(document: Centres, bins: tuple[Bins, ...], where: str) -> tuple[Space, NDArray[np.float64]]:
+    _require(len(document.means) == len(bins) == len(document.scales), f"{where}: not one mean and scale per column")
+    _require(all(scale > 0 for scale in document.scales), f"{where}: scales are positive")
+    space = Space(bins, np.array(document.means, dtype=np.float64), np.array(document.scales, dtype=np.float64))
+    centres = _matrix(document.centres, f"{where}.centres")
+    _require(centres.shape[1] == space.offsets[-1] and len(centres) > 0, f"{where}: centres have other coordinates")
+    return space, centres
+
+
+def _matrix(rows: Sequence[Sequence[float]], where: str) -> NDArray[np.float64]:
+    _require(len({len(row) for row in rows}) == 1 and len(rows[0]) > 0, f"{where}: rows of different lengths, or none")
+    return np.array(rows, dtype=np.float64)

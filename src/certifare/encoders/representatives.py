@@ -1,0 +1,166 @@
+"""Representatives: what a record is replaced by. Per column the median or the most common category of its cell.
+
+They come from training records only. The median is the lower one, so it is a value that occurs and an age stays a
+whole number. Two cells may share a representative: cells are told apart by their ids, never by this.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.columns import ColumnType, Field
+from certifare.encoders.training import ColumnSchema
+from certifare.growth import Bins, CategoricalBins, Codes
+from certifare.growth.compiler import kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Representatives:
+    """One value per column and place, a place being a cell or a node of a tree.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnSchema
+    values : tuple of ndarray
+        Numbers as float64 with NaN for missing, text as objects with None for missing.
+    """
+
+    columns: tuple[ColumnSchema, ...]
+    values: tuple[NDArray[Any], ...]
+
+    def take(self, places: Sequence[int] | NDArray[np.integer]) -> "Representatives":
+        """Keep some places, in the given order."""
+        return Representatives(self.columns, tuple(column[places] for column in self.values))
+
+    def table(self) -> dict[str, tuple[ColumnType, NDArray[Any]]]:
+        """Columns by name, as :meth:`certifare.columns.Frame.rebuild` takes them."""
+        return {c.name: (c.type, values) for c, values in zip(self.columns, self.values, strict=True)}
+
+
+def find_representatives(
+    columns: Sequence[ColumnSchema],
+    fields: Sequence[Field],
+    bins: Sequence[Bins],
+    codes: Codes,
+    cells: NDArray[np.int32],
+    ranges: NDArray[np.int64],
+) -> Representatives:
+    """Find the representatives of ranges of cells.
+
+    Parameters
+    ----------
+    columns, fields, bins, codes
+        The training records.
+    cells : ndarray of int32
+        The cell of each.
+    ranges : ndarray of int64, (places, 2)
+        Place p is made of the cells ``ranges[p, 0] … ranges[p, 1] - 1``. The nodes of a tree are such places if
+        cells are numbered from left to right.
+    """
+    n_cells = int(ranges[:, 1].max())
+    order, starts = _sort(cells, n_cells)
+    values: list[NDArray[Any]] = []
+    for schema, field, column_bins, column_codes in zip(columns, fields, bins, codes.columns, strict=True):
+        by_cell = _count(cells, column_codes, n_cells, column_bins.n_codes)
+        cumulated = np.concatenate([np.zeros((1, by_cell.shape[1]), dtype=np.int64), by_cell.cumsum(axis=0)])
+        counts = cumulated[ranges[:, 1]] - cumulated[ranges[:, 0]]
+        if isinstance(column_bins, CategoricalBins):
+            values.append(modes(column_bins, counts, schema.type == "text"))
+        else:
+            values.append(_medians(column_bins.edges, counts, field.numbers(), column_codes, ranges, order, starts))
+    return Representatives(tuple(columns), tuple(values))
+
+
+@dataclass(frozen=True, eq=False)
+class Middle:
+    """Where lower medians lie.
+
+    Attributes
+    ----------
+    places : ndarray of int64
+        The places that have a median: at least as many values are present as missing.
+    codes, ranks : ndarray of int64
+        The code that the median has, and how many of the values with that code are smaller.
+    """
+
+    places: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64]) -> "Middle":
+        """Find the middle of each row of counts (places, codes), whose last code is for missing values."""
+        cumulated = counts[:, :-1].cumsum(axis=1)
+        present = cumulated[:, -1]
+        places = np.flatnonzero((present > 0) & (counts[:, -1] <= present))
+        cumulated, rank = cumulated[places], (present[places] - 1) // 2
+        codes = (cumulated <= rank[:, None]).sum(axis=1)
+        below = np.where(codes > 0, cumulated[np.arange(len(places)), np.maximum(codes - 1, 0)], 0)
+        return cls(places, codes, rank - below)
+
+
+def modes(bins: CategoricalBins, counts: NDArray[np.int64], text: bool) -> NDArray[Any]:
+    """Most common category; the first of those equally common. Infrequent ones are not told apart, so not counted."""
+    counts = np.delete(counts, bins.infrequent_code, axis=1)  # now missing is last
+    best = counts.argmax(axis=1)
+    nobody = counts[np.arange(len(best)), best] == 0
+    best[nobody] = len(bins.categories)
+    known: list[Any] = list(bins.categories)
+    if text:
+        known.append(None)
+    else:
+        known.append(np.nan)
+    values: NDArray[Any] = np.array(known, dtype=object if text else np.float64)[best]
+    return values
+
+
+def _medians(
+    edges: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    numbers: NDArray[np.float64],
+    codes: NDArray[Any],
+    ranges: NDArray[np.int64],
+    order: NDArray[np.uint32],
+    starts: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Lower median of the present values; missing where most values are."""
+    middle = Middle.of(counts)
+    result = np.full(len(counts), np.nan)
+    if not len(middle.places):
+        return result
+    upper = np.append(edges, np.nanmax(numbers))
+    if np.array_equal(upper[np.minimum(codes, len(edges))], numbers):
+        result[middle.places] = upper[middle.codes]  # every code is one value
+        return result
+    for place, code, rank in zip(middle.places, middle.codes, middle.ranks, strict=True):
+        rows = order[starts[ranges[place, 0]] : starts[ranges[place, 1]]]
+        result[place] = np.partition(numbers[rows[codes[rows] == code]], rank)[rank]
+    return result
+
+
+@kernel
+def _count(cells: Any, codes: Any, n_cells: int, n_codes: int) -> Any:
+    """How often each code occurs in each cell."""
+    counts = np.zeros((n_cells, n_codes), dtype=np.int64)
+    for i in range(len(cells)):
+        counts[cells[i], codes[i]] += 1
+    return counts
+
+
+@kernel
+def _sort(cells: Any, n_cells: int) -> Any:
+    """Rows in the order of their cells, and where each cell starts."""
+    starts = np.zeros(n_cells + 1, dtype=np.int64)
+    for cell in cells:
+        starts[cell + 1] += 1
+    for cell in range(n_cells):
+        starts[cell + 1] += starts[cell]
+    place = starts.copy()
+    order = np.empty(len(cells), dtype=np.uint32)
+    for i in range(len(cells)):
+        order[place[cells[i]]] = i
+        place[cells[i]] += 1
+    return order, starts

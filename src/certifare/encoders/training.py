@@ -1,0 +1,281 @@
+"""What an encoder learns from: the features, labels and groups of the training records, read and checked once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.columns import (
+    ColumnType,
+    Field,
+    Frame,
+    Value,
+    check_lengths,
+    levels,
+    listing,
+    plain,
+    read_values,
+)
+from certifare.encoders.fingerprint import Fingerprint
+from certifare.errors import EmptyTableError, EncoderError, MissingColumnError, SensitiveFeatureError
+from certifare.growth import (
+    Bins,
+    Codes,
+    Dictionary,
+    Growth,
+    HistogramSource,
+    MemorySource,
+    Targets,
+    encode,
+    fit_bins,
+)
+
+MOST_LABELS = 256
+"""A label column with more distinct values is refused: it is a quantity, not a class."""
+
+Group: TypeAlias = Value | tuple[Value, ...]
+"""A group is a value of the sensitive column, or a tuple of values of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSchema:
+    """What a feature is called and looks like.
+
+    Attributes
+    ----------
+    name : str
+    type : {"number", "boolean", "text"}
+    categorical : bool
+        Whether its values are categories rather than quantities.
+    missing : bool
+        Whether training records lacked it.
+    """
+
+    name: str
+    type: ColumnType
+    categorical: bool
+    missing: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """A label column, or the groups: for each record the position of its value among the sorted distinct values."""
+
+    name: str
+    codes: NDArray[np.int64]
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Training records, ready to grow from. Made by ``encoder.prepare``, taken by ``encoder.fit_from``.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnSchema
+        The features.
+    fields : tuple of Field
+        Their values.
+    named : bool
+        Whether the features have names of their own.
+    labels : tuple of Levels
+        One or several label columns; none for encoders that do not look at labels.
+    groups : Levels or None
+    bins : tuple of Bins
+    codes : Codes
+        The features as codes under these bins.
+    fingerprint : Fingerprint
+    settings : dict
+        The encoder's parameters that shaped this; an encoder with others does not take it.
+    derived : object
+        What one kind of encoder computed besides, such as scores.
+    """
+
+    columns: tuple[ColumnSchema, ...]
+    fields: tuple[Field, ...]
+    named: bool
+    labels: tuple[Levels, ...]
+    groups: Levels | None
+    bins: tuple[Bins, ...]
+    codes: Codes
+    fingerprint: Fingerprint
+    settings: dict[str, Any]
+    derived: Any = None
+
+    def __len__(self) -> int:
+        return len(self.fields[0])
+
+    def source(self, targets: Targets, n_threads: int) -> HistogramSource:
+        """Count these records, of these classes, for a grower."""
+        return MemorySource(self.codes, targets, n_threads)
+
+    def growing(self, max_cells: int) -> Callable[[int], Any] | None:
+        """Say who is told how many of ``max_cells`` cells have grown: nobody, since memory is quick."""
+        return None
+
+    def representatives(self, growth: Growth, codes: Codes, ranges: NDArray[np.int64], n_threads: int) -> Any:
+        """Find the representatives of ranges of a growth's cells; ``codes`` are what it decides on."""
+        from certifare.encoders.representatives import find_representatives
+
+        cells = growth.apply(codes, n_threads=n_threads)
+        return find_representatives(self.columns, self.fields, self.bins, self.codes, cells, ranges)
+
+
+def read_training(
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    *,
+    sensitive: Any,
+    categorical_features: Any,
+    allow_sensitive_feature: bool,
+    max_bins: int,
+    seed: int,
+    n_threads: int,
+    settings: dict[str, Any],
+) -> Training:
+    """Read and check training records.
+
+    Parameters
+    ----------
+    X, y, sensitive_features
+        As given to ``fit``; ``y`` and ``sensitive_features`` may be None.
+    sensitive, categorical_features, allow_sensitive_feature
+        Parameters of the encoder.
+    max_bins, seed, n_threads
+        How columns become codes.
+    settings
+        Kept in the result.
+    """
+    frame = Frame(X)
+    if len(frame) == 0:
+        raise EmptyTableError(
+            f"There are no records: 0 sample(s) (shape=(0, {len(frame.names)})) while a minimum of 1 is required."
+        )
+    group_fields, taken = _groups(frame, sensitive_features, sensitive)
+    positions = [i for i in range(len(frame.names)) if i not in taken]
+    if not positions:
+        raise EmptyTableError("No feature is left beside the sensitive columns (0 feature(s)).")
+    fields = tuple(frame.read(i) for i in positions)
+    labels = () if y is None else tuple(_label(field) for field in read_values(y, "label"))
+    check_lengths(
+        {"X": len(frame)}
+        | {f"label {label.name!r}": len(label.codes) for label in labels}
+        | {f"sensitive {field.name!r}": len(field) for field in group_fields}
+    )
+    parts = [Levels(field.name, *levels(field, "group")) for field in group_fields]
+    groups = _intersection(parts) if parts else None
+    if groups is not None and not allow_sensitive_feature:
+        for part in [*parts, groups] if len(parts) > 1 else parts:
+            _refuse_copy(part, fields)
+    marked = _categorical(frame, positions, fields, categorical_features)
+    names = [field.name for field in fields]
+    bins = fit_bins([field.column for field in fields], names, marked, max_bins=max_bins, seed=seed)
+    return Training(
+        columns=tuple(
+            ColumnSchema(field.name, field.type, mark, bool(field.missing().any()))
+            for field, mark in zip(fields, marked, strict=True)
+        ),
+        fields=fields,
+        named=frame.named,
+        labels=labels,
+        groups=groups,
+        bins=bins,
+        codes=encode(bins, [field.column for field in fields], n_threads=n_threads),
+        fingerprint=Fingerprint.of(fields),
+        settings=settings,
+    )
+
+
+def sensitive_positions(frame: Frame, sensitive: Any) -> list[int]:
+    """Where the sensitive columns named by an encoder's parameter stand in a table."""
+    named: list[Any] = [sensitive] if isinstance(sensitive, str | int | np.integer) else list(sensitive)
+    try:
+        positions = [frame.position(name) for name in named]
+    except MissingColumnError as error:
+        raise SensitiveFeatureError(
+            f"sensitive={sensitive!r}: {error} Name a column of X, or pass sensitive_features=."
+        ) from error
+    if len(set(positions)) < len(positions):
+        raise SensitiveFeatureError(f"sensitive={sensitive!r} names a column twice.")
+    return positions
+
+
+def _groups(frame: Frame, sensitive_features: Any, sensitive: Any) -> tuple[list[Field], list[int]]:
+    """Read the sensitive columns; also say which columns of the table they take."""
+    if sensitive is None:
+        return ([] if sensitive_features is None else read_values(sensitive_features, "sensitive")), []
+    if sensitive_features is not None:
+        raise SensitiveFeatureError(
+            f"The groups were given twice: sensitive={sensitive!r} names columns of X, and sensitive_features= was "
+            "passed too. Give one of them."
+        )
+    positions = sensitive_positions(frame, sensitive)
+    return [frame.read(i) for i in positions], positions
+
+
+def _label(field: Field) -> Levels:
+    label = Levels(field.name, *levels(field, "label"))
+    if len(label.values) > MOST_LABELS:
+        raise EncoderError(
+            f"Unknown label type: label {label.name!r} has {len(label.values):,} distinct values, such as "
+            f"{listing(label.values, 3)}. Labels are classes: cut a quantity into at most {MOST_LABELS} of them."
+        )
+    return label
+
+
+def _intersection(parts: Sequence[Levels]) -> Levels:
+    """Combine sensitive columns: one group per combination that occurs."""
+    if len(parts) == 1:
+        return parts[0]
+    joint = np.zeros(len(parts[0].codes), dtype=np.int64)
+    for part in parts:
+        joint = joint * len(part.values) + part.codes
+    shape = tuple(len(part.values) for part in parts)
+    present, codes = np.unique(joint, return_inverse=True)
+    values = tuple(
+        tuple(part.values[i] for part, i in zip(parts, np.unravel_index(int(index), shape), strict=True))
+        for index in present
+    )
+    return Levels(" × ".join(part.name for part in parts), codes, values)
+
+
+def _refuse_copy(groups: Levels, fields: Sequence[Field]) -> None:
+    """Refuse features that say the group outright: the same column, or one that renames its values."""
+    n_groups = len(groups.values)
+    first = np.zeros(n_groups, dtype=np.int64)
+    first[groups.codes[::-1]] = np.arange(len(groups.codes))[::-1]
+    head = slice(0, 1000)
+    for field in fields:
+        values = field.column.indices if isinstance(field.column, Dictionary) else field.column
+        meaning = values[first]
+        if n_groups < 2 or len(np.unique(meaning)) < n_groups:
+            continue
+        if np.array_equal(values[head], meaning[groups.codes[head]]) and np.array_equal(values, meaning[groups.codes]):
+            raise SensitiveFeatureError(
+                f"Column {field.name!r} says which group a record is in: it repeats the sensitive column "
+                f"{groups.name!r}. Drop it from X, or name it with sensitive={field.name!r}; if it shall be a "
+                "feature nevertheless, set allow_sensitive_feature=True."
+            )
+
+
+def _categorical(frame: Frame, positions: Sequence[int], fields: Sequence[Field], asked: Any) -> list[bool]:
+    """Mark the categorical features: by dtype, or by names, positions or a mask over the columns of the table."""
+    if isinstance(asked, str) and asked == "from_dtype":
+        return [field.categorical for field in fields]
+    if asked is None:
+        chosen: set[int] = set()
+    else:
+        items = list([asked] if isinstance(asked, str) else asked)
+        if items and all(isinstance(item, bool | np.bool_) for item in items):
+            if len(items) not in (len(frame.names), len(fields)):
+                raise EncoderError(
+                    f"categorical_features is a mask of {len(items)} values; the table has {len(frame.names)} columns."
+                )
+            over = range(len(frame.names)) if len(items) == len(frame.names) else positions
+            chosen = {position for position, item in zip(over, items, strict=True) if item}
+        else:
+            chosen = {frame.position(plain(item)) for item in items}  # type: ignore[arg-type]
+    return [position in chosen for position in positions]

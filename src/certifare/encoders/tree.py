@@ -1,0 +1,185 @@
+"""FairTreeEncoder: cells are the leaves of a fair tree."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Literal, Self
+
+from certifare.columns import Field
+from certifare.encoders.description import path_rules
+from certifare.encoders.grown import GrownEncoder
+from certifare.encoders.retain import Clusters, check_retain
+from certifare.encoders.training import Training
+from certifare.growth import Bins, Codes, Orderings, encode, grow
+
+Metric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
+
+
+class FairTreeEncoder(GrownEncoder):
+    """Cells are the leaves of a tree that keeps what predicts the label and mixes the groups.
+
+    The leaf whose split lowers ``(1-γ)·Gini_y + γ·(max Gini_s - Gini_s)`` most is split next, until ``max_cells``.
+
+    Parameters
+    ----------
+    gamma : float
+        From 0 (only the label matters) to 1 (only the groups do).
+    max_cells : int
+        The tree stops there, or earlier if nothing is gained.
+    min_cell_size : int
+        No cell has fewer training records. If no split leaves that many on both sides, there is one cell.
+    metric : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+        What Gini_s looks at: all records, those with the positive label, or each label's in turn.
+    orderings : {"both", "paper", "directional"}
+        In which orders categories are cut.
+    max_bins : int
+        A numeric column with more distinct values is cut into this many quantile bins.
+    categorical_features : "from_dtype", or names, positions or a mask
+        Which columns are categorical. By dtype: text, categorical and enum columns.
+    sensitive : str, int or list, optional
+        Sensitive columns of X, by name or position. They are never features, and may be absent when records are
+        encoded. Otherwise pass ``sensitive_features`` to ``fit``.
+    retain : float
+        From 0 to 1: weight of a label that stands for the table itself (the record's k-means cluster), so that the
+        cells stay useful for tasks that are not known yet.
+    label_weights : sequence of float, optional
+        Weights of several label columns; equal unless given.
+    positive_label : optional
+        The label that equal opportunity is about; the second of two unless given.
+    allow_sensitive_feature : bool
+        Accept a feature that repeats the sensitive column.
+    output : {"representatives", "cells", "onehot"}
+        What ``transform`` gives.
+    random_state : int
+        Chooses the sample for quantile bins and the clusters of ``retain``; the same records give the same cells.
+    n_jobs : int
+        How many threads to use; -1: one per processor.
+
+    Attributes
+    ----------
+    n_cells_ : int
+        How many cells there are.
+    representatives_ : ndarray
+        One row per cell.
+    columns_, groups_, labels_, fingerprint_, n_features_in_, feature_names_in_
+        As in :class:`~certifare.encoders.base.RestrictedEncoder`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from certifare import FairTreeEncoder
+    >>> X = pd.DataFrame({"hours": [20, 25, 40, 45] * 50, "sex": ["f", "m", "m", "f"] * 50})
+    >>> encoder = FairTreeEncoder(gamma=0.5, min_cell_size=10, sensitive="sex").fit(X, X["hours"] > 30)
+    >>> print(encoder.describe())
+    cell 0: hours ≤ 25 · 100 records · sex: f 50%, m 50% · hours: False 100%, True 0%
+    cell 1: hours > 25 · 100 records · sex: f 50%, m 50% · hours: False 0%, True 100%
+    >>> encoder.apply(X.head(4))
+    array([0, 0, 1, 1], dtype=int32)
+    """
+
+    _settings = (*GrownEncoder._settings, "retain")
+
+    _bins: tuple[Bins, ...]
+
+    def __init__(
+        self,
+        gamma: float = 0.85,
+        max_cells: int = 50,
+        min_cell_size: int = 100,
+        metric: Metric = "demographic_parity",
+        *,
+        orderings: Orderings = "both",
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        sensitive: Any = None,
+        retain: float = 0.0,
+        label_weights: Sequence[float] | None = None,
+        positive_label: Any = None,
+        allow_sensitive_feature: bool = False,
+        output: Literal["representatives", "cells", "onehot"] = "representatives",
+        random_state: int = 0,
+        n_jobs: int = 1,
+    ) -> None:
+        self.gamma = gamma
+        self.max_cells = max_cells
+        self.min_cell_size = min_cell_size
+        self.metric = metric
+        self.orderings = orderings
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.sensitive = sensitive
+        self.retain = retain
+        self.label_weights = label_weights
+        self.positive_label = positive_label
+        self.allow_sensitive_feature = allow_sensitive_feature
+        self.output = output
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit_parquet(self, paths: Any, *, label: Any, sensitive: Any = None, **options: Any) -> Self:
+        """Make cells from Parquet files of any size, in constant memory: the same cells that ``fit`` makes.
+
+        Parameters
+        ----------
+        paths : path, pattern, or sequence of paths
+            One file, a folder, or a pattern such as ``"people/*.parquet"``.
+        label, sensitive : str or sequence of str
+            Columns, or comparisons such as ``"age>=60"``. The columns they are made from are no features.
+        **options
+            ``drop``, ``missing``, ``folder`` and ``progress`` of
+            :func:`~certifare.engines.streaming.prepare_parquet`.
+
+        Returns
+        -------
+        self
+        """
+        streaming = import_module("certifare.engines.streaming")
+        training = streaming.prepare_parquet(self, paths, label=label, sensitive=sensitive, **options)
+        return self.fit_from(training)
+
+    def to_sql(self, dialect: str = "duckdb", table: str | Sequence[str] | None = None, name: str = "cell") -> str:
+        """Write the encoder as SQL, so that cells are computed where the data is.
+
+        Parameters
+        ----------
+        dialect : {"duckdb", "postgres", "spark", "bigquery", "snowflake"}
+        table : str or sequence of str, optional
+            A table (``"people"``, ``"schema.people"``, or the parts of its name as a sequence). The result is then
+            a query that adds the cell to every row; without it, a ``CASE`` expression.
+        name : str
+            What to call the column of cells.
+        """
+        from certifare.encoders.sql import write_sql
+
+        return write_sql(self, dialect, table, name)
+
+    def _derive(self, training: Training) -> Training:
+        check_retain(self.retain)
+        return replace(training, derived=Clusters.fit(training, self._seed) if self.retain else None)
+
+    def _grow(self, training: Training) -> None:
+        self._check_size(training)
+        clusters = None if training.derived is None else training.derived.levels(training.fields)
+        targets, criterion = self._criterion(training, clusters)
+        growth = grow(
+            training.source(targets, self._n_threads),
+            training.bins,
+            criterion,
+            max_cells=self.max_cells,
+            min_cell_size=self.min_cell_size,
+            orderings=self.orderings,
+            progress=training.growing(self.max_cells),
+        )
+        self._bins = training.bins
+        self._keep(growth, training, training.codes)
+
+    def _codes(self, fields: Sequence[Field]) -> Codes:
+        return encode(self._bins, [field.column for field in fields], n_threads=self._n_threads)
+
+    def _rules(self) -> list[tuple[str, ...]]:
+        return path_rules(self._growth, self._bins, self.columns_, self.n_cells_)
+
+    def _to_document(self, statistics: bool) -> Any:
+        from certifare.encoders.writing import tree_document
+
+        return tree_document(self, statistics)

@@ -1,0 +1,226 @@
+"""Encoders into documents."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.encoders.description import Statistics
+from certifare.encoders.document import (
+    FORMAT,
+    VERSION,
+    AxisDocument,
+    BoostedDocument,
+    Centres,
+    Column,
+    FoldDocument,
+    KMeansDocument,
+    Label,
+    Model,
+    Place,
+    Rule,
+    Scalar,
+    Tree,
+    TreeDocument,
+)
+from certifare.encoders.representatives import Representatives
+from certifare.encoders.scores import FeatureMap, Fold, Forest
+from certifare.encoders.space import Space
+from certifare.encoders.training import ColumnSchema
+from certifare.growth import Bins, CategoricalBins, ContinuousBins, Split
+
+if TYPE_CHECKING:
+    from certifare.encoders.base import RestrictedEncoder
+    from certifare.encoders.boosted import BoostedEncoder
+    from certifare.encoders.grown import GrownEncoder
+    from certifare.encoders.kmeans import KMeansEncoder
+    from certifare.encoders.tree import FairTreeEncoder
+
+DIGITS = 3
+"""Shares of groups and labels are published with this many digits."""
+
+
+def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
+    """Write down a tree encoder."""
+    splits = encoder._growth.splits[: encoder.n_cells_ - 1]
+    columns = [
+        _column_document(schema, _used(bins, [s for s in splits if s.column == i]))
+        for i, (schema, bins) in enumerate(zip(encoder.columns_, encoder._bins, strict=True))
+    ]
+    return TreeDocument(
+        **_common(encoder, columns),
+        splits=[_rule(split, encoder._bins[split.column]) for split in splits],
+        nodes=_nodes(encoder, statistics),
+    )
+
+
+def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocument:
+    """Write down a boosted encoder."""
+    score_map = encoder._score_map
+    score_map.scores.check_publishable()
+    names = [column.name for column in encoder.columns_]
+    leaves = encoder._growth.leaves(encoder.n_cells_)
+    return BoostedDocument(
+        **_common(
+            encoder,
+            [
+                _column_document(schema, bins if isinstance(bins, CategoricalBins) else _used(bins, []))
+                for schema, bins in zip(encoder.columns_, score_map.scores.features.bins, strict=True)
+            ],
+        ),
+        folds=[_fold_document(fold, score_map.scores.features, names) for fold in score_map.scores.folds],
+        axes=[
+            AxisDocument(
+                name=axis.name,
+                side=axis.side,
+                edges=axis.edges.tolist(),
+                coordinates=axis.coordinates.tolist(),
+                weights=None if axis.weights is None else axis.weights.tolist(),
+            )
+            for axis in score_map.axes
+        ],
+        clusters=None
+        if score_map.clusters is None
+        else _centres_document(score_map.clusters.space, score_map.clusters.centres),
+        parents=[split.node for split in encoder._growth.splits[: encoder.n_cells_ - 1]],
+        squares=leaves[encoder.cell_map_.ravel()].tolist(),
+        nodes=_nodes(encoder, statistics),
+    )
+
+
+def kmeans_document(encoder: "KMeansEncoder", statistics: bool) -> KMeansDocument:
+    """Write down a k-means encoder."""
+    columns = [
+        _column_document(schema, bins if isinstance(bins, CategoricalBins) else _used(bins, []))
+        for schema, bins in zip(encoder.columns_, encoder._space.bins, strict=True)
+    ]
+    return KMeansDocument(
+        **_common(encoder, columns),
+        space=_centres_document(encoder._space, encoder.centres_),
+        cells=_places(encoder._representatives, encoder._statistics if statistics else None),
+    )
+
+
+def _common(encoder: "RestrictedEncoder", columns: list[Column]) -> dict[str, Any]:
+    from certifare import __version__
+
+    parameters = encoder.get_params(deep=False)
+    for name in ("n_jobs", "score_model"):
+        parameters.pop(name, None)
+    named = hasattr(encoder, "feature_names_in_")
+    parameters["categorical_features"] = [
+        c.name if named else i for i, c in enumerate(encoder.columns_) if c.categorical
+    ]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "certifare": __version__,
+        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "named": named,
+        "columns": columns,
+        "group_column": encoder.group_column_,
+        "groups": [list(group) if isinstance(group, tuple) else group for group in encoder.groups_],
+        "labels": [Label(name, list(values)) for name, values in encoder.labels_],
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _column_document(schema: ColumnSchema, bins: Bins) -> Column:
+    if isinstance(bins, CategoricalBins):
+        return Column(schema.name, schema.type, schema.missing, categories=list(bins.categories))
+    return Column(schema.name, schema.type, schema.missing, edges=bins.edges.tolist())
+
+
+def _used(bins: Bins, splits: Sequence[Split]) -> Bins:
+    """Leave out the edges that no split uses: they would tell of the training data and of nothing else."""
+    if isinstance(bins, CategoricalBins):
+        return bins
+    used = sorted(
+        {split.threshold for split in splits if split.threshold is not None and split.threshold < len(bins.edges)}
+    )
+    return ContinuousBins(bins.name, bins.edges[used])
+
+
+def _side(left: Any) -> Literal["left", "right"]:
+    return "left" if left else "right"
+
+
+def _rule(split: Split, bins: Bins) -> Rule:
+    missing = _side(split.goes_left[bins.missing_code])
+    if isinstance(bins, CategoricalBins):
+        inside: list[Any] = [c for c, left in zip(bins.categories, split.goes_left, strict=False) if left]
+        unseen = _side(split.goes_left[bins.infrequent_code])
+        return Rule(split.node, bins.name, missing, categories=inside, unseen=unseen)
+    # A split may send every number left and only the missing right: there is no edge above all numbers.
+    assert split.threshold is not None  # noqa: S101  (continuous splits have one)
+    edge = None if split.threshold >= len(bins.edges) else float(bins.edges[split.threshold])
+    return Rule(split.node, bins.name, missing, at_most=edge)
+
+
+def _nodes(encoder: "GrownEncoder", statistics: bool) -> list[Place]:
+    kept = np.arange(2 * encoder.n_cells_ - 1)
+    known = encoder._node_statistics if statistics else None
+    return _places(encoder._node_representatives.take(kept), None if known is None else known.take(kept))
+
+
+def _places(representatives: Representatives, statistics: Statistics | None) -> list[Place]:
+    places = []
+    for i in range(len(representatives.values[0])):
+        place = Place(
+            {
+                column.name: _representative(values[i])
+                for column, values in zip(representatives.columns, representatives.values, strict=True)
+            }
+        )
+        if statistics is not None:
+            place.records = int(statistics.records[i])
+            place.groups = [round(share, DIGITS) for share in statistics.groups[i].tolist()]
+            place.labels = [[round(share, DIGITS) for share in shares[i].tolist()] for shares in statistics.labels]
+        places.append(place)
+    return places
+
+
+def _representative(value: Any) -> Scalar:
+    if value is None or isinstance(value, str):
+        return value
+    number = float(value)
+    if math.isnan(number):
+        return None
+    return int(number) if number.is_integer() and abs(number) < 1e15 else number
+
+
+def _fold_document(fold: Fold, features: FeatureMap, names: Sequence[str]) -> FoldDocument:
+    return FoldDocument(
+        means={names[i]: table.tolist() for i, table in zip(features.averaged, fold.means, strict=True)},
+        models=[_model_document(model) for model in fold.models if isinstance(model, Forest)],
+    )
+
+
+def _model_document(forest: Forest) -> Model:
+    numbers = np.where(forest.feature >= 0, forest.threshold, forest.value)
+    trees = []
+    for start, stop in zip(forest.starts[:-1], forest.starts[1:], strict=True):
+        nodes = slice(start, stop)
+        trees.append(
+            Tree(
+                features=forest.feature[nodes].tolist(),
+                numbers=numbers[nodes].tolist(),
+                missing_left=forest.missing_left[nodes].tolist(),
+                left=forest.left[nodes].tolist(),
+                right=forest.right[nodes].tolist(),
+            )
+        )
+    return Model(baseline=forest.baseline.tolist(), trees=trees)
+
+
+def _centres_document(space: Space, centres: NDArray[np.float64]) -> Centres:
+    return Centres(means=space.means.tolist(), scales=space.scales.tolist(), centres=centres.tolist())

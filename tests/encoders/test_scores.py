@@ -1,0 +1,156 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+from certifare.encoders.scores import FeatureMap, Forest, Opaque, Scores, default_model, fit_scores
+from certifare.encoders.training import Levels, read_training
+from certifare.errors import NotPublishableError
+
+
+def quick(**parameters):
+    return HistGradientBoostingClassifier(max_iter=8, random_state=0, **parameters)
+
+
+def training_of(n=600, n_labels=2, seed=0):
+    rng = np.random.default_rng(seed)
+    job = rng.integers(0, 12, n)
+    age = np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n))
+    y = (np.nan_to_num(age) + 0.2 * job + rng.normal(size=n) > 1).astype(int) + (job > 9) * (n_labels - 2)
+    s = (job + rng.integers(0, 6, n) > 8).astype(int)
+    return read_training(
+        pd.DataFrame({"age": age, "job": [f"j{i:02}" for i in job], "small": rng.choice(["a", "b"], n)}),
+        y,
+        s,
+        sensitive=None,
+        categorical_features="from_dtype",
+        allow_sensitive_feature=False,
+        max_bins=255,
+        seed=0,
+        n_threads=1,
+        settings={},
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_trees_outside_scikit_learn_score_the_same(n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 4))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    y = rng.integers(0, n_classes, 500)
+    model = quick().fit(X, y)
+    score = Forest.of(model).score(X)
+    if n_classes == 2:
+        np.testing.assert_allclose(score[:, 0], model.decision_function(X), rtol=1e-12)
+    else:
+        np.testing.assert_allclose(score, model.predict_proba(X), rtol=1e-12)
+
+
+def test_splits_on_missing_values_only():
+    X = np.array([[np.nan], [1.0]] * 100)
+    y = np.array([1, 0] * 100)
+    model = quick(min_samples_leaf=1).fit(X, y)
+    forest = Forest.of(model)
+    assert np.isfinite(forest.threshold).all()
+    np.testing.assert_allclose(forest.score(X)[:, 0], model.decision_function(X), rtol=1e-12)
+
+
+def test_other_models_stay_as_they_are():
+    assert Forest.of(LogisticRegression()) is None
+    X, y = np.arange(400.0)[:, None] % 7, np.arange(400) % 2
+    assert Forest.of(quick(categorical_features=[0]).fit(X, y)) is None or not X.size
+    opaque = Opaque(LogisticRegression().fit(X, y))
+    assert opaque.score(X).shape == (400, 1)
+
+
+def test_features_are_numbers_positions_and_means():
+    training = training_of()
+    features = FeatureMap(training.bins)
+    assert features.averaged == (1,)
+    codes = features.codes(training.fields)
+    numbers = features.numbers(training.fields, codes)
+    assert np.isnan(numbers[:, 0]).sum() == np.isnan(training.fields[0].column).sum()
+    assert numbers[:, 1].max() == 11
+    rows = features.rows(numbers, codes, [np.arange(28.0).reshape(14, 2)])
+    assert rows.shape == (600, 5)
+    assert np.array_equal(rows[:, 3], 2 * codes[1])
+
+
+def test_out_of_fold_scores_come_from_models_that_never_saw_the_record():
+    """Labels that are pure noise cannot be predicted out of fold, though the models learn them by heart."""
+    training = training_of()
+    rng = np.random.default_rng(1)
+    noise = Levels("noise", rng.integers(0, 2, len(training)), (0, 1))
+    model = quick(max_leaf_nodes=200, min_samples_leaf=1, learning_rate=0.5)
+    scores, out_of_fold = fit_scores(training, [noise], model, 5, 0)
+    outside = ((out_of_fold[0][:, 0] > 0) == noise.codes).mean()
+    inside = ((scores.score(training.fields)[0][:, 0] > 0) == noise.codes).mean()
+    assert inside > 0.8
+    assert abs(outside - 0.5) < 0.08
+
+
+def test_scores_are_means_over_folds_in_any_batch():
+    training = training_of(n_labels=3)
+    targets = [training.labels[0], training.groups]
+    scores, out_of_fold = fit_scores(training, targets, quick(), 3, 0)
+    assert [score.shape for score in out_of_fold] == [(600, 3), (600, 1)]
+    together = scores.score(training.fields)
+    np.testing.assert_allclose(together[0].sum(axis=1), 1.0)
+    alone = Scores(scores.features, scores.folds[:1], scores.n_classes).score(training.fields)
+    assert not np.allclose(alone[1], together[1])
+    threaded = scores.score(training.fields, n_threads=3)
+    assert all(np.array_equal(a, b) for a, b in zip(together, threaded, strict=True))
+
+
+def test_threads_fit_the_same_models():
+    training = training_of()
+    targets = [training.labels[0], training.groups]
+    one = fit_scores(training, targets, quick(), 3, 0, n_threads=1)[1]
+    two = fit_scores(training, targets, quick(), 3, 0, n_threads=2)[1]
+    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def test_every_model_knows_even_the_rarest_value():
+    training = training_of()
+    codes = np.arange(len(training)) % 2
+    codes[5] = 2
+    target = Levels("y", codes, ("a", "b", "rare"))
+    scores, out_of_fold = fit_scores(training, [target, training.groups], quick(), 5, 0)
+    assert {fold.models[0].n_classes for fold in scores.folds} == {3}
+    assert np.isfinite(out_of_fold[0]).all()
+
+
+def test_fewer_records_than_folds():
+    training = training_of(n=4)
+    target = Levels("y", np.array([0, 1, 0, 1]), (0, 1))
+    assert len(fit_scores(training, [target], quick(), 10, 0)[0].folds) == 4
+
+
+def test_many_classes_are_averaged_by_position():
+    training = training_of()
+    many = Levels("y", np.arange(len(training)) % 10, tuple(range(10)))
+    scores, out_of_fold = fit_scores(training, [many], quick(max_leaf_nodes=3), 2, 0)
+    assert scores.folds[0].means[0].shape[1] == 1
+    assert out_of_fold[0].shape == (len(training), 10)
+
+
+def test_only_trees_can_be_published():
+    training = training_of()
+    targets = [training.labels[0], training.groups]
+    fit_scores(training, targets, quick(), 2, 0)[0].check_publishable()
+
+    class Odd(LogisticRegression):
+        def fit(self, X, y):
+            return super().fit(np.nan_to_num(X), y)
+
+        def predict_proba(self, X):
+            return super().predict_proba(np.nan_to_num(X))
+
+    scores, _ = fit_scores(training, targets, Odd(), 2, 0)
+    with pytest.raises(NotPublishableError, match="Odd cannot be written as JSON"):
+        scores.check_publishable()
+
+
+def test_the_default_model_is_seeded():
+    assert default_model(3).random_state == 3
