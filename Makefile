@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow check format lint types imports docs clean
+#: Tests run in this many processes.
+PROCESSES ?= auto
+
+.PHONY: setup demo test test-slow check format lint types imports docs clean
 
 $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -13,14 +16,16 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(READY)
 
+setup: $(READY)  ## the virtual environment
+
 demo: $(READY)  ## the main job on the Adult data
 	@$(BIN)/python -m certifare demo
 
 test: $(READY)  ## all tests, simulations at reduced size
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 
 test-slow: $(READY)  ## simulations and real-data runs at full size
-	CERTIFARE_FULL=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	CERTIFARE_FULL=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks

@@ -37,7 +37,9 @@ def test_broken_comparisons_are_refused(text):
         parse_role(text, NAMES)
 
 
-@pytest.mark.parametrize(("text", "meant"), [("Age", "age"), ("incme", "income"), ("agee >= 60", "age"), ("rac=x", "race")])
+@pytest.mark.parametrize(
+    ("text", "meant"), [("Age", "age"), ("incme", "income"), ("agee >= 60", "age"), ("rac=x", "race")]
+)
 def test_an_absent_column_is_named_with_the_one_that_was_meant(text, meant):
     with pytest.raises(MissingColumnError, match=f"Did you mean .*{meant!r}"):
         parse_role(text, NAMES, "label")
@@ -53,7 +55,11 @@ def test_code_is_never_run():
         parse_role("__import__('os').system('true')", NAMES)
 
 
-@given(st.lists(st.none() | st.integers(-100, 100), min_size=1), st.integers(-100, 100), st.sampled_from(">= > <= < == !=".split()))
+@given(
+    st.lists(st.none() | st.integers(-100, 100), min_size=1),
+    st.integers(-100, 100),
+    st.sampled_from([">=", ">", "<=", "<", "==", "!="]),
+)
 def test_evaluation_agrees_with_python(values, threshold, operator):
     role = parse_role(f"age{operator}{threshold}", ["age"])
     holds = {

@@ -13,9 +13,7 @@ def make(groups, labels, clusters=None) -> Table:
     columns = {"x": np.arange(len(groups)), "s": pa.array(groups), "y": pa.array(labels)}
     if clusters is not None:
         columns["c"] = pa.array(clusters)
-    return Table.from_frame(
-        pa.table(columns), label="y", sensitive="s", cluster=None if clusters is None else "c"
-    )
+    return Table.from_frame(pa.table(columns), label="y", sensitive="s", cluster=None if clusters is None else "c")
 
 
 @st.composite

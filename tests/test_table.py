@@ -38,10 +38,10 @@ def test_roles(frame):
     assert table.labels[0].names == ("income <= 50000", "income > 50000")
     assert table.labels[0].codes.tolist() == [0, 1, 1, 0]
     assert table.positive == "income > 50000"
-    assert table.groups.names == ("f & age < 60", "f & age >= 60", "m & age < 60", "m & age >= 60")
+    assert table.groups.names == ("f × age < 60", "f × age >= 60", "m × age < 60", "m × age >= 60")
     assert table.groups.codes.tolist() == [0, 3, 1, 2]
-    assert table.sensitive.column_names == ["sex & age>=60"]
-    assert table.sensitive.column(0).to_pylist() == ["f & age < 60", "m & age >= 60", "f & age >= 60", "m & age < 60"]
+    assert table.sensitive.column_names == ["sex × age>=60"]
+    assert table.sensitive.column(0).to_pylist() == ["f × age < 60", "m × age >= 60", "f × age >= 60", "m × age < 60"]
     assert table.weights.tolist() == [1.0, 2.0, 0.0, 1.5]
     assert table.clusters.tolist() == [0, 0, 1, 2]
     assert (len(table), table.n_rows, table.exclusions) == (4, 4, ())
@@ -57,13 +57,15 @@ def test_groups_are_named_as_counts_name_them(frame):
 
 def test_labels_stay_what_they_are(frame):
     table = Table.from_frame(frame, label="zip", sensitive="sex")
-    assert table.y.to_pydict() == {"zip": PEOPLE["zip"]}
+    assert table.y.to_pylist() == PEOPLE["zip"]
+    assert table.label_columns.to_pydict() == {"zip": PEOPLE["zip"]}
     assert table.labels[0].names == ("1010", "1020", "1030")
     several = Table.from_frame(frame, label=["zip", "race"], sensitive="sex")
-    assert several.y.column_names == ["zip", "race"]
+    assert several.label_columns.column_names == ["zip", "race"]
     assert several.labels[1].codes.tolist() == [1, 0, 0, 1]
     none = Table.from_frame(frame)
     assert none.y is None
+    assert none.label_columns is None
     assert none.sensitive is None
     assert none.features.num_columns == 7
 
@@ -82,12 +84,28 @@ def test_take(frame):
 def test_overrides(frame):
     table = Table.from_frame(frame, label="race", sensitive="sex", categorical="zip", drop=["home", "w"])
     kinds = {row["column"]: row["kind"] for row in table.summary()}
-    assert kinds == {"race": "2 values", "sex": "2 groups", "age": "continuous", "income": "continuous", "zip": "categorical"}
+    assert kinds == {
+        "race": "2 values",
+        "sex": "2 groups",
+        "age": "continuous",
+        "income": "continuous",
+        "zip": "categorical",
+    }
     assert table.features["zip"].to_pylist() == PEOPLE["zip"]
     text = pa.table({"n": ["1", "2.5", None], "s": ["f", "m", "f"]})
     assert Table.from_frame(text, sensitive="s", continuous="n").features["n"].to_pylist() == [1.0, 2.5, None]
     with pytest.raises(ColumnTypeError, match="holds '2x'"):
         Table.from_frame(pa.table({"n": ["1", "2x"], "s": ["f", "m"]}), sensitive="s", continuous="n")
+
+
+def test_features_that_an_encoder_wants(frame):
+    table = Table.from_frame(frame, sensitive="sex", features=["zip", "sex"])
+    assert table.features.column_names == ["zip", "sex"]
+    assert table.groups.names == ("f", "m")
+    dated = pa.table({"x": [1, 2], "s": ["f", "m"], "born": pa.array([0, 1], pa.date32())})
+    assert Table.from_frame(dated, sensitive="s", features="x").features.column_names == ["x"]
+    with pytest.raises(MissingColumnError, match="for the features. Did you mean 'zip'"):
+        Table.from_frame(frame, sensitive="sex", features=["zipp"])
 
 
 def test_records_without_label_or_group_are_left_out_and_counted():
@@ -99,7 +117,11 @@ def test_records_without_label_or_group_are_left_out_and_counted():
     })  # fmt: skip
     table = Table.from_frame(columns, label="y", sensitive="s", weight="w")
     assert table.features["x"].to_pylist() == [1, 5, 7]
-    assert table.exclusions == (Exclusion("label missing", 2), Exclusion("group missing", 1), Exclusion("weight missing", 1))
+    assert table.exclusions == (
+        Exclusion("label missing", 2),
+        Exclusion("group missing", 1),
+        Exclusion("weight missing", 1),
+    )
     assert table.labels[0].names == ("0", "1")
 
 
@@ -109,7 +131,7 @@ def test_records_without_a_group_can_be_a_group():
     assert table.groups.names == ("f", "m", "unknown")
     assert table.groups.codes.tolist() == [0, 2, 1]
     both = Table.from_frame(columns, sensitive=["s", "t"], missing_groups="unknown")
-    assert both.groups.names == ("f & 1", "m & unknown", "unknown & 2")
+    assert both.groups.names == ("f × 1", "m × unknown", "unknown × 2")
 
 
 @pytest.mark.parametrize(

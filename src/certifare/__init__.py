@@ -24,37 +24,54 @@ if TYPE_CHECKING:
         load_encoder,
     )
     from certifare.errors import CertifareError
+    from certifare.frontier import Frontier, Grid, sweep
+    from certifare.produce import Bundle, produce
+    from certifare.table import Table, read_table
 
 __version__ = "0.1.0"
 
 # Loaded when first asked for, so that `import certifare` stays quick: compilers and learners are slow to import.
 _HOME = {
     "BoostedEncoder": "certifare.encoders",
+    "Bundle": "certifare.produce",
     "CellCounts": "certifare.certificates",
     "CertifareError": "certifare.errors",
     "Certificate": "certifare.certificates",
     "FairTreeEncoder": "certifare.encoders",
+    "Frontier": "certifare.frontier",
+    "Grid": "certifare.frontier",
     "KMeansEncoder": "certifare.encoders",
+    "Table": "certifare.table",
     "certify": "certifare.certificates",
     "certify_counts": "certifare.certificates",
     "joint_cells": "certifare.certificates",
     "load_encoder": "certifare.encoders",
     "one_per_cluster": "certifare.certificates",
+    "produce": "certifare.produce",
+    "read_table": "certifare.table",
+    "sweep": "certifare.frontier",
     "thin": "certifare.certificates",
 }
 
 __all__ = [
     "BoostedEncoder",
+    "Bundle",
     "CellCounts",
     "CertifareError",
     "Certificate",
     "FairTreeEncoder",
+    "Frontier",
+    "Grid",
     "KMeansEncoder",
+    "Table",
     "certify",
     "certify_counts",
     "joint_cells",
     "load_encoder",
     "one_per_cluster",
+    "produce",
+    "read_table",
+    "sweep",
     "thin",
 ]
 

@@ -107,7 +107,7 @@ class Batches:
 
 
 def kind_of(path: str | os.PathLike[str]) -> Kind:
-    """What kind of table a file holds, by its first bytes."""
+    """Tell what kind of table a file holds, by its first bytes."""
     path = Path(path)
     if not path.exists():
         raise FileError(f"There is no file {str(path)!r}{_similar_file(path)}.")
@@ -264,7 +264,7 @@ def _head(path: Path) -> bytes:
 
 
 def _decompressed(path: Path, file: Any = None) -> Any:
-    """The bytes of a text file, unpacked where they are compressed."""
+    """Open the bytes of a text file, unpacked where they are compressed."""
     source = path.open("rb") if file is None else file
     magic = source.read(4)
     source.seek(0)
@@ -274,7 +274,7 @@ def _decompressed(path: Path, file: Any = None) -> Any:
 
 
 def _encoding(path: Path, head: bytes, given: str | None) -> tuple[str, bool, tuple[str, ...]]:
-    """The encoding of a file, read from end to end; whether its quotation marks are odd in number."""
+    """Find the encoding of a file by reading it to its end, and whether its quotation marks are odd in number."""
     if given is not None:
         try:
             name = codecs.lookup(given).name
@@ -285,23 +285,22 @@ def _encoding(path: Path, head: bytes, given: str | None) -> tuple[str, bool, tu
         candidates = ["utf-16"]
     else:
         candidates = ["utf-8-sig", "cp1252", "iso8859-1"]
-    failure: UnicodeDecodeError | None = None
+    misfit: int | None = None
     for candidate in candidates:
         try:
             odd = _decodes(path, candidate)
         except UnicodeDecodeError as error:
-            failure = failure or error
+            misfit = error.object[error.start] if misfit is None else misfit
             continue
         notes: tuple[str, ...] = ()
-        if failure is not None:
+        if misfit is not None:
             notes = (
-                f"the file is not UTF-8 (byte {failure.object[failure.start]:#04x}); it was read as {candidate} "
+                f"the file is not UTF-8 (byte {misfit:#04x}); it was read as {candidate} "
                 "(pass the encoding if that is wrong)",
             )
         return ("utf-8" if candidate == "utf-8-sig" else candidate), odd, notes
-    assert failure is not None
     raise EncodingError(
-        f"{str(path)!r} is not {candidates[0]}: byte {failure.object[failure.start]:#04x} does not fit. "
+        f"{str(path)!r} is not {candidates[0]}: byte {misfit or 0:#04x} does not fit. "
         "Leave the encoding out to have it recognised, or name another."
     )
 
@@ -318,7 +317,7 @@ def _decodes(path: Path, encoding: str) -> bool:
 
 
 def _sniff(text: str) -> str:
-    """The delimiter that cuts the first lines into the same number of columns, and into most of them."""
+    """Find the delimiter that cuts the first lines into the same number of columns, and into most of them."""
     lines = text.splitlines()
     text = "\n".join(lines[: max(1, min(200, len(lines) - 1))])
     best, best_score = ",", (0.0, 0)
@@ -368,7 +367,9 @@ def _read_csv(path: Path, layout: Csv, missing: Sequence[str]) -> pa.Table:
         raise bad.error(path, layout)
     _check_quotes(path, layout, table)
     columns = [
-        clean_text(column, missing) if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type) else column
+        clean_text(column, missing)
+        if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type)
+        else column
         for column in table.columns
     ]
     return pa.Table.from_arrays(columns, names=list(layout.columns))
@@ -470,7 +471,7 @@ def _binary_batches(path: Path, kind: Kind, types: Mapping[str, pa.DataType | No
 def _binary_reader(
     path: Path, kind: Kind
 ) -> Iterator[tuple[pa.Schema, int, Callable[[list[str]], Iterator[pa.RecordBatch]]]]:
-    """Schema, number of rows (0 if unknown), and a function that reads some columns in batches."""
+    """Open a file: schema, number of rows (0 if unknown), and a function that reads some columns in batches."""
     if kind == "parquet":
         import pyarrow.parquet as pq
 
@@ -520,7 +521,9 @@ def _readable(path: Path, layout: Csv | None = None, bad: _BadRows | None = None
 
 
 def _explained(path: Path, layout: Csv | None, message: str) -> Exception:
-    found = re.search(r"In CSV column #(\d+): CSV conversion error to ([^:]+): invalid value '(.*)'", message, re.S)
+    # The row is named only where the file is read in order.
+    pattern = r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to ([^:]+): invalid value '(.*)'"
+    found = re.search(pattern, message, re.S)
     if found and layout is not None:
         name = layout.header[int(found[1])].strip()
         wanted = {"bool": "true or false"}.get(found[2], "numbers")
@@ -555,7 +558,7 @@ def _short(text: str, most: int = 120) -> str:
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary name beside ``path`` to write to; it becomes ``path`` at the end, or vanishes if anything fails.
+    """Give a temporary name beside ``path`` to write to; it becomes ``path`` at the end, or vanishes if anything fails.
 
     Examples
     --------
@@ -582,7 +585,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], bool] | None = None) -> Iterator[Path]:
-    """A temporary folder beside ``path`` to fill; it becomes ``path`` at the end, or vanishes if anything fails.
+    """Give a temporary folder beside ``path`` to fill; it becomes ``path`` at the end, or vanishes if anything fails.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | C
 
 
 def absent(name: str, names: Sequence[str], role: str = "column") -> MissingColumnError:
-    """The error for a column that is not there, with the name that was probably meant."""
+    """Make the error for a column that is not there, with the name that was probably meant."""
     lowered = {other.lower(): other for other in names}
     near = get_close_matches(name.lower(), list(lowered), 3, 0.6)
     if near:

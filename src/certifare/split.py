@@ -9,6 +9,7 @@ it. All other parts are then stratified by group and label.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ def _checked(parts: Mapping[str, float]) -> tuple[list[str], list[float]]:
 
 
 def _units(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The unit of each record; the group of each unit; the group and labels of each unit."""
+    """Find the unit of each record; the group of each unit; the group and labels of each unit."""
     groups = np.zeros(len(table), dtype=np.int64) if table.groups is None else table.groups.codes
     strata = groups
     for values in table.labels:
@@ -97,7 +98,7 @@ def _units(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[
 
 
 def _allocate(strata: NDArray[np.int64], shares: Sequence[float], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A part for each unit: at random within a stratum, in numbers as close to the shares as whole numbers can be.
+    """Choose a part for each unit: at random within a stratum, in numbers as close to the shares as whole ones can be.
 
     What rounding takes from a part in one stratum is given back in the next, so that totals are right as well.
     """
@@ -106,7 +107,7 @@ def _allocate(strata: NDArray[np.int64], shares: Sequence[float], rng: np.random
     order = order[np.argsort(strata[order], kind="stable")]
     boundaries = np.flatnonzero(np.diff(strata[order], prepend=-1, append=-1))
     carried = np.zeros(len(shares))
-    for start, end in zip(boundaries[:-1], boundaries[1:], strict=True):
+    for start, end in pairwise(boundaries):
         wanted = np.asarray(shares) * (end - start) + carried
         sizes = np.maximum(np.floor(wanted), 0).astype(np.int64)
         while sizes.sum() > end - start:

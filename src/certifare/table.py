@@ -114,6 +114,7 @@ class Table:
         categorical: Names = (),
         continuous: Names = (),
         drop: Names = (),
+        features: Names | None = None,
         missing_groups: MissingGroups = "drop",
     ) -> Table:
         """Give roles to the columns of a dataframe (pandas, polars, pyarrow).
@@ -129,6 +130,9 @@ class Table:
             Columns that are to be read as categories, or as quantities, against their type.
         drop : str or sequence of str
             Columns to leave out.
+        features : str or sequence of str, optional
+            Take exactly these columns as features, whatever else the table has: what an encoder that is already there
+            wants to see, even if it is a sensitive column.
         missing_groups : {"drop", "unknown"}
             Whether records without a group are left out, or make a group "unknown".
         """
@@ -145,9 +149,15 @@ class Table:
         for name in drop:
             if name not in names:
                 raise absent(name, names, "columns to drop")
-        left_out = {*used, *drop}
-        features = native.select([name for name in names if name not in left_out])
-        features = _typed(features, used, _listed(categorical), _listed(continuous), names)
+        if features is None:
+            left_out = {*used, *drop}
+            chosen = [name for name in names if name not in left_out]
+        else:
+            chosen, used = list(_listed(features)), {}
+            for name in chosen:
+                if name not in names:
+                    raise absent(name, names, "features")
+        seen = _typed(native.select(chosen), used, _listed(categorical), _listed(continuous), names)
 
         columns = {
             role: [_column(native, found, role) for found in parsed[role]] for role in ("label", "sensitive", "cluster")
@@ -161,11 +171,9 @@ class Table:
             )
         rows = pa.array(np.flatnonzero(keep))
         if not keep.all():
-            features = features.take(rows)
+            seen = seen.take(rows)
             columns = {role: [column.take(rows) for column in found] for role, found in columns.items()}
-        labels = tuple(
-            _values(column, f"label {text!r}") for column, text in zip(columns["label"], label, strict=True)
-        )
+        labels = tuple(_values(column, f"label {text!r}") for column, text in zip(columns["label"], label, strict=True))
         for values, text in zip(labels, label, strict=True):
             if len(values.names) < 2:
                 raise RoleError(
@@ -178,7 +186,7 @@ class Table:
         clusters = _values(columns["cluster"][0], "cluster", most=None).codes if columns["cluster"] else None
         first = parsed["label"][0] if parsed["label"] else None
         return cls(
-            features=_combined(features),
+            features=_combined(seen),
             labels=labels,
             groups=groups,
             weights=weights,
@@ -186,7 +194,7 @@ class Table:
             roles={role: texts for role, texts in roles.items() if texts},
             positive=first.true if isinstance(first, Comparison) else None,
             exclusions=exclusions,
-            notes=_identifiers(features),
+            notes=_identifiers(seen),
         )
 
     def __len__(self) -> int:
@@ -198,8 +206,13 @@ class Table:
         return int(self.features.num_rows)
 
     @property
-    def y(self) -> pa.Table | None:
-        """The labels as an encoder takes them: a table of one or several columns; None where there is none."""
+    def y(self) -> pa.Array | None:
+        """The label of each record (the first, if there are several); None where there is none."""
+        return self.labels[0].native if self.labels else None
+
+    @property
+    def label_columns(self) -> pa.Table | None:
+        """The labels as an encoder takes them, by name; None where there are none."""
         if not self.labels:
             return None
         names = (self.roles or {})["label"]
@@ -213,7 +226,7 @@ class Table:
         return pa.table({INTERSECTION.join((self.roles or {})["sensitive"]): self.groups.native})
 
     def take(self, rows: NDArray[Any]) -> Table:
-        """Some of the records, in this order."""
+        """Take some of the records, in this order."""
         index = pa.array(rows)
         return replace(
             self,
@@ -281,6 +294,7 @@ def read_table(
     categorical: Names = (),
     continuous: Names = (),
     drop: Names = (),
+    features: Names | None = None,
     missing_groups: MissingGroups = "drop",
     delimiter: str | None = None,
     encoding: str | None = None,
@@ -291,7 +305,7 @@ def read_table(
     Parameters
     ----------
     path : path
-    label, sensitive, weight, cluster, categorical, continuous, drop, missing_groups
+    label, sensitive, weight, cluster, categorical, continuous, drop, features, missing_groups
         As in :meth:`Table.from_frame`.
     delimiter, encoding, missing
         For CSV files, as in :func:`certifare.files.read_file`.
@@ -310,6 +324,7 @@ def read_table(
         categorical=categorical,
         continuous=continuous,
         drop=drop,
+        features=features,
         missing_groups=missing_groups,
     )
     return replace(table, notes=(*notes, *table.notes), source=Path(path))
@@ -421,7 +436,9 @@ def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
                     f"Column {name!r} was named as continuous, but holds {value!r}. Mend the value, or name it as a "
                     "missing marker."
                 ) from error
-        raise ColumnTypeError(f"Column {name!r} was named as continuous, but does not hold numbers: {error}.") from error
+        raise ColumnTypeError(
+            f"Column {name!r} was named as continuous, but does not hold numbers: {error}."
+        ) from error
 
 
 def _column(native: pa.Table, found: str | Comparison, role: str) -> pa.Array:
@@ -438,7 +455,7 @@ def _column(native: pa.Table, found: str | Comparison, role: str) -> pa.Array:
 
 
 def _single(column: Any) -> pa.Array:
-    """A column in one piece."""
+    """Return a column in one piece."""
     if isinstance(column, pa.ChunkedArray):
         column = column.unify_dictionaries().combine_chunks()
     return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
@@ -497,7 +514,7 @@ def _sort_key(name: str) -> tuple[int, float, str]:
 
 
 def _intersection(columns: Sequence[pa.Array], texts: Sequence[str]) -> Values | None:
-    """Groups of records: the intersection of all sensitive columns, missing ones called "unknown"."""
+    """Make groups of records: the intersection of all sensitive columns, missing ones called "unknown"."""
     if not columns:
         return None
     codes = np.zeros(len(columns[0]), dtype=np.int64)
@@ -514,8 +531,8 @@ def _intersection(columns: Sequence[pa.Array], texts: Sequence[str]) -> Values |
         names = tuple(own if not before else before + INTERSECTION + own for before, own in parts)
     if len(names) < 2:
         raise MissingGroupError(
-            f"The sensitive column {' and '.join(map(repr, texts))} has one group only, {names[0]!r}: a distance between "
-            "groups needs two."
+            f"The sensitive column {' and '.join(map(repr, texts))} has one group only, {names[0]!r}: a distance "
+            "between groups needs two."
         )
     if len(names) > MOST_VALUES:
         raise RoleError(f"The sensitive columns make {len(names):,} groups; at most {MOST_VALUES} are allowed.")
@@ -530,14 +547,14 @@ def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     bad = np.isinf(weights) | (weights < 0)
     if bad.any():
         raise RoleError(
-            f"Column {name!r} has the weight {weights[bad][0]:g} in record {int(bad.argmax()):,}; weights must be finite "
-            "and not negative."
+            f"Column {name!r} has the weight {weights[bad][0]:g} in record {int(bad.argmax()):,}; weights must be "
+            "finite and not negative."
         )
     return np.asarray(weights, dtype=np.float64)
 
 
 def _identifiers(features: pa.Table) -> tuple[str, ...]:
-    """A note on columns that look like identifiers."""
+    """Note columns that look like identifiers."""
     if features.num_rows < IDENTIFIER_ROWS:
         return ()
     found = []
@@ -559,7 +576,9 @@ def _combined(table: pa.Table) -> pa.Table:
 def _hash_column(state: Any, column: pa.ChunkedArray) -> None:
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     for chunk in encoded.chunks:
-        state.update(repr(chunk.dictionary.to_pylist()).encode() if len(chunk.dictionary) < 10_000 else _bytes(chunk.dictionary))
+        state.update(
+            repr(chunk.dictionary.to_pylist()).encode() if len(chunk.dictionary) < 10_000 else _bytes(chunk.dictionary)
+        )
         state.update(pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False).tobytes())
 
 

@@ -63,3 +63,8 @@ def files(tmp_path_factory):
     encoder = FairTreeEncoder(sensitive="sex", max_cells=8, min_cell_size=50)
     encoder.fit(train.drop(columns="approved"), train["approved"]).save(folder / "encoder.json")
     return folder
+
+
+@pytest.fixture(scope="session")
+def make_people():
+    return people

@@ -20,7 +20,7 @@ def test_file_is_written_and_verifies(cli, files, tmp_path):
     target = tmp_path / "certificate.json"
     result = cli(
         "certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex", "--label", "approved",
-        "--metric", "equalized_odds", "--out", target, "--suppress", 20,
+        "--metric", "equalized_odds", "--output", target, "--suppress", 20,
     )  # fmt: skip
     assert result.status == 0, result.stderr
     assert "equalized odds distance" in result.stdout
@@ -60,7 +60,7 @@ def test_limit(cli, files):
         (["--sensitive", "sex", "--metric", "equalized_odds"], "--label"),
         (["--sensitive", "sex", "--confidence", "2"], "confidence"),
         (["--sensitive", "sex", "--max", "3"], "[0, 1]"),
-        (["--sensitive", "sex", "--key", "key.pem"], "--out"),
+        (["--sensitive", "sex", "--key", "key.pem"], "--output"),
         (["--sensitive", "sex", "--min-group-size", "5000"], "min_group_size"),
         (["--nonsense"], "No such option"),
     ],

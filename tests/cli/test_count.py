@@ -27,7 +27,7 @@ def counted(cli, files, tmp_path):
             tmp_path / f"{i}.csv",
             "--sensitive",
             "sex",
-            "--out",
+            "--output",
             paths[-1],
             "--holder",
             i,
@@ -44,7 +44,7 @@ def test_holders_certify_together(cli, files, counted, tmp_path):
     assert together["counts"] == whole["counts"]
     assert together["bound"] == whole["bound"]
     assert together["assumptions"][-2:] == [NOT_LOOKED_UP, OTHER_PEOPLE]
-    with_encoder = cli("certify", files / "encoder.json", *counted, "--out", tmp_path / "certificate.json")
+    with_encoder = cli("certify", files / "encoder.json", *counted, "--output", tmp_path / "certificate.json")
     assert with_encoder.status == 0
     stated = read_document(tmp_path / "certificate.json").statement
     assert stated.predicate.columns.sensitive == ("sex",)
@@ -80,7 +80,7 @@ def test_a_database_counts(cli, files, counted, tmp_path):
     certified = cli("certify", files / "encoder.json", *place, "--json").json
     assert certified["counts"] == together["counts"]
     assert certified["bound"] == together["bound"]
-    result = cli("count", files / "encoder.json", *place, "--out", tmp_path / "db.json", "--json")
+    result = cli("count", files / "encoder.json", *place, "--output", tmp_path / "db.json", "--json")
     assert result.json["records"] == 2400
     assert cli("certify", tmp_path / "db.json", "--json").json["bound"] == together["bound"]
 
@@ -88,10 +88,10 @@ def test_a_database_counts(cli, files, counted, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["count", "encoder.json", "--out", "x.json", "--sensitive", "sex"], "Where are the records"),
-        (["count", "encoder.json", "fresh.csv", "--out", "x.json"], "--sensitive"),
-        (["count", "encoder.json", "--sql", "duckdb:///x.db", "--out", "x.json", "--sensitive", "sex"], "--table"),
-        (["count", "encoder.json", "fresh.csv", "--out", "nowhere/x.json", "--sensitive", "sex"], "nowhere"),
+        (["count", "encoder.json", "--output", "x.json", "--sensitive", "sex"], "Where are the records"),
+        (["count", "encoder.json", "fresh.csv", "--output", "x.json"], "--sensitive"),
+        (["count", "encoder.json", "--sql", "duckdb:///x.db", "--output", "x.json", "--sensitive", "sex"], "--table"),
+        (["count", "encoder.json", "fresh.csv", "--output", "nowhere/x.json", "--sensitive", "sex"], "nowhere"),
         (["certify", "encoder.json", "--sql", "duckdb:///no.db", "--table", "t", "--sensitive", "sex"], "no.db"),
         (["certify", "encoder.json", "--sql", "duckdb:///no.db", "--sensitive", "sex"], "--table"),
         (["certify", "encoder.json", "fresh.csv", "--sql", "duckdb:///no.db", "--table", "t"], "not both"),

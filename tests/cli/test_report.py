@@ -13,7 +13,7 @@ def bundle(cli, files, tmp_path):
     (tmp_path / "encoder.json").write_bytes((files / "encoder.json").read_bytes())
     result = cli(
         "certify", tmp_path / "encoder.json", files / "fresh.csv", "--sensitive", "sex",
-        "--out", tmp_path / "certificate.json",
+        "--output", tmp_path / "certificate.json",
     )  # fmt: skip
     assert result.status == 0, result.stderr
     points = pd.DataFrame(

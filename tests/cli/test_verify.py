@@ -22,7 +22,7 @@ def bundle(cli, files, tmp_path):
     (tmp_path / "encoder.json").write_bytes((files / "encoder.json").read_bytes())
     certified = cli(
         "certify", tmp_path / "encoder.json", files / "fresh.csv", "--sensitive", "sex",
-        "--out", tmp_path / "certificate.json", "--key", tmp_path / "producer.pem",
+        "--output", tmp_path / "certificate.json", "--key", tmp_path / "producer.pem",
     )  # fmt: skip
     assert certified.status == 0, certified.stderr
     return tmp_path

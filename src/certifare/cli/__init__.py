@@ -8,10 +8,14 @@ import typer
 
 from certifare.cli import common, key
 from certifare.cli.certify import certify
+from certifare.cli.count import count
+from certifare.cli.demo import demo
 from certifare.cli.encode import encode
+from certifare.cli.fit import fit
 from certifare.cli.report import report
 from certifare.cli.show import show
 from certifare.cli.sql import sql
+from certifare.cli.sweep import sweep
 from certifare.cli.verify import verify
 
 app = typer.Typer(
@@ -20,9 +24,9 @@ app = typer.Typer(
     "treat the groups.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
-for command in (encode, certify, verify, show, sql, report):
+for command in (demo, fit, encode, certify, count, verify, sweep, show, sql, report):
     app.command()(command)
 app.add_typer(key.app, name="key")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,11 +31,21 @@ from certifare.cli.common import (
     out,
     printable,
 )
+from certifare.cli.count import Sql, TableName
+from certifare.cli.counted import certify_counted
+
+if TYPE_CHECKING:
+    from certifare.certificates import Certificate
 
 
 def certify(
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
-    data: Annotated[Path, typer.Argument(help="Records that played no part in fitting: CSV, Parquet or Arrow.")],
+    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in. Counts files need none.")],
+    data: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Records that played no part in fitting (CSV, Parquet or Arrow), or counts files (certifare count)."
+        ),
+    ] = None,
     sensitive: Sensitive = None,
     label: Label = None,
     metric: MetricName = "demographic_parity",
@@ -47,7 +58,9 @@ def certify(
     unknown_groups: Annotated[
         bool, typer.Option(help="Count records without a group as a group of their own, instead of leaving them out.")
     ] = False,
-    output: Annotated[Path | None, typer.Option("--out", help="Write the certificate to this file.")] = None,
+    sql: Sql = None,
+    table_name: TableName = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the certificate to this file.")] = None,
     key: Key = None,
     suppress: Annotated[
         int | None, typer.Option(help="Pool cells with fewer records of a group in the file; T* stays as it is.")
@@ -61,7 +74,8 @@ def certify(
 ) -> None:
     """Certify an encoder on records that it has not seen.
 
-    The result bounds the distance between groups of every classifier on the cells.
+    The result bounds the distance between groups of every classifier on the cells. The records can stay where they
+    are: in a database that counts them (--sql, --table), or with several holders who send their counts files.
     """
     from certifare.certificates import certify as certify_records
     from certifare.encoders import load_encoder
@@ -69,18 +83,37 @@ def certify(
     from certifare.files import MISSING
     from certifare.table import read_table
 
-    file = encoder_file(encoder)
-    fitted = load_encoder(file)
+    if max_bound is not None and not 0.0 <= max_bound <= 1.0:
+        raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
+    if output is None and (key is not None or suppress is not None):
+        raise ArgumentError("--key and --suppress are about the certificate's file: name it with --output.")
+    counted = certify_counted(
+        encoder,
+        data or (),
+        sql=sql,
+        table=table_name,
+        sensitive=listed(sensitive),
+        label=listed(label),
+        unknown_groups=unknown_groups,
+        metric=metric,
+        confidence=confidence,
+        method=method,
+        candidates=candidates,
+        min_group_size=min_group_size,
+    )
+    if counted is not None:
+        _finish(counted.certificate, output, key, max_bound, as_json, (), suppress_below=suppress, **counted.context)
+        return
+    if not data or len(data) > 1:
+        raise ArgumentError("Which records? Name one file, counts files, or a database with --sql and --table.")
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     if metric != "demographic_parity" and not label:
         raise LabelsRequiredError(f"--metric {metric} looks at records of each label: name their column with --label.")
-    if max_bound is not None and not 0.0 <= max_bound <= 1.0:
-        raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
-    if output is None and (key is not None or suppress is not None):
-        raise ArgumentError("--key and --suppress are about the certificate's file: name it with --out.")
+    file = encoder_file(encoder)
+    fitted = load_encoder(file)
     table = read_table(
-        data,
+        data[0],
         label=listed(label),
         sensitive=listed(sensitive),
         weight=weight,
@@ -107,27 +140,42 @@ def certify(
         seed=seed,
         exclusions=table.exclusions,
     )
+    _finish(
+        certificate,
+        output,
+        key,
+        max_bound,
+        as_json,
+        table.notes,
+        encoder=file,
+        data_digest=table.digest,
+        suppress_below=suppress,
+        columns={"sensitive": listed(sensitive), "label": label[0] if label else None},
+        command=shlex.join(["certifare", *sys.argv[1:]]),
+    )
+
+
+def _finish(
+    certificate: Certificate,
+    output: Path | None,
+    key: Path | None,
+    max_bound: float | None,
+    as_json: bool,
+    notes: Sequence[str],
+    **context: Any,
+) -> None:
+    """Write and print a certificate; end with status 1 if it is above the bound that was asked for."""
     if output is not None:
         from certifare.cli.key import signing_key
         from certifare.document import write_document
 
-        signer = None if key is None else signing_key(key)
-        write_document(
-            output,
-            certificate,
-            signer,
-            encoder=file,
-            data_digest=table.digest,
-            suppress_below=suppress,
-            columns={"sensitive": listed(sensitive), "label": label[0] if label else None},
-            command=shlex.join(["certifare", *sys.argv[1:]]),
-        )
+        write_document(output, certificate, None if key is None else signing_key(key), **context)
 
     def show() -> None:
         out.print(printable(str(certificate)), markup=False, soft_wrap=True)
         for exclusion in certificate.exclusions:
             err.print(f"left out: {exclusion.records:,} records ({exclusion.reason})", markup=False)
-        for note in table.notes:
+        for note in notes:
             err.print(f"note: {note}", markup=False)
         if output is not None:
             err.print(f"written to {output}" + (", signed" if key else ", not signed"), markup=False)

@@ -12,7 +12,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from certifare.errors import CertifareError, FileError
 
@@ -23,30 +31,129 @@ REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
+#: Panels that the help of a command is laid out in.
+COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Reading and writing"
+
+
+def _suggest(*values: str) -> Callable[[], list[str]]:
+    """Make a function that shell completion takes values from."""
+    return lambda: list(values)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random choice.", min=0)]
 Label = Annotated[
-    list[str] | None, typer.Option(help='Label column, or a comparison such as "income>50000". Repeat for several.')
+    list[str] | None,
+    typer.Option(
+        help='Label column, or a comparison such as "income>50000". Repeat for several.', rich_help_panel=COLUMNS
+    ),
 ]
 Sensitive = Annotated[
     list[str] | None,
-    typer.Option(help='Sensitive column, or a comparison such as "age>=60". Repeat to intersect several.'),
+    typer.Option(
+        help='Sensitive column, or a comparison such as "age>=60". Repeat to intersect several.',
+        rich_help_panel=COLUMNS,
+    ),
 ]
-Weight = Annotated[str | None, typer.Option(help="Column of survey weights.")]
-Cluster = Annotated[str | None, typer.Option(help="Column that marks dependent records (household, patient).")]
-Categorical = Annotated[list[str] | None, typer.Option(help="Read this column as categories. Repeat for several.")]
-Continuous = Annotated[list[str] | None, typer.Option(help="Read this column as a quantity. Repeat for several.")]
-Drop = Annotated[list[str] | None, typer.Option(help="Leave this column out. Repeat for several.")]
-Delimiter = Annotated[str | None, typer.Option(help="Delimiter of a CSV file; recognised unless given.")]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of a CSV file; recognised unless given.")]
+Weight = Annotated[str | None, typer.Option(help="Column of survey weights.", rich_help_panel=COLUMNS)]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Column that marks dependent records (household, patient).", rich_help_panel=COLUMNS),
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(help="Read this column as categories. Repeat for several.", rich_help_panel=COLUMNS),
+]
+Continuous = Annotated[
+    list[str] | None,
+    typer.Option(help="Read this column as a quantity. Repeat for several.", rich_help_panel=COLUMNS),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(help="Leave this column out. Repeat for several.", rich_help_panel=COLUMNS)
+]
+UnknownGroups = Annotated[
+    bool,
+    typer.Option(
+        help="Count records without a group as a group of their own, instead of leaving them out.",
+        rich_help_panel=COLUMNS,
+    ),
+]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Delimiter of a CSV file; recognised unless given.", rich_help_panel=READING)
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of a CSV file; recognised unless given.", rich_help_panel=READING)
+]
 MissingMarker = Annotated[
-    list[str] | None, typer.Option("--missing", help="Text that stands for a missing value. Repeat for several.")
+    list[str] | None,
+    typer.Option(
+        "--missing", help="Text that stands for a missing value. Repeat for several.", rich_help_panel=READING
+    ),
 ]
-Confidence = Annotated[float, typer.Option(help="1 − ε, the confidence of the bound.")]
+Confidence = Annotated[float, typer.Option(help="1 − ε, the confidence of the bound.", rich_help_panel=CLAIM)]
 MetricName = Annotated[
-    str, typer.Option("--metric", help="demographic_parity, equal_opportunity, equalized_odds or equalized_odds_max.")
+    str,
+    typer.Option(
+        "--metric",
+        help="demographic_parity, equal_opportunity, equalized_odds or equalized_odds_max.",
+        rich_help_panel=CLAIM,
+        autocompletion=_suggest("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"),
+    ),
 ]
-Key = Annotated[Path | None, typer.Option(help="Private key to sign with (certifare key new).")]
+Positive = Annotated[str | None, typer.Option(help="The positive label, for equal_opportunity.", rich_help_panel=CLAIM)]
+Population = Annotated[
+    str,
+    typer.Option(
+        help="With --cluster: the claim is about random clusters or records.",
+        rich_help_panel=CLAIM,
+        autocompletion=_suggest("clusters", "records"),
+    ),
+]
+GroupSize = Annotated[
+    int, typer.Option(help="Refuse groups with fewer certification records.", min=1, rich_help_panel=CLAIM)
+]
+Key = Annotated[
+    Path | None, typer.Option(help="Private key to sign with (certifare key new).", rich_help_panel=READING)
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        help="boosted, tree or kmeans. Repeat for several. Both boosted and tree unless given.",
+        rich_help_panel=SEARCH,
+        autocompletion=_suggest("boosted", "tree", "kmeans"),
+    ),
+]
+Gammas = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--gamma", help="0: only the label matters; 1: only the groups. Repeat for several.", rich_help_panel=SEARCH
+    ),
+]
+CellSizes = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--min-cell-size", help="Fewest training records of a cell. Repeat for several.", rich_help_panel=SEARCH
+    ),
+]
+MaxCells = Annotated[int, typer.Option(help="The most cells to try.", min=2, rich_help_panel=SEARCH)]
+Retain = Annotated[
+    float,
+    typer.Option(
+        help="From 0 to 1: how much weight keeping the table itself has beside the label.", rich_help_panel=SEARCH
+    ),
+]
+Parts = Annotated[
+    str,
+    typer.Option(
+        "--split",
+        help="Shares of the train, select, certify and test parts.",
+        metavar="T,S,C,T",
+        rich_help_panel=SEARCH,
+    ),
+]
+Jobs = Annotated[int, typer.Option(help="How many encoders are grown at a time.", min=1, rich_help_panel=SEARCH)]
+SPLIT = "0.5,0.1,0.3,0.1"
 
 
 def run(app: typer.Typer) -> None:
@@ -62,6 +169,8 @@ def run(app: typer.Typer) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         status = 0
+    except OSError as error:
+        status = _report(f"{error.filename or 'a file'}: {error.strerror or error}.")
     except Exception as error:
         # The argument parser's own errors know how they want to be shown.
         show = getattr(error, "show", None)
@@ -98,12 +207,61 @@ def progress(description: str, total: float | None, quiet: bool = False) -> Iter
         yield lambda done: bar.update(task, completed=done)
 
 
+@contextmanager
+def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Show work that comes in stages; yields a function told the stage, how much is done, and how much there is."""
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=err, transient=True, disable=quiet) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def tell(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=stage, completed=done, total=total)
+
+        yield tell
+
+
+def grid_of(kinds: list[str] | None, gammas: list[float] | None, sizes: list[int] | None, max_cells: int) -> Any:
+    """Return what a search tries, from its options."""
+    from certifare.frontier import Grid
+    from certifare.frontier.settings import CELLS, GAMMAS
+
+    return Grid(
+        kinds=listed(kinds) or ("boosted", "tree"),
+        gammas=tuple(gammas or GAMMAS),
+        min_cell_sizes=tuple(sizes) if sizes else None,
+        cells=(*(k for k in CELLS if k < max_cells), max_cells),
+    )
+
+
+def parts_of(text: str) -> dict[str, float]:
+    """Shares of the four parts, from the option."""
+    from certifare.errors import SplitError
+    from certifare.split import PARTS
+
+    try:
+        shares = [float(share) for share in text.split(",")]
+    except ValueError:
+        shares = []
+    if len(shares) != len(PARTS):
+        raise SplitError(f"--split {text}: give four shares, of train, select, certify and test, such as {SPLIT}.")
+    return dict(zip(PARTS, shares, strict=True))
+
+
 def encoder_file(path: Path) -> Path:
     """Return the encoder's file, given itself or the bundle it is in."""
     found = path / "encoder.json" if path.is_dir() else path
     if not found.exists():
         raise FileError(f"There is no encoder at {str(path)!r}: give an encoder.json, or the bundle it is in.")
     return found
+
+
+def command_line() -> str:
+    """Return the command as it was typed."""
+    import shlex
+
+    return shlex.join(["certifare", *sys.argv[1:]])
 
 
 def listed(values: list[str] | None) -> tuple[str, ...]:

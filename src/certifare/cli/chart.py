@@ -1,0 +1,86 @@
+"""A frontier as a small chart of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from certifare.frontier.sweep import Point
+
+STYLES = {"boosted": "cyan", "tree": "green", "kmeans": "yellow"}
+
+
+def chart(
+    points: Sequence[Point],
+    front: Sequence[Point],
+    chosen: Point | None = None,
+    target: float | None = None,
+    *,
+    width: int = 60,
+    height: int = 12,
+) -> Text:
+    """Draw accuracy (upwards) against the bound (to the right).
+
+    Parameters
+    ----------
+    points : sequence of Point
+        All points, drawn as dots.
+    front : sequence of Point
+        Those that no other beats, drawn as circles in the colour of their kind.
+    chosen : Point, optional
+        Drawn as a diamond.
+    target : float, optional
+        Drawn as a vertical line.
+    width, height : int
+        Size of the drawing in characters, without its axes.
+    """
+    # A point that is beaten by everything would press the front into a corner.
+    shown = [*front, *([] if chosen is None else [chosen])]
+    high_x = 1.05 * max([point.bound for point in shown] + ([] if target is None else [target]))
+    low_y, high_y = (pick(point.accuracy for point in shown) for pick in (min, max))
+    margin = max(0.05 * (high_y - low_y), 0.002)
+    low_y, high_y = low_y - margin, high_y + margin
+
+    canvas: list[list[tuple[str, str]]] = [[(" ", "")] * width for _ in range(height)]
+
+    def column(bound: float) -> int:
+        return min(width - 1, int(bound / high_x * width))
+
+    def row(accuracy: float) -> int:
+        return height - 1 - min(height - 1, int((accuracy - low_y) / (high_y - low_y) * height))
+
+    if target is not None:
+        for line in canvas:
+            line[column(target)] = ("│", "dim")
+    for point in points:
+        if point.bound <= high_x and low_y <= point.accuracy <= high_y:
+            canvas[row(point.accuracy)][column(point.bound)] = ("·", "dim")
+    for point in front:
+        canvas[row(point.accuracy)][column(point.bound)] = ("o", STYLES.get(point.kind, ""))
+    if chosen is not None:
+        canvas[row(chosen.accuracy)][column(chosen.bound)] = ("◆", "bold magenta")
+
+    text = Text(no_wrap=True)
+    for i, line in enumerate(canvas):
+        label = f"{high_y:.1%}" if i == 0 else f"{low_y:.1%}" if i == height - 1 else ""
+        text.append(f"{label:>7} ┤" if label else "        │")
+        for character, style in line:
+            text.append(character, style)
+        text.append("\n")
+    text.append("        └" + "─" * width + "\n")
+    right = f"{high_x:.3f}"
+    text.append(" " * 9 + "0" + right.rjust(width - 1) + "\n")
+    kinds = list(dict.fromkeys(point.kind for point in front))
+    text.append("        ")
+    for kind in kinds:
+        text.append(" o", STYLES.get(kind, ""))
+        text.append(f" {kind}")
+    if chosen is not None:
+        text.append(" ◆", "bold magenta")
+        text.append(" chosen")
+    if target is not None:
+        text.append(" │", "dim")
+        text.append(" target")
+    text.append("   ↑ accuracy  → bound T*", "dim")
+    return text

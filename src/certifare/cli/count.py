@@ -1,0 +1,112 @@
+"""``certifare count``: counts of a holder's records, to be added to those of others and certified together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from certifare.cli.common import (
+    Delimiter,
+    Encoding,
+    Json,
+    Label,
+    MissingMarker,
+    Sensitive,
+    emit,
+    encoder_file,
+    err,
+    listed,
+    out,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from certifare.certificates.counts import Missing
+
+Sql = Annotated[
+    str | None,
+    typer.Option("--sql", help="Count in this database: duckdb:///file, postgresql://user@host/db, spark://host:port."),
+]
+TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the table, or schema.table.")]
+UnknownGroups = Annotated[
+    bool, typer.Option(help="Count records without a group as a group of their own, instead of leaving them out.")
+]
+
+
+def count(
+    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Counts file to write.")],
+    data: Annotated[Path | None, typer.Argument(help="Records: CSV, Parquet or Arrow, of any size.")] = None,
+    sensitive: Sensitive = None,
+    label: Label = None,
+    sql: Sql = None,
+    table: TableName = None,
+    holder: Annotated[str | None, typer.Option(help="Who counts; written into the file.")] = None,
+    unknown_groups: UnknownGroups = False,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    missing: MissingMarker = None,
+    as_json: Json = False,
+) -> None:
+    """Count records by cell, group and label, and write the counts to a file. No record leaves.
+
+    Whoever has the counts files of several holders adds them up with: certifare certify counts/*.json
+    """
+    from certifare.document import digest
+    from certifare.encoders import load_encoder
+    from certifare.engines.counting import table_of
+    from certifare.engines.federated import CountsFile
+    from certifare.engines.filing import count_file
+    from certifare.engines.warehouse import connect, count_sql
+    from certifare.errors import ArgumentError, MissingGroupError
+    from certifare.files import MISSING
+
+    file = encoder_file(encoder)
+    fitted = load_encoder(file)
+    if not sensitive:
+        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+    if label is not None and len(label) > 1:
+        raise ArgumentError("Certificates condition on one label column: pass --label once.")
+    if (data is None) == (sql is None):
+        raise ArgumentError("Where are the records? Name a file, or a database with --sql and --table.")
+    encoder_digest = digest(file)
+    one_label = None if label is None else label[0]
+    on_missing: Missing = "unknown" if unknown_groups else "drop"
+    checksum = None
+    if sql is not None:
+        if table is None:
+            raise ArgumentError("--sql needs --table: the name of the table to count.")
+        with connect(sql) as warehouse:
+            counts = count_sql(
+                fitted, warehouse, table, sensitive=listed(sensitive), label=one_label, missing=on_missing
+            )
+    else:
+        with progress("counting", 1.0, quiet=as_json) as advance:
+            tally = count_file(
+                fitted,
+                data,  # type: ignore[arg-type]
+                sensitive=listed(sensitive),
+                label=one_label,
+                salt=bytes.fromhex(encoder_digest)[:16],
+                delimiter=delimiter,
+                encoding=encoding,
+                missing=listed(missing) or MISSING,
+                progress=advance,
+            )
+        counts = table_of(tally.entries, fitted.n_cells_, labelled=one_label is not None, missing=on_missing)
+        checksum = tally.checksum
+    made = CountsFile.make(
+        counts, encoder_digest, sensitive=listed(sensitive), label=one_label, checksum=checksum, holder=holder
+    )
+    made.save(output)
+    document = {"id": made.id, "records": counts.n_records, "groups": counts.group_sizes, "output": str(output)}
+
+    def show() -> None:
+        sizes = ", ".join(f"{group}: {n:,}" for group, n in counts.group_sizes.items())
+        out.print(f"{counts.n_records:,} records in {counts.n_cells} cells ({sizes}) → {output}", markup=False)
+        for exclusion in counts.exclusions:
+            err.print(f"left out: {exclusion.records:,} records ({exclusion.reason})", markup=False)
+
+    emit(document, as_json, show)

@@ -1,0 +1,48 @@
+"""``certifare demo``: the whole job on the table that comes with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from certifare.cli.common import REFUSED, Json, Seed, command_line, emit, out, stages
+
+#: The bound that the demonstration asks for.
+TARGET = 0.08
+#: Fewer values of gamma than a real search tries, so that it takes seconds.
+GAMMAS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.995)
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-demo"),
+    target: Annotated[float, typer.Option(help="The largest T* to accept.")] = TARGET,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Fit an encoder to the Adult table: what predicts an income above 50,000 dollars, whatever the sex.
+
+    UCI Adult, 48,842 people from the US census of 1994 (Becker & Kohavi 1996, CC BY 4.0).
+    """
+    from certifare.cli.fit import show_bundle
+    from certifare.data import adult
+    from certifare.frontier import Grid
+    from certifare.produce import check_output, produce
+
+    check_output(output, replace=True)
+    with stages(quiet=as_json) as progress:
+        progress("reading Adult", 0, 1)
+        bundle = produce(adult(), target=target, grid=Grid(gammas=GAMMAS), seed=seed, progress=progress)
+        solved = bundle.verdict != "NO SOLUTION"
+        if solved:
+            progress("writing the report", 0, 1)
+            bundle.save(output, command=command_line(), replace=True)
+
+    def show() -> None:
+        out.print("[bold]Adult[/]: 48,842 people, label: income above 50,000 dollars, sensitive: sex\n")
+        show_bundle(bundle, output if solved else None, signed=False)
+
+    emit({**bundle.to_dict(), "bundle": str(output) if solved else None}, as_json, show)
+    if not solved:
+        raise typer.Exit(REFUSED)

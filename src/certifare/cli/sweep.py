@@ -1,0 +1,213 @@
+"""``certifare sweep``: many encoders, their accuracy and their bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from certifare.cli.common import (
+    CLAIM,
+    SPLIT,
+    Categorical,
+    CellSizes,
+    Cluster,
+    Confidence,
+    Continuous,
+    Delimiter,
+    Drop,
+    Encoding,
+    Gammas,
+    GroupSize,
+    Jobs,
+    Json,
+    Kinds,
+    Label,
+    MaxCells,
+    MetricName,
+    MissingMarker,
+    Parts,
+    Population,
+    Positive,
+    Retain,
+    Seed,
+    Sensitive,
+    UnknownGroups,
+    Weight,
+    emit,
+    err,
+    grid_of,
+    listed,
+    out,
+    parts_of,
+    printable,
+    stages,
+)
+
+if TYPE_CHECKING:
+    from certifare.frontier import Frontier
+
+
+def sweep(
+    data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
+    label: Label = None,
+    sensitive: Sensitive = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write every encoder tried to this CSV file.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the frontier: .svg, .png, .html or .json.")] = None,
+    correction: Annotated[
+        str,
+        typer.Option(
+            help="simultaneous: certify m encoders together, each at ε/m. holdout: predict bounds, certify none.",
+            rich_help_panel=CLAIM,
+            autocompletion=lambda: ["simultaneous", "holdout"],
+        ),
+    ] = "simultaneous",
+    candidates: Annotated[
+        str,
+        typer.Option(
+            help="With simultaneous: certify the encoders on the predicted front, or all.",
+            rich_help_panel=CLAIM,
+            autocompletion=lambda: ["front", "all"],
+        ),
+    ] = "front",
+    state: Annotated[
+        Path | None, typer.Option(help="File that keeps finished work; an interrupted sweep goes on from it.")
+    ] = None,
+    max_bound: Annotated[
+        float | None, typer.Option("--max", help="Also name the best encoder within this bound.")
+    ] = None,
+    max_cells: MaxCells = 200,
+    kind: Kinds = None,
+    gamma: Gammas = None,
+    min_cell_size: CellSizes = None,
+    retain: Retain = 0.0,
+    metric: MetricName = "demographic_parity",
+    positive: Positive = None,
+    confidence: Confidence = 0.95,
+    weight: Weight = None,
+    cluster: Cluster = None,
+    population: Population = "clusters",
+    categorical: Categorical = None,
+    continuous: Continuous = None,
+    drop: Drop = None,
+    unknown_groups: UnknownGroups = False,
+    min_group_size: GroupSize = 30,
+    split: Parts = SPLIT,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    missing: MissingMarker = None,
+    seed: Seed = 0,
+    jobs: Jobs = 2,
+    as_json: Json = False,
+) -> None:
+    """Try many encoders and print the frontier of accuracy and certified distance."""
+    from certifare.errors import ArgumentError, MissingGroupError, RoleError
+    from certifare.files import MISSING, atomic_file, check_writable
+    from certifare.frontier import sweep as sweep_table
+    from certifare.produce import write_rows
+    from certifare.table import read_table
+
+    if not label:
+        raise RoleError("Which column is to be predicted? Pass --label.")
+    if not sensitive:
+        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+    if plot is not None and plot.suffix.lower() not in (".svg", ".png", ".html", ".json"):
+        raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
+    for path in (output, plot):
+        if path is not None:
+            check_writable(path.parent)
+    with stages(quiet=as_json) as progress:
+        progress(f"reading {data.name}", 0, 1)
+        table = read_table(
+            data,
+            label=listed(label),
+            sensitive=listed(sensitive),
+            weight=weight,
+            cluster=cluster,
+            categorical=listed(categorical),
+            continuous=listed(continuous),
+            drop=listed(drop),
+            missing_groups="unknown" if unknown_groups else "drop",
+            delimiter=delimiter,
+            encoding=encoding,
+            missing=listed(missing) or MISSING,
+        )
+        frontier = sweep_table(
+            table,
+            grid_of(kind, gamma, min_cell_size, max_cells),
+            correction=correction,  # type: ignore[arg-type]  # checked there
+            candidates=candidates,  # type: ignore[arg-type]  # checked there
+            metric=metric,
+            confidence=confidence,
+            positive=positive,
+            retain=retain,
+            parts=parts_of(split),
+            population=population,
+            min_group_size=min_group_size,
+            seed=seed,
+            n_jobs=jobs,
+            state=state,
+            progress=progress,
+        )
+        best = None if max_bound is None else frontier.best(max_bound)
+        if output is not None:
+            with atomic_file(output) as name:
+                write_rows(name, frontier.rows())
+        if plot is not None:
+            progress("drawing", 0, 1)
+            with atomic_file(plot) as name:
+                frontier.plot(best).save(name, format=plot.suffix.lower()[1:])  # type: ignore[arg-type]
+    document = {
+        "correction": frontier.correction,
+        "confidence": frontier.confidence,
+        "metric": frontier.metric,
+        "tried": len(frontier),
+        "certified": sum(point.certified for point in frontier.points),
+        "front": [point.to_dict() for point in frontier.pareto()],
+        "knee": frontier.best().to_dict(),
+        "best": None if best is None else best.to_dict(),
+        "notes": list(frontier.notes),
+    }
+    emit(document, as_json, lambda: _show(frontier, best, [p for p in (output, plot) if p is not None]))
+
+
+def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
+    from certifare.cli.chart import chart
+
+    certified = sum(point.certified for point in frontier.points)
+    title = "T*" if certified else "predicted T*"
+    knee = frontier.best()
+    grid = Grid(title, "interval", "accuracy", "cells", "retained", "encoder", "", box=None, pad_edge=False)
+    for point in frontier.pareto():
+        gamma = "" if point.gamma is None else f", γ = {point.gamma:g}, cells ≥ {point.min_cell_size}"
+        marks = [name for name, marked in (("knee", knee), ("best", best)) if marked == point]
+        lower = "" if point.lower is None else f"[{point.lower:.3f}, {point.bound:.3f}]"
+        grid.add_row(
+            f"{point.bound:.4f}",
+            escape(lower),
+            f"{point.accuracy:.2%}",
+            str(point.cells),
+            f"{point.retained:.1%}",
+            f"{point.kind}{gamma}",
+            ", ".join(marks),
+        )
+    out.print(grid)
+    out.print()
+    out.print(chart(frontier.points, frontier.pareto(), best or knee, width=max(20, min(60, out.width - 12))))
+    out.print()
+    if certified:
+        out.print(
+            f"{len(frontier):,} encoders tried; {certified} certified together at {frontier.confidence:.6g}: "
+            "choose any of them."
+        )
+    else:
+        out.print(f"{len(frontier):,} encoders tried, none certified: bounds are predictions from other records.")
+    for path in written:
+        err.print(f"written to {path}", markup=False)
+    for note in frontier.notes:
+        err.print(f"note: {printable(note)}", markup=False)

@@ -1,0 +1,13 @@
+"""Frontiers: many encoders tried at once, and the choice among them.
+
+:mod:`~certifare.frontier.settings` says what is tried; :mod:`~certifare.frontier.paths` fits it and counts;
+:mod:`~certifare.frontier.target` predicts certificates and makes the shortlist; :mod:`~certifare.frontier.pareto`
+finds fronts and knees; :mod:`~certifare.frontier.search` keeps the parts of the table apart;
+:mod:`~certifare.frontier.sweep` makes the frontier.
+"""
+
+from certifare.frontier.pareto import knee, pareto
+from certifare.frontier.settings import Grid, Setting
+from certifare.frontier.sweep import Frontier, Point, sweep
+
+__all__ = ["Frontier", "Grid", "Point", "Setting", "knee", "pareto", "sweep"]

@@ -1,0 +1,244 @@
+"""From settings to counts: each growth is fitted once, and every encoder on its path follows from counts alone.
+
+Cells of a growth are numbered from left to right, and a smaller encoder's cells are runs of neighbouring ones. So the
+records are encoded once per growth, counted by cell, group and label, and the counts of all smaller encoders are sums
+over runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.columns import Field, Frame
+from certifare.errors import StateFileError
+from certifare.frontier.settings import Grid, Setting
+from certifare.table import Table
+
+if TYPE_CHECKING:
+    from certifare.growth import Codes
+
+#: Encoders are compared record by record on at most this many records …
+PROBE_RECORDS = 20_000
+#: … and their retained information is measured on at most this many.
+RETAINED_RECORDS = 2_500
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Records of one part of a table by cell.
+
+    Attributes
+    ----------
+    groups : ndarray of int64, (cells, groups, labels)
+        By group and first label.
+    labels : tuple of ndarray of int64, (cells, values)
+        By each label.
+    """
+
+    groups: NDArray[np.int64]
+    labels: tuple[NDArray[np.int64], ...]
+
+    @classmethod
+    def of(cls, table: Table, cells: NDArray[Any], n_cells: int) -> Counted:
+        """Count the records of a table."""
+        by_label = tuple(
+            np.bincount(cells * len(y.names) + y.codes, minlength=n_cells * len(y.names)).reshape(n_cells, -1)
+            for y in table.labels
+        )
+        return cls(table.count(cells, n_cells, labels=True).table, by_label)
+
+    def merged(self, starts: NDArray[np.int64]) -> Counted:
+        """Return the counts after runs of cells became one; ``starts`` are their first cells."""
+        return Counted(
+            np.add.reduceat(self.groups, starts, axis=0),
+            tuple(np.add.reduceat(table, starts, axis=0) for table in self.labels),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """One growth, counted.
+
+    Attributes
+    ----------
+    setting : Setting
+    starts : dict of int to ndarray
+        For each number of cells on the path, which of the finest cells begin a cell.
+    counts : dict of str to Counted
+        Each part's records by finest cell; ``train`` is always there.
+    probe : ndarray of uint16
+        The finest cell of each probe record.
+    retained : dict of int to float
+        Retained information of each encoder on the path.
+    """
+
+    setting: Setting
+    starts: dict[int, NDArray[np.int64]]
+    counts: dict[str, Counted]
+    probe: NDArray[np.uint16]
+    retained: dict[int, float]
+
+    def at(self, part: str, k: int) -> Counted:
+        """Return the counts of a part under the encoder with k cells."""
+        return self.counts[part].merged(self.starts[k])
+
+    def votes(self, k: int) -> list[NDArray[np.int64]]:
+        """For each label, the value that most training records of each cell have."""
+        return [table.argmax(axis=1) for table in self.at("train", k).labels]
+
+    def accuracy(self, part: str, k: int) -> float:
+        """Share of a part's records whose label is their cell's majority vote; the mean over several labels."""
+        shares = [
+            float(table[np.arange(len(table)), vote].sum() / table.sum())
+            for table, vote in zip(self.at(part, k).labels, self.votes(k), strict=True)
+        ]
+        return float(np.mean(shares))
+
+    def probe_cells(self, k: int) -> NDArray[np.int64]:
+        """Cell of each probe record under the encoder with k cells."""
+        return np.searchsorted(self.starts[k], self.probe, side="right") - 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for a line of JSON."""
+        return {
+            "setting": self.setting.to_dict(),
+            "starts": {str(k): starts.tolist() for k, starts in self.starts.items()},
+            "counts": {
+                part: {"groups": counted.groups.tolist(), "labels": [table.tolist() for table in counted.labels]}
+                for part, counted in self.counts.items()
+            },
+            "probe": base64.b64encode(zlib.compress(self.probe.tobytes())).decode(),
+            "retained": {str(k): value for k, value in self.retained.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Path:
+        """Read what :meth:`to_dict` wrote."""
+        try:
+            return cls(
+                setting=Setting(**document["setting"]),
+                starts={int(k): np.array(s, dtype=np.int64) for k, s in document["starts"].items()},
+                counts={
+                    part: Counted(
+                        np.array(counted["groups"], dtype=np.int64),
+                        tuple(np.array(table, dtype=np.int64) for table in counted["labels"]),
+                    )
+                    for part, counted in document["counts"].items()
+                },
+                probe=np.frombuffer(zlib.decompress(base64.b64decode(document["probe"])), dtype=np.uint16),
+                retained={int(k): float(value) for k, value in document["retained"].items()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
+            raise StateFileError(f"A line of the state file is broken ({error}): delete the file.") from error
+
+
+class Explorer:
+    """Fits growths on training records and counts other records on them.
+
+    Parameters
+    ----------
+    train : Table
+    parts : mapping of name to Table
+        Records to be counted; the first part is the one on which encoders are compared.
+    grid : Grid
+    common : mapping
+        Parameters of all encoders: ``metric``, ``positive_label``, ``retain``, ``random_state`` …
+    n_jobs : int
+        How many threads prepare a kind of encoder.
+    """
+
+    def __init__(
+        self, train: Table, parts: Mapping[str, Table], grid: Grid, common: Mapping[str, Any], n_jobs: int = 1
+    ) -> None:
+        self.train = train
+        self.parts = dict(parts)
+        self.grid = grid
+        self.common = dict(common)
+        self.n_jobs = n_jobs
+        self.settings = tuple(grid.settings(len(train)))
+        compared = next(iter(self.parts.values()))
+        rng = np.random.default_rng(self.common.get("random_state", 0))
+        self._probe_rows = np.sort(rng.permutation(len(compared))[:PROBE_RECORDS])
+        self.probe = compared.take(self._probe_rows)
+        self._probe_fields = _fields(self.probe.take(np.arange(min(RETAINED_RECORDS, len(self.probe)))))
+        self._prepared: dict[str, Any] = {}
+        self._codes: dict[tuple[str, str], Codes] = {}
+        self._lock = threading.Lock()
+
+    def prepare(self, kind: str) -> Any:
+        """Do for one kind of encoder what all its growths share: bins and codes, or scores."""
+        with self._lock:
+            if kind not in self._prepared:
+                setting = next(s for s in self.settings if s.kind == kind)
+                self._prepared[kind] = setting.encoder(**self.common, n_jobs=self.n_jobs).prepare(
+                    self.train.features, self.train.label_columns, sensitive_features=self.train.sensitive
+                )
+            return self._prepared[kind]
+
+    def fit(self, setting: Setting) -> Any:
+        """Return the fitted encoder of a growth, with all its cells."""
+        return setting.encoder(**self.common).fit_from(self.prepare(setting.kind))
+
+    def walk(self, setting: Setting) -> Path:
+        """Fit a growth and count every part on it."""
+        from certifare.encoders.retained import retained_information
+
+        encoder = self.fit(setting)
+        n_cells = int(encoder.n_cells_)
+        if _grows(setting):
+            starts = {k: np.flatnonzero(np.diff(encoder.cells_at(k), prepend=-1)) for k in self.grid.path(n_cells)}
+        else:
+            starts = {n_cells: np.arange(n_cells)} if n_cells >= 2 else {}
+        counts = {"train": self._count_training(encoder, setting)}
+        probe = np.zeros(0, dtype=np.uint16)
+        for i, (name, table) in enumerate(self.parts.items()):
+            cells = self.cells(encoder, setting, name, table)
+            counts[name] = Counted.of(table, cells, n_cells)
+            if i == 0:
+                probe = cells[self._probe_rows].astype(np.uint16)
+        path = Path(setting, starts, counts, probe, {})
+        categorical = [column.categorical for column in encoder.columns_]
+        for k in starts:
+            cells = path.probe_cells(k)[: len(self._probe_fields[0])]
+            path.retained[k] = retained_information(self._probe_fields, categorical, cells, k).mean
+        return path
+
+    def _count_training(self, encoder: Any, setting: Setting) -> Counted:
+        """Count the training records."""
+        return Counted.of(self.train, self._training_cells(encoder, setting), int(encoder.n_cells_))
+
+    def _training_cells(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
+        """Cells of the training records; of a boosted encoder, by scores from models that never saw the record."""
+        training = self.prepare(setting.kind)
+        if _grows(setting):
+            codes = training.derived.squares if setting.kind == "boosted" else training.codes
+            return encoder.apply_codes(codes).astype(np.int64)
+        return encoder.apply(self.train.features).astype(np.int64)
+
+    def cells(self, encoder: Any, setting: Setting, name: str, table: Table) -> NDArray[np.int64]:
+        """Cells of a part's records, from codes that all growths of a kind share: finding those is the slow part."""
+        if not _grows(setting):
+            return encoder.apply(table.features).astype(np.int64)
+        with self._lock:
+            if (setting.kind, name) not in self._codes:
+                self._codes[setting.kind, name] = encoder.codes(table.features)
+            codes = self._codes[setting.kind, name]
+        return encoder.apply_codes(codes).astype(np.int64)
+
+
+def _grows(setting: Setting) -> bool:
+    """Whether smaller encoders come from the same growth."""
+    return setting.kind != "kmeans"
+
+
+def _fields(table: Table) -> list[Field]:
+    frame = Frame(table.features)
+    return [frame.read(i) for i in range(len(frame.names))]

@@ -1,0 +1,484 @@
+"""A search: the table in its parts, every encoder that was tried on them, and the certificates of a few.
+
+Fitting and choosing see the train and select parts only. Of the certify part nothing is known before
+:meth:`Search.certify` but how many records of each group it has, and that can be called once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path as FilePath
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates import CellCounts, Certificate, Exclusion, certify_counts, one_per_cluster, thin
+from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
+from certifare.certificates.counts import name_of
+from certifare.errors import (
+    CandidateError,
+    ConfidenceError,
+    EncoderError,
+    MissingGroupError,
+    PositiveLabelError,
+    RoleError,
+    SplitError,
+    StateFileError,
+)
+from certifare.files import check_writable
+from certifare.frontier.pareto import pareto
+from certifare.frontier.paths import Explorer, Path
+from certifare.frontier.settings import Grid, Setting
+from certifare.frontier.target import Outlook, Prediction
+from certifare.split import PARTS, split
+from certifare.table import Table
+
+STATE_VERSION = 1
+#: A difference in retained information that is not worth a loss of accuracy.
+ABOUT_AS_MUCH = 0.9
+#: Told what is being done, how much of it is done, and how much there is.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An encoder that was tried.
+
+    Attributes
+    ----------
+    path : Path
+        The growth that it comes from.
+    cells : int
+    accuracy : float
+        Of the cells' majority votes, on the select part.
+    retained : float
+        Retained information, on the select part.
+    outlook : Outlook
+        What may be expected of its certificate.
+    prediction : Prediction
+        Of its certificate at full ε.
+    """
+
+    path: Path
+    cells: int
+    accuracy: float
+    retained: float
+    outlook: Outlook
+    prediction: Prediction
+
+    @property
+    def setting(self) -> Setting:
+        """The parameters of its growth."""
+        return self.path.setting
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Independent records of a part, and how they were drawn from it."""
+
+    table: Table
+    exclusions: tuple[Exclusion, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    effective_size: float | None = None
+
+
+class Search:
+    """Encoders tried on a table.
+
+    Parameters
+    ----------
+    table : Table
+        With a label and groups.
+    grid : Grid
+    metric, confidence, positive, min_group_size
+        Of the certificates (:func:`certifare.certify_counts`).
+    retain : float
+        As in :class:`~certifare.FairTreeEncoder`.
+    parts : mapping of str to float
+        Shares of train, select, certify and test.
+    population : {"clusters", "records"}
+        With clusters: what the claim is about (:func:`certifare.one_per_cluster`).
+    seed : int
+    n_jobs : int
+        How many growths are fitted at a time.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        grid: Grid,
+        *,
+        metric: str = "demographic_parity",
+        confidence: float = 0.95,
+        positive: str | None = None,
+        retain: float = 0.0,
+        parts: Mapping[str, float] = PARTS,
+        population: str = "clusters",
+        min_group_size: int = 30,
+        seed: int = 0,
+        n_jobs: int = 2,
+    ) -> None:
+        if not table.labels:
+            raise RoleError("The table has no label: name one, so that encoders know what to keep.")
+        if table.groups is None:
+            raise MissingGroupError("The table has no groups: name a sensitive column.")
+        if not 0.0 < confidence < 1.0:
+            raise ConfidenceError(f"confidence={confidence}: give a number between 0 and 1, such as 0.95.")
+        if sorted(parts) != sorted(PARTS):
+            raise SplitError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
+        self.table = table
+        self.grid = grid
+        self.metric = metric
+        self.confidence = float(confidence)
+        self.retain = float(retain)
+        self.parts = dict(parts)
+        self.population = population
+        self.min_group_size = min_group_size
+        self.seed = int(seed)
+        self.positive = _positive(table, metric, positive)
+        self.notes: list[str] = []
+        self.paths: list[Path] = []
+        self._certified = False
+        self.rows = split(table, parts, self.seed)
+        self.train = table.take(self.rows["train"])
+        self.select = self._independent("select").table
+        self.certify_sample = self._independent("certify")
+        self._check_sizes()
+        self.explorer = Explorer(self.train, {"select": self.select}, grid, self._common(), n_jobs)
+
+    # -- fitting ----------------------------------------------------------------------------------------------
+
+    def run(self, *, state: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> Search:
+        """Fit and count every growth of the grid.
+
+        Parameters
+        ----------
+        state : path, optional
+            Finished growths are written here line by line; a search that was interrupted goes on from them.
+        progress : callable, optional
+        """
+        report = progress or (lambda *_: None)
+        settings = self.explorer.settings
+        log = None if state is None else StateFile(FilePath(state), self._identity())
+        done = {} if log is None else {path.setting: path for path in log.read()}
+        found: dict[Setting, Path] = {setting: done[setting] for setting in settings if setting in done}
+        failure: EncoderError | None = None
+        for kind in dict.fromkeys(setting.kind for setting in settings):
+            waiting = [setting for setting in settings if setting.kind == kind and setting not in found]
+            if not waiting:
+                continue
+            report(f"preparing {kind} encoders", len(found), len(settings))
+            try:
+                self.explorer.prepare(kind)
+                for setting, path in _parallel(self.explorer.walk, waiting, self.explorer.n_jobs):
+                    found[setting] = path
+                    if log is not None:
+                        log.append(path)
+                    report(f"growing {kind} encoders", len(found), len(settings))
+            except EncoderError as error:
+                # One kind may need more records than there are (folds of a rare label); the others may not.
+                failure = error
+                self.notes.append(f"no {kind} encoders: {error}")
+        self.paths = [found[setting] for setting in settings if setting in found]
+        if not self.paths and failure is not None:
+            raise failure
+        if not self.candidates:
+            raise CandidateError(
+                "No encoder found more than one cell: the columns tell nothing about the label, or min_cell_size is "
+                "too large."
+            )
+        return self
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All encoders on the paths. Numbers of candidates elsewhere are positions here."""
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        labels = self.certify_sample.table.labels[0]
+        sizes = self._certify_sizes()
+        positive = 0 if self.positive is None else labels.names.index(self.positive)
+        found = []
+        for path in self.paths:
+            for k in path.starts:
+                train, select = path.at("train", k).groups, path.at("select", k).groups
+                outlook = Outlook.of(train, select, sizes, self.metric, positive)
+                found.append(
+                    Candidate(
+                        path=path,
+                        cells=k,
+                        accuracy=path.accuracy("select", k),
+                        retained=path.retained[k],
+                        outlook=outlook,
+                        prediction=outlook.predict(1.0 - self.confidence),
+                    )
+                )
+        return tuple(found)
+
+    def _certify_sizes(self) -> NDArray[np.int64]:
+        """Certification records of each group and first label: all that is known of them before they are counted."""
+        table = self.certify_sample.table
+        return table.count(np.zeros(len(table), dtype=np.int64), 1, labels=True).table[0]
+
+    # -- choosing ---------------------------------------------------------------------------------------------
+
+    def best(self, numbers: Sequence[int]) -> int:
+        """Choose the best of some candidates: of those within the noise of the highest accuracy, one that retains most.
+
+        Noise is one standard error of the difference of two encoders' accuracies on the same select records. Of those
+        that retain about as much as the one that retains most, the most accurate is taken.
+        """
+        if not numbers:
+            raise CandidateError("There is no encoder to choose from.")
+        top = max(numbers, key=lambda i: (self.candidates[i].accuracy, self.candidates[i].retained, -i))
+        right = self._right(top)
+        level = [i for i in numbers if self._within_noise(top, right, i)]
+        most = max(self.candidates[i].retained for i in level)
+        full = [i for i in level if self.candidates[i].retained >= ABOUT_AS_MUCH * most]
+        return max(full, key=lambda i: (self.candidates[i].accuracy, self.candidates[i].retained, -i))
+
+    def front(self) -> list[int]:
+        """Candidates that no other beats in predicted bound and accuracy."""
+        return pareto(
+            [c.prediction.bound for c in self.candidates], [candidate.accuracy for candidate in self.candidates]
+        )
+
+    def encoder(self, number: int) -> Any:
+        """Return the fitted encoder of a candidate."""
+        candidate = self.candidates[number]
+        encoder = self.explorer.fit(candidate.setting)
+        return encoder.at(candidate.cells) if encoder.n_cells_ != candidate.cells else encoder
+
+    def _within_noise(self, top: int, right: NDArray[np.float64], other: int) -> bool:
+        if other == top:
+            return True
+        gap = self.candidates[top].accuracy - self.candidates[other].accuracy
+        if gap > 0.5 / np.sqrt(len(right)):  # no difference has a larger standard error
+            return False
+        difference = right - self._right(other)
+        return bool(gap <= difference.std() / np.sqrt(len(difference)))
+
+    def _right(self, number: int) -> NDArray[np.float64]:
+        """For each probe record, the share of its labels that the candidate's majority votes get right."""
+        candidate = self.candidates[number]
+        cells = candidate.path.probe_cells(candidate.cells)
+        votes = candidate.path.votes(candidate.cells)
+        right = [vote[cells] == y.codes for vote, y in zip(votes, self.explorer.probe.labels, strict=True)]
+        return np.mean(right, axis=0)
+
+    # -- certifying -------------------------------------------------------------------------------------------
+
+    def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
+        """Certify some candidates on the certify part, each at ε divided by their number.
+
+        This can be done once: whoever looks at these certificates and then asks for another has chosen on the
+        certification records.
+
+        Returns
+        -------
+        list of (encoder, Certificate)
+        """
+        if self._certified:
+            raise CandidateError(
+                "The certification records have been used: a second choice on them would void both certificates. "
+                "Certify on new records, or search with another seed before anything is certified."
+            )
+        if not numbers:
+            raise CandidateError("There is no encoder to certify.")
+        self._certified = True
+        sample = self.certify_sample
+        labelled = metric_of(self.metric).strata != "all"
+        results = []
+        for done, number in enumerate(numbers):
+            if progress is not None:
+                progress("certifying", done, len(numbers))
+            candidate = self.candidates[number]
+            encoder = self.encoder(number)
+            certificate = certify_counts(
+                self._certification_counts(encoder, candidate, labelled),
+                self.metric,
+                self.confidence,
+                candidates=len(numbers),
+                positive=self.positive,
+                witness=self._training_counts(candidate, labelled),
+                min_group_size=self.min_group_size,
+            )
+            certificate = msgspec.structs.replace(
+                certificate,
+                assumptions=(*certificate.assumptions, *sample.assumptions),
+                seed=self.seed if sample.effective_size is not None else None,
+                effective_size=sample.effective_size,
+            )
+            results.append((encoder, certificate))
+        return results
+
+    def _certification_counts(self, encoder: Any, candidate: Candidate, labelled: bool) -> CellCounts:
+        """Count the certification records."""
+        sample = self.certify_sample
+        cells = self.explorer.cells(encoder, candidate.setting, "certify", sample.table)
+        counts = sample.table.count(cells, candidate.cells, labels=labelled)
+        exclusions = (
+            *(Exclusion(f"{e.reason} (of all records, before the split)", e.records) for e in self.table.exclusions),
+            *sample.exclusions,
+        )
+        return CellCounts(counts.table, counts.groups, counts.labels, exclusions)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Records of the whole table, and of each part."""
+        return {"all": len(self.table), **{name: len(rows) for name, rows in self.rows.items()}}
+
+    @property
+    def certify_digest(self) -> str:
+        """A fingerprint of the certification records."""
+        return self.certify_sample.table.digest
+
+    def _training_counts(self, candidate: Candidate, labelled: bool) -> CellCounts:
+        """Training records by cell and group: where the set of cells for the lower limit is chosen."""
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        counts = CellCounts(
+            candidate.path.at("train", candidate.cells).groups, self.table.groups.names, self.table.labels[0].names
+        )
+        return counts if labelled else counts.without_labels()
+
+    # -- parts ------------------------------------------------------------------------------------------------
+
+    def _independent(self, part: str) -> Sample:
+        """Draw records of a part that are independent draws of the population that the claim is about."""
+        table = self.table.take(self.rows[part])
+        if table.clusters is not None:
+            drawn = one_per_cluster(table.clusters, weights=table.weights, population=self.population, seed=self.seed)
+        elif table.weights is not None:
+            drawn = thin(table.weights, seed=self.seed)
+        else:
+            return Sample(table)
+        kept = replace(table.take(np.flatnonzero(drawn.keep)), weights=None, clusters=None)
+        return Sample(kept, drawn.exclusions, drawn.assumptions, drawn.effective_size)
+
+    def test_table(self) -> Table:
+        """Independent records of the test part."""
+        return self._independent("test").table
+
+    def _check_sizes(self) -> None:
+        """Refuse groups that are too small to be certified, before anything is fitted."""
+        table = self.certify_sample.table
+        counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=True)
+        for label in strata_of(metric_of(self.metric), counts, self.positive):
+            check_groups(stratum(counts, label), label, max(1, self.min_group_size))
+        for part, there in (("train", self.train), ("select", self.select)):
+            assert there.groups is not None  # noqa: S101  (checked at the start)
+            lacking = np.flatnonzero(np.bincount(there.groups.codes, minlength=len(there.groups.names)) == 0)
+            if len(lacking):
+                raise SplitError(
+                    f"Group {there.groups.names[lacking[0]]!r} has no record in the {part} part: pool it with another "
+                    "group, or add records of it."
+                )
+
+    def _common(self) -> dict[str, Any]:
+        labels = self.table.labels[0]
+        native = None
+        if self.positive is not None and metric_of(self.metric).strata == "positive":
+            row = int(np.argmax(labels.codes == labels.names.index(self.positive)))
+            native = labels.native[row].as_py()
+        return {
+            "metric": "equalized_odds" if self.metric == "equalized_odds_max" else self.metric,
+            "positive_label": native,
+            "retain": self.retain,
+            "random_state": self.seed,
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what makes this search this one; a state file of another is refused."""
+        from certifare import __version__
+
+        return {
+            "certifare sweep": STATE_VERSION,
+            "version": __version__,
+            "table": self.table.digest,
+            "settings": [setting.to_dict() for setting in self.explorer.settings],
+            "cells": [int(k) for k in self.grid.cells],
+            "common": {name: None if value is None else str(value) for name, value in self._common().items()},
+            "parts": self.parts,
+            "population": self.population,
+            "seed": self.seed,
+        }
+
+
+class StateFile:
+    """Finished growths of a search, a line of JSON each; the first line says of which search.
+
+    Parameters
+    ----------
+    path : path
+    identity : mapping
+        Plain data that another search would not have.
+    """
+
+    def __init__(self, path: FilePath, identity: Mapping[str, Any]) -> None:
+        self.path = path
+        self.identity = json.loads(json.dumps(identity))
+
+    def read(self) -> list[Path]:
+        """Growths that are in the file; it is begun where there is none."""
+        if not self.path.exists():
+            check_writable(self.path.parent)
+            self.path.write_text(json.dumps(self.identity) + "\n", encoding="utf-8")
+            return []
+        try:
+            lines = self.path.read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StateFileError(f"The state file {str(self.path)!r} cannot be read: {error}.") from error
+        try:
+            if json.loads(lines[0]) != self.identity:
+                raise StateFileError(
+                    f"The state file {str(self.path)!r} belongs to another sweep (another table, grid, seed or "
+                    "version): name another file, or delete it."
+                )
+        except json.JSONDecodeError as error:
+            raise StateFileError(f"{str(self.path)!r} is not the state file of a sweep: name another file.") from error
+        whole = lines[1:-1]
+        if lines[-1]:
+            # The last line has no end: the sweep was interrupted while writing it.
+            kept = "\n".join(lines[:-1]) + "\n"
+            self.path.write_text(kept, encoding="utf-8")
+        try:
+            return [Path.from_dict(json.loads(line)) for line in whole]
+        except json.JSONDecodeError as error:
+            raise StateFileError(f"The state file {str(self.path)!r} is broken: delete it.") from error
+
+    def append(self, path: Path) -> None:
+        """Add a growth."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(path.to_dict(), separators=(",", ":")) + "\n")
+
+
+def _parallel(work: Callable[[Setting], Path], settings: Sequence[Setting], n_jobs: int) -> Any:
+    """Yield settings and their results, as they are finished. What has not begun is dropped when the caller stops."""
+    pool = ThreadPoolExecutor(max(1, n_jobs))
+    try:
+        waiting: dict[Future[Path], Setting] = {pool.submit(work, setting): setting for setting in settings}
+        while waiting:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                yield waiting.pop(future), future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _positive(table: Table, metric: str, given: str | None) -> str | None:
+    """Find the positive label: as given, as the label's comparison says, or the last of two; None if none is needed."""
+    names = table.labels[0].names
+    positive = given if given is not None else table.positive
+    if positive is not None:
+        if name_of(positive) not in names:
+            raise PositiveLabelError(f"positive={positive!r} is not among the labels {', '.join(map(repr, names))}.")
+        return name_of(positive)
+    if metric_of(metric).strata == "positive":
+        if len(names) != 2:
+            raise PositiveLabelError(f"Which label is the positive one? Name one of {', '.join(map(repr, names))}.")
+        return names[-1]
+    return None

@@ -1,0 +1,118 @@
+"""What a sweep tries: kinds of encoders, γ, sizes of cells, and how many cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from certifare.errors import CandidateError
+
+if TYPE_CHECKING:
+    from certifare.encoders import RestrictedEncoder
+
+KINDS = ("boosted", "tree", "kmeans")
+GAMMAS = (0.0, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
+CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
+#: Smallest cells that are tried, as shares of the training records.
+CELL_SHARES = (0.001, 0.004, 0.016)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One growth: an encoder's parameters. Its path holds an encoder for every smaller number of cells.
+
+    Attributes
+    ----------
+    kind : {"boosted", "tree", "kmeans"}
+    gamma : float or None
+        None for k-means, which does not look at groups.
+    min_cell_size : int or None
+    max_cells : int
+    """
+
+    kind: str
+    gamma: float | None
+    min_cell_size: int | None
+    max_cells: int
+
+    def encoder(self, **common: Any) -> RestrictedEncoder:
+        """Make an encoder with these parameters, not fitted."""
+        from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
+
+        if self.kind == "kmeans":
+            unused = ("metric", "positive_label", "retain", "label_weights")
+            return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
+        kind = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
+        return kind(gamma=self.gamma, max_cells=self.max_cells, min_cell_size=self.min_cell_size, **common)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Settings and numbers of cells to be tried.
+
+    Attributes
+    ----------
+    kinds : sequence of {"boosted", "tree", "kmeans"}
+    gammas : sequence of float
+    min_cell_sizes : sequence of int, optional
+        Three sizes in proportion to the number of training records unless given.
+    cells : sequence of int
+        Numbers of cells; the smaller ones come from the same growth.
+
+    Examples
+    --------
+    >>> from certifare.frontier import Grid
+    >>> grid = Grid(kinds=["tree"], gammas=[0.5, 0.9], min_cell_sizes=[100], cells=[2, 5, 10])
+    >>> [setting.gamma for setting in grid.settings(10_000)]
+    [0.5, 0.9]
+    """
+
+    kinds: Sequence[str] = ("boosted", "tree")
+    gammas: Sequence[float] = GAMMAS
+    min_cell_sizes: Sequence[int] | None = None
+    cells: Sequence[int] = CELLS
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) is not None and not len(getattr(self, field.name)):
+                raise CandidateError(f"{field.name} is empty: there is nothing to try.")
+        unknown = sorted(set(self.kinds) - set(KINDS))
+        if unknown:
+            raise CandidateError(f"Unknown kind of encoder {unknown[0]!r}: choose from {', '.join(KINDS)}.")
+        if any(not 0.0 <= gamma <= 1.0 for gamma in self.gammas):
+            raise CandidateError(f"gamma={next(g for g in self.gammas if not 0 <= g <= 1)}: give numbers from 0 to 1.")
+        if any(k < 2 for k in self.cells):
+            raise CandidateError(f"cells={min(self.cells)}: an encoder with fewer than two cells tells nothing.")
+        if self.min_cell_sizes is not None and any(size < 1 for size in self.min_cell_sizes):
+            raise CandidateError(f"min_cell_size={min(self.min_cell_sizes)}: give whole numbers from 1.")
+
+    def settings(self, n_train: int) -> Iterator[Setting]:
+        """All growths, for this number of training records."""
+        sizes = self.min_cell_sizes
+        if sizes is None:
+            sizes = sorted({max(5, round(share * n_train)) for share in CELL_SHARES})
+        sizes = [size for size in dict.fromkeys(sizes) if 2 * size <= n_train]
+        if not sizes:
+            raise CandidateError(
+                f"{n_train:,} training records are too few for cells of {min(self.min_cell_sizes or [5])}."
+            )
+        for kind in dict.fromkeys(self.kinds):
+            if kind == "kmeans":
+                for k in sorted(set(self.cells)):
+                    if k <= n_train:
+                        yield Setting(kind, None, None, k)
+                continue
+            for gamma in dict.fromkeys(self.gammas):
+                for size in sizes:
+                    yield Setting(kind, float(gamma), int(size), max(self.cells))
+
+    def path(self, n_cells: int) -> tuple[int, ...]:
+        """Numbers of cells to take from a growth that reached ``n_cells``; its own number is always among them."""
+        if n_cells < 2:
+            return ()
+        return tuple(sorted({k for k in self.cells if k < n_cells} | {n_cells}))

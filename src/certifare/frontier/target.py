@@ -1,0 +1,233 @@
+"""Before certification: which bound an encoder may be expected to get, and which encoders to certify.
+
+Encoders are chosen on the training and select records; nothing here looks at a certification record. For each cell
+the difference of two groups' shares is estimated from both parts. The training records made the cells, so their
+differences are too small, by an amount that grows with the number of cells; they count as an eighth of their number,
+which on real data makes the prediction about right on average (docs/producer.md shows it). From the differences
+follows what the plug-in distance will be on a sample of the certification part's size, its upward bias included, and
+so the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from certifare.certificates.claims import combine, metric_of
+
+#: How many training records tell as much about a difference as one record that took no part in the fit.
+TRAINING_DISCOUNT = 8.0
+#: Chances of meeting the target for which an encoder is put on the shortlist, from bold to safe.
+CHANCES = (0.2, 0.5, 0.8, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a certificate may be expected to say.
+
+    Attributes
+    ----------
+    estimate : float
+        The plug-in distance on the certification records.
+    bound : float
+        T* on average, at the level it was predicted for.
+    spread : float
+        Standard deviation of the error of the prediction.
+    """
+
+    estimate: float
+    bound: float
+    spread: float
+
+    def chance(self, target: float) -> float:
+        """Probability that the bound will be at most ``target``."""
+        return float(ndtr((target - self.bound) / self.spread))
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What training and select records say about an encoder's distances, ready to predict bounds.
+
+    Attributes
+    ----------
+    differences, variances : ndarray of float64, (strata, pairs, cells)
+        Estimated difference of each pair of groups in each cell, and the sampling variance of one record's worth: a
+        sample has the variance times (1/n_0 + 1/n_1).
+    errors : ndarray of float64, (strata, pairs)
+        (1/n_0 + 1/n_1) of the records that the differences were estimated from.
+    sizes : ndarray of float64, (strata, pairs)
+        (1/n_0 + 1/n_1) of the certification records.
+    metric : str
+    """
+
+    differences: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    sizes: NDArray[np.float64]
+    metric: str
+
+    @classmethod
+    def of(
+        cls,
+        train: NDArray[np.int64],
+        select: NDArray[np.int64],
+        certify_sizes: NDArray[np.int64],
+        metric: str,
+        positive: int,
+    ) -> Outlook:
+        """Estimate from counts.
+
+        Parameters
+        ----------
+        train, select : ndarray of int64, (cells, groups, labels)
+        certify_sizes : ndarray of int64, (groups, labels)
+            How many certification records there are. Their number is all that is known of them.
+        metric : str
+        positive : int
+            Position of the positive label.
+        """
+        chosen = metric_of(metric)
+        n_labels = train.shape[2]
+        strata = {
+            "all": [slice(None)],
+            "positive": [slice(positive, positive + 1)],
+            "each label": [slice(i, i + 1) for i in range(n_labels)],
+        }[chosen.strata]
+        pairs = np.array(list(combinations(range(train.shape[1]), 2)))
+        rows = []
+        for labels in strata:
+            # A share of training records, as if there were fewer of them.
+            pooled = select[:, :, labels].sum(axis=2) + train[:, :, labels].sum(axis=2) / TRAINING_DISCOUNT
+            known = np.maximum(pooled.sum(axis=0), 1.0)
+            shares = pooled / known
+            first, second = shares[:, pairs[:, 0]].T, shares[:, pairs[:, 1]].T
+            weight = np.stack([1.0 / known[pairs[:, 0]], 1.0 / known[pairs[:, 1]]])
+            errors = weight.sum(axis=0)
+            mean = (first + second) / 2
+            variances = np.maximum(
+                (first * (1 - first) * weight[0][:, None] + second * (1 - second) * weight[1][:, None])
+                / errors[:, None],
+                mean * (1 - mean) / 4 + 1e-12,
+            )
+            there = np.maximum(certify_sizes[:, labels].sum(axis=1), 1)
+            rows.append((first - second, variances, errors, (1.0 / there)[pairs].sum(axis=1)))
+        differences, variance, errors, sizes = (np.stack(part) for part in zip(*rows, strict=True))
+        return cls(differences, variance, errors, sizes, metric)
+
+    def predict(self, epsilon: float, *, growth: float = 1.0, unbiased: bool = False) -> Prediction:
+        """Predict the certificate at level ε.
+
+        Parameters
+        ----------
+        epsilon : float
+            The level at which the encoder is certified.
+        growth : float
+            As if there were this many times as many certification records.
+        unbiased : bool
+            Take the noise out of the differences. On a much larger sample that is the better guess.
+        """
+        chosen = metric_of(self.metric)
+        n_strata = len(self.differences)
+        level = epsilon / n_strata if chosen.combine == "mean" else epsilon
+        differences = np.abs(self.differences)
+        if unbiased:
+            noise = self.variances * self.errors[:, :, None]
+            differences = np.sqrt(np.maximum(differences**2 - noise, 0.0))
+        sizes = self.sizes / growth
+        estimates = _mean_absolute(differences, self.variances * sizes[:, :, None]).sum(axis=2) / 2
+        estimates = np.minimum(estimates, 1.0)
+        radii = -ndtri(level) * np.sqrt((1 - estimates**2) * sizes / 4)
+        spreads = np.sqrt((sizes + self.errors) / 4)
+        labels = [str(i) for i in range(n_strata)]
+
+        def total(values: NDArray[np.float64]) -> float:
+            return combine(
+                chosen, [(label, float(value)) for label, row in zip(labels, values, strict=True) for value in row]
+            )
+
+        spread = total(spreads)
+        if chosen.combine == "mean":
+            spread /= math.sqrt(n_strata)
+        return Prediction(total(estimates), min(1.0, total(estimates + radii)), spread)
+
+
+def _mean_absolute(means: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """E|Z| of normal variables Z."""
+    sigma = np.sqrt(variances)
+    ratio = means / sigma
+    return sigma * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + means * (1 - 2 * ndtr(-ratio))
+
+
+def shortlist(
+    outlooks: Sequence[Outlook],
+    target: float,
+    epsilon: float,
+    best: Callable[[Sequence[int]], int],
+    chances: Sequence[float] = CHANCES,
+) -> list[int]:
+    """Choose the encoders to be certified, from bold to safe.
+
+    For each chance, the best encoder among those that meet the target with at least that probability when as many
+    encoders as are on the list are certified together, each at ε divided by their number. Where no encoder has the
+    smallest chance, the one with the largest is the whole list.
+
+    Parameters
+    ----------
+    outlooks : sequence of Outlook
+        One per encoder.
+    target : float
+        The largest T* to be accepted.
+    epsilon : float
+        The error that all certificates may have together.
+    best : callable
+        Told positions of encoders, returns that of the best one.
+    chances : sequence of float
+
+    Returns
+    -------
+    list of int
+        Positions of encoders.
+    """
+    size = len(chances)
+    while True:
+        reached = [outlook.predict(epsilon / size).chance(target) for outlook in outlooks]
+        chosen: list[int] = []
+        for chance in chances:
+            able = [i for i, value in enumerate(reached) if value >= chance]
+            if able:
+                chosen.append(best(able))
+        chosen = list(dict.fromkeys(chosen))
+        # A shorter list leaves each encoder a larger share of ε, which may change what belongs on it.
+        if len(chosen) >= size or (chosen and size == 1):
+            return chosen
+        if not chosen:
+            if size > 1:
+                size -= 1
+                continue
+            return [int(np.argmax(reached))]
+        size = len(chosen)
+
+
+def records_needed(outlook: Outlook, target: float, epsilon: float, chance: float = 0.8) -> float | None:
+    """How many times as many certification records would meet the target with this chance; None if none would."""
+
+    def enough(growth: float) -> bool:
+        prediction = outlook.predict(epsilon, growth=growth, unbiased=True)
+        spread = math.sqrt(float((outlook.sizes / growth / 4).max()))
+        return prediction.bound + float(ndtri(chance)) * spread <= target
+
+    low, high = 1.0, 1.0
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > 1e6:
+            return None
+    for _ in range(30):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,136 @@
+"""Files as people really have them: each is read, or refused with a message of its own, and nothing is written."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from certifare.files import inspect_csv
+
+QUICK = ["--kind", "tree", "--gamma", "0.7", "--min-cell-size", "20"]
+
+
+def csv_of(frame, **options):
+    return frame.to_csv(index=False, **options)
+
+
+@pytest.fixture(scope="session")
+def frame(make_people):
+    return make_people(2_000, 3)
+
+
+BAD = {
+    "empty": (lambda f: b"", "is empty"),
+    "header only": (lambda f: b"age,sex,job,approved\n", "no records"),
+    "ragged": (lambda f: csv_of(f).encode() + b"30,f\n", "do not have 4 columns"),
+    "binary": (lambda f: bytes(range(256)) * 100, "binary"),
+    "excel": (lambda f: b"PK\x03\x04" + b"\0" * 100, "Excel"),
+    "truncated parquet": (lambda f: f.to_parquet()[:-20], "damaged"),
+    "truncated gzip": (lambda f: gzip.compress(csv_of(f).encode())[:-2000], "damaged"),
+    "open quotation mark": (lambda f: csv_of(f).encode() + b'"f,30,nurse,1\n', "never closed"),
+    "duplicate headers": (lambda f: csv_of(f).replace("age", "job", 1).encode(), "several columns called 'job'"),
+    "no label": (lambda f: csv_of(f.drop(columns="approved")).encode(), "There is no column 'approved'"),
+    "no sensitive column": (lambda f: csv_of(f.rename(columns={"sex": "sexe"})).encode(), "Did you mean 'sexe'"),
+    "single label": (lambda f: csv_of(f.assign(approved=1)).encode(), "one value only"),
+    "single group": (lambda f: csv_of(f.assign(sex="f")).encode(), "one group only"),
+    "small group": (lambda f: csv_of(f.assign(sex=np.where(np.arange(len(f)) < 40, "f", "m"))).encode(), "Group 'f' has"),
+    "too few records": (lambda f: csv_of(f.head(3)).encode(), "error"),
+    "all labels missing": (lambda f: csv_of(f.assign(approved=None)).encode(), "No record is left"),
+    "dates": (lambda f: csv_of(f.assign(since="2020-01-31")).encode(), "'since' (date32[day])"),
+    "infinite": (lambda f: csv_of(f.assign(age=np.inf)).encode(), "infinite"),
+    "sensitive twice": (lambda f: csv_of(f.assign(gender=f["sex"])).encode(), "'gender' says which group"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_are_refused(cli, frame, tmp_path, name):
+    content, message = BAD[name]
+    source = tmp_path / "people.csv"
+    source.write_bytes(content(frame))
+    result = cli("fit", source, "--label", "approved", "--sensitive", "sex", *QUICK, "-o", tmp_path / "bundle")
+    assert result.status == 2, result
+    assert message in result.stderr
+    assert result.stderr.count("error:") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+GOOD = {
+    "semicolons": lambda f: csv_of(f, sep=";").encode(),
+    "tabs": lambda f: csv_of(f, sep="\t").encode(),
+    "bars": lambda f: csv_of(f, sep="|").encode(),
+    "byte order mark": lambda f: csv_of(f).encode("utf-8-sig"),
+    "UTF-16": lambda f: csv_of(f).encode("utf-16"),
+    "Latin-1": lambda f: csv_of(f.replace("nurse", "infirmière")).encode("latin-1"),
+    "gzip": lambda f: gzip.compress(csv_of(f).encode()),
+    "parquet": lambda f: f.to_parquet(),
+    "feather": lambda f: _feather(f),
+    "spaces": lambda f: csv_of(f).replace(",", ", ").encode(),
+    "an index": lambda f: f.to_csv().encode(),
+    "windows lines": lambda f: csv_of(f, lineterminator="\r\n").encode(),
+    "an empty column": lambda f: csv_of(f.assign(nothing=None)).encode(),
+}
+
+
+def _feather(frame):
+    import io
+
+    buffer = io.BytesIO()
+    frame.to_feather(buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_other_forms_are_read(cli, frame, tmp_path, name):
+    source = tmp_path / "people.data"
+    source.write_bytes(GOOD[name](frame))
+    roles = ["--label", "approved", "--sensitive", "sex"]
+    result = cli("fit", source, *roles, *QUICK, "-o", tmp_path / "bundle", "--json")
+    assert result.status == 0, result.stderr
+    assert result.json["certified"]
+    encoded = cli("encode", tmp_path / "bundle", source, tmp_path / "encoded.csv", "--keep", "approved")
+    assert encoded.status == 0, encoded.stderr
+    assert "2,000 records" in encoded.stdout
+    assert inspect_csv(tmp_path / "encoded.csv").header[-1] == "approved"
+    fresh = cli("certify", tmp_path / "bundle", source, "--sensitive", "sex")
+    # The file holds the training records, and the bundle knows it.
+    assert fresh.status == 2
+    assert "training records" in fresh.stderr
+
+
+def test_a_wrong_delimiter_is_refused(cli, frame, tmp_path):
+    (tmp_path / "people.csv").write_text(csv_of(frame))
+    roles = ["--label", "approved", "--sensitive", "sex"]
+    result = cli("fit", tmp_path / "people.csv", *roles, "--delimiter", ";", "-o", tmp_path / "bundle")
+    assert result.status == 2
+    assert "',' seems to be the delimiter" in result.stderr
+
+
+def test_ten_thousand_columns_are_read(cli, frame, tmp_path):
+    wide = frame.head(400).join(
+        __import__("pandas").DataFrame(
+            np.random.default_rng(0).integers(0, 3, (400, 10_000)), columns=[f"c{i}" for i in range(10_000)]
+        )
+    )
+    source = tmp_path / "wide.parquet"
+    wide.to_parquet(source)
+    roles = ["--label", "approved", "--sensitive", "sex"]
+    result = cli("fit", source, *roles, *QUICK, "--max-cells", "4", "-o", tmp_path / "bundle", "--json")
+    assert result.status == 0, result.stderr
+    assert result.json["encoder"]["cells"] <= 4
+
+
+@pytest.mark.parametrize("name", ["encoder.json", "certificate.json"])
+def test_a_bundle_from_a_newer_version_is_refused(cli, frame, tmp_path, name):
+    source = tmp_path / "people.csv"
+    source.write_text(csv_of(frame))
+    roles = ["--label", "approved", "--sensitive", "sex"]
+    assert cli("fit", source, *roles, *QUICK, "-o", tmp_path / "bundle").status == 0
+    path = tmp_path / "bundle" / name
+    text = path.read_text()
+    newer = text.replace('"version": 1', '"version": 99', 1).replace('"version":1,', '"version":99,', 1)
+    newer = newer.replace("certificate/v1", "certificate/v99")
+    assert newer != text
+    path.write_text(newer)
+    result = cli("show", tmp_path / "bundle")
+    assert result.status == 2
+    assert "99" in result.stderr

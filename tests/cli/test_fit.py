@@ -1,0 +1,168 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from certifare import load_encoder
+from certifare.document import new_key, verify_document
+
+QUICK = ["--kind", "tree", "--gamma", "0.5", "--gamma", "0.9", "--gamma", "0.97", "--min-cell-size", "40"]
+ROLES = ["--label", "approved", "--sensitive", "sex"]
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory, make_people):
+    path = tmp_path_factory.mktemp("fit") / "people.csv"
+    make_people(6_000, 5).to_csv(path, index=False)
+    return path
+
+
+def test_fit_writes_a_bundle_that_verifies(cli, table, tmp_path):
+    private, public = new_key(tmp_path / "producer")
+    folder = tmp_path / "bundle"
+    result = cli("fit", table, *ROLES, *QUICK, "--target", "0.2", "-o", folder, "--key", private)
+    assert result.status == 0
+    assert "PASS" in result.stdout
+    assert "target 0.2" in result.stdout
+    assert str(folder / "report.html") in result.stdout
+    assert "not signed" not in result.stdout
+    verdict = verify_document(folder / "certificate.json", key=public, encoder=folder / "encoder.json", max_bound=0.2)
+    assert verdict.passed, verdict
+    assert verify_document(folder / "certificate.json", key=public).bound <= 0.2
+    assert load_encoder(folder / "encoder.json").n_cells_ >= 2
+
+
+def test_fit_without_a_target_takes_the_knee(cli, table, tmp_path):
+    result = cli("fit", table, *ROLES, *QUICK, "-o", tmp_path / "bundle", "--json")
+    assert result.status == 0
+    assert result.json["verdict"] == "DONE"
+    assert result.json["encoder"]["certified"]
+    assert result.json["bundle"] == str(tmp_path / "bundle")
+    assert result.stderr == ""
+
+
+def test_no_solution_has_status_1_says_what_would_help_and_writes_nothing(cli, table, tmp_path):
+    result = cli("fit", table, *ROLES, *QUICK, "--target", "0.02", "-o", tmp_path / "bundle")
+    assert result.status == 1
+    assert "NO SOLUTION" in result.stdout
+    assert "What would help" in result.stdout
+    assert "records instead of 6,000" in result.stdout
+    assert "A target of" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+    plain = cli("fit", table, *ROLES, *QUICK, "--target", "0.02", "-o", tmp_path / "bundle", "--json")
+    assert plain.status == 1
+    assert plain.json["verdict"] == "NO SOLUTION"
+    assert plain.json["advice"]
+    assert plain.json["bundle"] is None
+
+
+def test_roles_by_comparison_and_overrides(cli, table, tmp_path):
+    folder = tmp_path / "bundle"
+    result = cli(
+        "fit", table, "--label", "approved", "--sensitive", "age>=40", "--sensitive", "sex", *QUICK,
+        "--drop", "job", "-o", folder, "--target", "0.9", "--min-cells", "2", "--json", "--continuous", "age",
+    )  # fmt: skip
+    # Every column has a role or was dropped.
+    assert result.status == 2
+    assert "age" in result.stderr
+    result = cli(
+        "fit", table, "--label", "approved", "--sensitive", "age>=40", *QUICK, "--drop", "sex", "-o", folder,
+        "--target", "0.9", "--json",
+    )  # fmt: skip
+    assert result.status == 0
+    groups = json.loads((folder / "certificate.json").read_text())["predicate"]["groups"]
+    assert [group["name"] for group in groups] == ["age < 40", "age >= 40"]
+    assert [column.name for column in load_encoder(folder / "encoder.json").columns_] == ["job"]
+
+
+def test_a_seed_repeats_a_fit(cli, table, tmp_path):
+    runs = [
+        cli("fit", table, *ROLES, *QUICK, "-o", tmp_path / name, "--seed", seed, "--json")
+        for name, seed in (("a", "3"), ("b", "3"), ("c", "4"))
+    ]
+    first, again, other = ({**run.json, "bundle": None} for run in runs)
+    assert first == again
+    assert first != other
+    assert (tmp_path / "a" / "encoder.json").read_bytes() == (tmp_path / "b" / "encoder.json").read_bytes()
+
+
+def test_a_bundle_is_replaced_only_if_asked(cli, table, tmp_path):
+    folder = tmp_path / "bundle"
+    assert cli("fit", table, *ROLES, *QUICK, "-o", folder).status == 0
+    before = (folder / "certificate.json").read_bytes()
+    refused = cli("fit", table, *ROLES, *QUICK, "-o", folder, "--seed", "2")
+    assert refused.status == 2
+    assert "exists" in refused.stderr
+    assert (folder / "certificate.json").read_bytes() == before
+    assert cli("fit", table, *ROLES, *QUICK, "-o", folder, "--seed", "2", "--replace").status == 0
+    assert (folder / "certificate.json").read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sensitive", "sex"], "--label"),
+        (["--label", "approved"], "--sensitive"),
+        (["--label", "aproved", "--sensitive", "sex"], "Did you mean 'approved'"),
+        (["--label", "approved", "--sensitive", "Sex"], "Did you mean 'sex'"),
+        (["--label", "approved>5", "--sensitive", "sex"], "one value only"),
+        (["--label", "age", "--sensitive", "sex"], "name a threshold"),
+        ([*ROLES, "--target", "7"], "target=7"),
+        ([*ROLES, "--confidence", "95"], "confidence=95"),
+        ([*ROLES, "--kind", "forest"], "Unknown kind"),
+        ([*ROLES, "--metric", "justice"], "justice"),
+        ([*ROLES, "--split", "1,2"], "--split"),
+        ([*ROLES, "--split", "0.5,0.5,0.5,0.5"], "add up to 1"),
+        ([*ROLES, "--gamma", "much"], "much"),
+        ([*ROLES, "--key", "absent.pem"], "absent.pem"),
+        ([*ROLES, "--retain", "7"], "retain"),
+        ([*ROLES, "--min-group-size", "100000"], "min_group_size"),
+        ([*ROLES, "--population", "towns", "--cluster", "job"], "population"),
+        ([*ROLES, "--positive", "perhaps", "--metric", "equal_opportunity"], "perhaps"),
+    ],
+)
+def test_bad_options_have_status_2_and_one_message(cli, table, tmp_path, options, message):
+    result = cli("fit", table, *options, "-o", tmp_path / "bundle")
+    assert result.status == 2
+    assert message in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_is_also_told_to_machines(cli, table, tmp_path):
+    result = cli("fit", table, "--label", "aproved", "--sensitive", "sex", "-o", tmp_path / "b", "--json")
+    assert result.status == 2
+    assert "Did you mean" in result.json["error"]
+
+
+def test_an_interrupt_leaves_nothing(table, tmp_path):
+    command = [sys.executable, "-m", "certifare", "fit", str(table), *ROLES, "-o", str(tmp_path / "bundle")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    # Boosted encoders take seconds to prepare; the interrupt comes while they are.
+    time.sleep(4)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert "interrupted" in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_read_only_folder_is_refused_before_any_work(cli, table, tmp_path):
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    result = cli("fit", table, *ROLES, "-o", locked / "bundle")
+    assert result.status == 2
+    assert "no permission" in result.stderr
+
+
+def test_folders_that_cannot_be_written_are_refused_before_any_work(cli, table, tmp_path):
+    for folder in (tmp_path / "absent" / "bundle", "/proc/self/bundle", table):
+        result = cli("fit", table, *ROLES, "-o", folder)
+        assert result.status == 2
+        assert "error:" in result.stderr

@@ -1,0 +1,70 @@
+import pytest
+
+from certifare.files import read_file
+
+QUICK = ["--kind", "tree", "--gamma", "0.5", "--gamma", "0.9", "--min-cell-size", "40", "--max-cells", "16"]
+ROLES = ["--label", "approved", "--sensitive", "sex"]
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory, make_people):
+    path = tmp_path_factory.mktemp("sweep") / "people.parquet"
+    make_people(5_000, 6).to_parquet(path)
+    return path
+
+
+def test_a_sweep_prints_the_frontier_and_writes_every_encoder(cli, table, tmp_path):
+    output = tmp_path / "frontier.csv"
+    result = cli("sweep", table, *ROLES, *QUICK, "-o", output, "--max", "0.4")
+    assert result.status == 0, result.stderr
+    assert "certified together" in result.stdout
+    assert "knee" in result.stdout
+    rows = read_file(output)[0].to_pylist()
+    assert {row["certified"] for row in rows} == {True, False}
+    plain = cli("sweep", table, *ROLES, *QUICK, "--max", "0.4", "--json").json
+    assert plain["tried"] == len(rows)
+    assert plain["certified"] == sum(row["certified"] for row in rows)
+    assert plain["best"]["bound"] <= 0.4
+    assert [point["bound"] for point in plain["front"]] == sorted(point["bound"] for point in plain["front"])
+
+
+def test_holdout_certifies_nothing(cli, table):
+    result = cli("sweep", table, *ROLES, *QUICK, "--correction", "holdout", "--json")
+    assert result.json["certified"] == 0
+    shown = cli("sweep", table, *ROLES, *QUICK, "--correction", "holdout")
+    assert "predictions from other records" in shown.stdout
+
+
+def test_a_sweep_goes_on_from_its_state_file(cli, table, tmp_path):
+    state = tmp_path / "state.jsonl"
+    first = cli("sweep", table, *ROLES, *QUICK, "--state", state, "--json")
+    lines = state.read_text().splitlines()
+    state.write_text("\n".join(lines[:2]) + "\n")
+    again = cli("sweep", table, *ROLES, *QUICK, "--state", state, "--json")
+    assert again.json == first.json
+    assert sorted(state.read_text().splitlines()) == sorted(lines)
+    other = cli("sweep", table, *ROLES, *QUICK, "--state", state, "--seed", "1")
+    assert other.status == 2
+    assert "another sweep" in other.stderr
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html", "json"])
+def test_the_frontier_can_be_drawn(cli, table, tmp_path, suffix):
+    drawing = tmp_path / f"frontier.{suffix}"
+    assert cli("sweep", table, *ROLES, *QUICK, "--plot", drawing).status == 0
+    assert "accuracy" in drawing.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--plot", "frontier.doc"], ".svg"),
+        (["--correction", "bonferroni"], "simultaneous"),
+        (["--max", "0.0001"], "the smallest is"),
+        (["-o", "/absent/frontier.csv"], "/absent"),
+    ],
+)
+def test_bad_options(cli, table, options, message):
+    result = cli("sweep", table, *ROLES, *QUICK, *options)
+    assert result.status == 2
+    assert message in result.stderr

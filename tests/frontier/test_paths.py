@@ -1,0 +1,85 @@
+import json
+
+import numpy as np
+import pytest
+
+from certifare import BoostedEncoder, FairTreeEncoder
+from certifare.errors import StateFileError
+from certifare.frontier import Grid
+from certifare.frontier.paths import Explorer, Path
+from certifare.split import split
+
+COMMON = {"metric": "demographic_parity", "positive_label": None, "retain": 0.0, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def parts(make_table):
+    table = make_table(label=["paid", "promoted"], drop=("weight", "home", "region"))
+    return {name: table.take(rows) for name, rows in split(table).items()}
+
+
+def explore(parts, grid):
+    return Explorer(parts["train"], {"select": parts["select"], "test": parts["test"]}, grid, COMMON)
+
+
+@pytest.mark.parametrize("kind", ["tree", "boosted", "kmeans"])
+def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
+    grid = Grid(kinds=[kind], gammas=[0.6], min_cell_sizes=[40], cells=[2, 3, 7])
+    explorer = explore(parts, grid)
+    for setting in explorer.settings:
+        path = explorer.walk(setting)
+        whole = explorer.fit(setting)
+        assert set(path.starts) <= {2, 3, 7, whole.n_cells_}
+        for k in path.starts:
+            encoder = whole if k == whole.n_cells_ else whole.at(k)
+            for name in ("select", "test"):
+                cells = encoder.apply(parts[name].features)
+                assert np.array_equal(path.at(name, k).groups, parts[name].count(cells, k, labels=True).table)
+                right = [
+                    (vote[cells] == y.codes).mean()
+                    for vote, y in zip(path.votes(k), parts[name].labels, strict=True)
+                ]
+                assert path.accuracy(name, k) == pytest.approx(np.mean(right))
+            assert np.array_equal(path.probe_cells(k), encoder.apply(explorer.probe.features))
+            assert path.retained[k] == pytest.approx(
+                encoder.retained_information(explorer.probe.features).mean, abs=0.05
+            )
+
+
+@pytest.mark.parametrize(("kind", "encoder"), [("tree", FairTreeEncoder), ("boosted", BoostedEncoder)])
+def test_an_explored_encoder_is_the_one_that_fit_gives(parts, kind, encoder):
+    explorer = explore(parts, Grid(kinds=[kind], gammas=[0.7], min_cell_sizes=[60], cells=[5]))
+    train = parts["train"]
+    alone = encoder(0.7, 5, 60).fit(train.features, train.label_columns, sensitive_features=train.sensitive)
+    found = explorer.fit(explorer.settings[0])
+    assert np.array_equal(found.apply(parts["test"].features), alone.apply(parts["test"].features))
+
+
+def test_training_votes_come_from_training_records(parts):
+    explorer = explore(parts, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[40], cells=[4]))
+    path = explorer.walk(explorer.settings[0])
+    train = parts["train"]
+    cells = explorer.fit(explorer.settings[0]).apply(train.features)
+    for y, vote in zip(train.labels, path.votes(4), strict=True):
+        expected = [np.bincount(y.codes[cells == cell]).argmax() for cell in range(4)]
+        assert vote.tolist() == expected
+
+
+def test_a_path_survives_a_line_of_json(parts):
+    explorer = explore(parts, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[40], cells=[2, 6]))
+    path = explorer.walk(explorer.settings[0])
+    again = Path.from_dict(json.loads(json.dumps(path.to_dict())))
+    assert again.setting == path.setting
+    assert again.retained == path.retained
+    assert np.array_equal(again.probe, path.probe)
+    for k in path.starts:
+        assert np.array_equal(again.at("select", k).groups, path.at("select", k).groups)
+        assert again.accuracy("select", k) == path.accuracy("select", k)
+
+
+@pytest.mark.parametrize(
+    "broken", [{}, {"setting": 3}, {"setting": {}, "starts": [], "counts": {}, "probe": "", "retained": {}}]
+)
+def test_broken_lines_are_refused(broken):
+    with pytest.raises(StateFileError, match="broken"):
+        Path.from_dict(broken)

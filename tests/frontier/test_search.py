@@ -1,0 +1,230 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from certifare.certificates import CellCounts, certify_counts
+from certifare.errors import (
+    CandidateError,
+    ConfidenceError,
+    MissingGroupError,
+    PositiveLabelError,
+    RoleError,
+    SmallGroupError,
+    SplitError,
+    StateFileError,
+)
+from certifare.frontier import Grid
+from certifare.frontier.search import Search
+
+
+@pytest.fixture(scope="module")
+def search(small, grid):
+    return Search(small, grid).run()
+
+
+def test_certificates_are_those_of_untouched_records(small, grid):
+    search = Search(small, grid).run()
+    numbers = [0, len(search.candidates) - 1]
+    rows = search.rows["certify"]
+    results = search.certify(numbers)
+    for number, (encoder, certificate) in zip(numbers, results, strict=True):
+        part = small.take(rows)
+        counts = CellCounts.from_cells(
+            encoder.apply(part.features), part.sensitive, n_cells=search.candidates[number].cells
+        )
+        assert certificate.counts == counts
+        assert certificate.bound == certify_counts(counts, candidates=2).bound
+        assert certificate.candidates == 2
+        assert certificate.witnesses
+        certificate.verify()
+
+
+def test_records_are_certified_on_once(small, grid):
+    search = Search(small, grid).run()
+    search.certify([0])
+    with pytest.raises(CandidateError, match="have been used"):
+        search.certify([1])
+
+
+def test_fitting_and_choosing_never_look_at_certification_or_test_records(small, grid):
+    """Records of those parts may hold anything: the choice stays."""
+    search = Search(small, grid).run()
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([search.rows["certify"], search.rows["test"]])
+    age = small.features["age"].to_numpy().copy()
+    age[rows] = rng.permutation(age[rows]) * 100
+    position = small.features.column_names.index("age")
+    garbled = replace(small, features=small.features.set_column(position, "age", [age]))
+    other = Search(garbled, grid).run()
+    assert [c.accuracy for c in other.candidates] == [c.accuracy for c in search.candidates]
+    assert [c.prediction for c in other.candidates] == [c.prediction for c in search.candidates]
+    everything = range(len(search.candidates))
+    assert other.best(everything) == search.best(everything)
+
+
+def test_within_the_noise_of_the_best_accuracy_more_information_wins(search):
+    numbers = range(len(search.candidates))
+    chosen = search.candidates[search.best(numbers)]
+    top = max(search.candidates, key=lambda c: c.accuracy)
+    noise = np.sqrt(0.25 / len(search.select))
+    assert chosen.accuracy >= top.accuracy - noise
+    assert chosen.retained >= top.retained * 0.9
+    assert search.best([3]) == 3
+    with pytest.raises(CandidateError, match="no encoder"):
+        search.best([])
+
+
+def test_searches_repeat_themselves(small, grid, search):
+    again = Search(small, grid, n_jobs=1).run()
+    assert [c.prediction for c in again.candidates] == [c.prediction for c in search.candidates]
+    assert [c.retained for c in again.candidates] == [c.retained for c in search.candidates]
+
+
+def test_progress_is_told(small, grid):
+    told = []
+    Search(small, grid).run(progress=lambda *stage: told.append(stage))
+    assert told[0] == ("preparing tree encoders", 0, 3)
+    assert told[-1] == ("growing tree encoders", 3, 3)
+
+
+class Stop(Exception):
+    pass
+
+
+def test_an_interrupted_search_goes_on_from_its_state_file(small, grid, search, tmp_path):
+    state = tmp_path / "state.jsonl"
+
+    def interrupt(stage, done, _):
+        if done == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        Search(small, grid, n_jobs=1).run(state=state, progress=interrupt)
+    assert len(state.read_text().splitlines()) == 3
+    told = []
+    resumed = Search(small, grid).run(state=state, progress=lambda *stage: told.append(stage))
+    assert told[0][1] == 2
+    assert [c.prediction for c in resumed.candidates] == [c.prediction for c in search.candidates]
+    numbers = range(len(search.candidates))
+    assert resumed.best(numbers) == search.best(numbers)
+    assert np.array_equal(
+        resumed.encoder(0).apply(small.features), search.encoder(0).apply(small.features)
+    )
+
+
+def test_a_line_cut_off_is_done_again(small, grid, tmp_path):
+    state = tmp_path / "state.jsonl"
+    Search(small, grid).run(state=state)
+    whole = state.read_text()
+    state.write_text(whole[:-100])
+    told = []
+    Search(small, grid).run(state=state, progress=lambda *stage: told.append(stage))
+    assert told[0][1] == 2
+    assert sorted(state.read_text().splitlines()) == sorted(whole.splitlines())
+
+
+def test_state_files_of_other_searches_are_refused(small, grid, tmp_path):
+    state = tmp_path / "state.jsonl"
+    Search(small, grid).run(state=state)
+    with pytest.raises(StateFileError, match="another sweep"):
+        Search(small, grid, seed=1).run(state=state)
+    with pytest.raises(StateFileError, match="another sweep"):
+        Search(small, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[40], cells=[3])).run(state=state)
+    other = tmp_path / "notes.txt"
+    other.write_text("hello\n")
+    with pytest.raises(StateFileError, match="not the state file"):
+        Search(small, grid).run(state=other)
+    assert other.read_text() == "hello\n"
+    lines = state.read_text().splitlines()
+    state.write_text("\n".join([lines[0], "{}", *lines[2:]]) + "\n")
+    with pytest.raises(StateFileError, match="broken"):
+        Search(small, grid).run(state=state)
+    state.write_text(json.dumps(json.loads(lines[0])) + "\nnonsense\n")
+    with pytest.raises(StateFileError, match="broken"):
+        Search(small, grid).run(state=state)
+
+
+def test_weights_and_clusters_leave_independent_records(make_table, grid):
+    weighted = Search(make_table(weight="weight", drop=("promoted", "home", "region")), grid).run()
+    _, certificate = weighted.certify([0])[0]
+    assert certificate.counts.n_records < len(weighted.rows["certify"])
+    assert certificate.effective_size is not None
+    assert any("thinning" in e.reason for e in certificate.exclusions)
+    clustered = Search(make_table(cluster="home", drop=("promoted", "weight", "region")), grid).run()
+    _, certificate = clustered.certify([0])[0]
+    homes = clustered.table.clusters[clustered.rows["certify"]]
+    assert certificate.counts.n_records == len(np.unique(homes))
+    assert "Clusters are independent of one another." in certificate.assumptions
+
+
+@pytest.mark.parametrize("metric", ["equal_opportunity", "equalized_odds", "equalized_odds_max"])
+def test_other_metrics(make_table, grid, metric):
+    search = Search(make_table(label="paid", sensitive="region", drop=("promoted", "weight", "home")), grid, metric=metric)
+    _, certificate = search.run().certify([2])[0]
+    assert certificate.metric == metric
+    assert len(certificate.parts) == (3 if metric == "equal_opportunity" else 6)
+    certificate.verify()
+
+
+def test_the_positive_label(make_table, grid):
+    expression = Search(make_table(label="hours<38"), grid, metric="equal_opportunity")
+    assert expression.positive == "hours < 38"
+    assert expression.explorer.common["positive_label"] == "hours < 38"
+    numeric = Search(make_table(), grid, metric="equal_opportunity", positive="0")
+    assert numeric.explorer.common["positive_label"] == 0
+    assert numeric.run().certify([0])[0][1].positive == "0"
+    with pytest.raises(PositiveLabelError, match="'2' is not among"):
+        Search(make_table(), grid, metric="equal_opportunity", positive="2")
+    with pytest.raises(PositiveLabelError, match="Which label"):
+        Search(
+            make_table(label="region", drop=("promoted", "weight", "home")), grid, metric="equal_opportunity"
+        )
+
+
+def test_exclusions_of_the_table_are_in_the_certificate(make_people, grid):
+    from certifare.table import Table
+
+    frame = make_people(6000, 0)
+    frame.loc[:99, "sex"] = None
+    table = Table.from_frame(frame, label="paid", sensitive="sex", drop=["promoted", "weight", "home", "region"])
+    _, certificate = Search(table, grid).run().certify([0])[0]
+    assert [(e.reason, e.records) for e in certificate.exclusions] == [
+        ("group missing (of all records, before the split)", 100)
+    ]
+
+
+def test_tables_and_arguments_that_cannot_be_searched(make_table, grid):
+    with pytest.raises(RoleError, match="no label"):
+        Search(make_table(label=None), grid)
+    with pytest.raises(MissingGroupError, match="no groups"):
+        Search(make_table(sensitive=None), grid)
+    with pytest.raises(ConfidenceError):
+        Search(make_table(), grid, confidence=95)
+    with pytest.raises(SplitError, match="must be train"):
+        Search(make_table(), grid, parts={"train": 0.5, "certify": 0.5})
+    with pytest.raises(SmallGroupError, match="fewer than min_group_size"):
+        Search(make_table(), grid, min_group_size=2000)
+    with pytest.raises(SmallGroupError):
+        Search(make_table(sensitive="age>=80"), grid)
+
+
+def test_columns_that_tell_nothing(make_table, grid):
+    with pytest.raises(CandidateError, match="No encoder found more than one cell"):
+        Search(make_table(), Grid(kinds=["tree"], gammas=[1.0], min_cell_sizes=[1400], cells=[2])).run()
+
+
+def test_a_kind_that_cannot_be_fitted_is_noted(make_people):
+    from certifare.table import Table
+
+    frame = make_people(3000, 0)
+    frame["paid"] = frame["paid"].astype(str)
+    frame.loc[:3, "paid"] = "rarely"
+    table = Table.from_frame(frame, label="paid", sensitive="sex", drop=["promoted", "weight", "home", "region"])
+    search = Search(table, Grid(gammas=[0.5], min_cell_sizes=[40], cells=[4]), seed=1).run()
+    kinds = {candidate.setting.kind for candidate in search.candidates}
+    if kinds == {"tree"}:
+        assert any("no boosted encoders" in note for note in search.notes)
+    else:
+        assert kinds == {"tree", "boosted"}

@@ -1,0 +1,106 @@
+import json
+
+import pytest
+
+from certifare.errors import ArgumentError, CandidateError
+from certifare.frontier import Grid, sweep
+
+
+@pytest.fixture(scope="module")
+def frontier(small, grid):
+    return sweep(small, grid)
+
+
+def test_certified_points_hold_together(frontier):
+    certified = [point for point in frontier.points if point.certified]
+    assert 1 < len(certified) < len(frontier)
+    for point in certified:
+        certificate = frontier.certificate(point)
+        assert certificate.candidates == len(certified)
+        assert (certificate.bound, certificate.estimate) == (point.bound, point.estimate)
+        assert point.lower <= point.bound
+        certificate.verify()
+        assert frontier.encoder(point).n_cells_ == point.cells
+    other = next(point for point in frontier.points if not point.certified)
+    assert other.lower is None
+    with pytest.raises(CandidateError, match="was not certified"):
+        frontier.certificate(other)
+
+
+def test_all_candidates_can_be_certified(small):
+    grid = Grid(kinds=["tree"], gammas=[0.8], min_cell_sizes=[40], cells=[2, 4])
+    frontier = sweep(small, grid, candidates="all")
+    assert all(point.certified for point in frontier.points)
+    assert {frontier.certificate(point).candidates for point in frontier.points} == {len(frontier)}
+
+
+def test_holdout_certifies_one_encoder_once_at_full_confidence(small, grid):
+    frontier = sweep(small, grid, correction="holdout")
+    assert not any(point.certified for point in frontier.points)
+    chosen = frontier.best(0.3)
+    certificate = frontier.certify(chosen)
+    assert certificate.candidates == 1
+    assert frontier.points[chosen.number].certified
+    assert frontier.points[chosen.number].bound == certificate.bound
+    other = next(point for point in frontier.points if not point.certified)
+    with pytest.raises(CandidateError, match="have been used"):
+        frontier.certify(other)
+
+
+def test_simultaneous_points_are_not_certified_again(frontier):
+    with pytest.raises(CandidateError, match="holdout"):
+        frontier.certify(frontier.points[0])
+
+
+def test_best_within_a_bound(frontier):
+    best = frontier.best(max_bound=0.25)
+    assert best.bound <= 0.25
+    assert best.certified
+    within = [point for point in frontier.usable if point.bound <= 0.25]
+    assert best.accuracy >= max(point.accuracy for point in within) - 0.02
+    assert frontier.best(0.25, min_cells=8).cells >= 8
+    with pytest.raises(CandidateError, match="the smallest is"):
+        frontier.best(0.001)
+    with pytest.raises(CandidateError, match="1000 cells"):
+        frontier.best(min_cells=1000)
+
+
+def test_the_knee_lies_on_the_front(frontier):
+    knee = frontier.best()
+    assert knee.certified
+    assert min(p.bound for p in frontier.pareto()) <= knee.bound <= max(p.bound for p in frontier.pareto())
+
+
+def test_the_front_rises(frontier):
+    front = frontier.pareto()
+    assert [p.bound for p in front] == sorted(p.bound for p in front)
+    assert [p.accuracy for p in front] == sorted(p.accuracy for p in front)
+
+
+def test_the_table_has_every_encoder(frontier):
+    table = frontier.table()
+    assert table.num_rows == len(frontier)
+    assert {"kind", "gamma", "min_cell_size", "cells", "accuracy", "bound", "estimate", "lower", "retained"} <= set(
+        table.column_names
+    )
+    assert table["bound"].to_pylist() == sorted(table["bound"].to_pylist())
+    json.dumps(frontier.rows(), allow_nan=False)
+
+
+def test_the_plot_is_a_valid_chart(frontier):
+    chart = frontier.plot(frontier.best()).to_dict()
+    assert len(chart["layer"]) == 3
+    assert len(frontier.plot().to_dict()["layer"]) == 2
+
+
+def test_points_of_other_frontiers_are_refused(frontier, small):
+    other = sweep(small, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[100], cells=[2, 3]), seed=7)
+    with pytest.raises(CandidateError, match="not one of this frontier"):
+        frontier.encoder(other.points[0])
+
+
+def test_arguments(small, grid):
+    with pytest.raises(ArgumentError, match="correction"):
+        sweep(small, grid, correction="bonferroni")
+    with pytest.raises(ArgumentError, match="candidates"):
+        sweep(small, grid, candidates="some")

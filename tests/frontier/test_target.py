@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certifare.certificates import CellCounts, certify_counts
+from certifare.frontier.target import Outlook, records_needed, shortlist
+
+
+def outlook(p0, p1, train=(40_000, 40_000), select=(20_000, 20_000), certify=(5_000, 9_000), rng=None):
+    """What counts drawn from two distributions of cells say; without ``rng``, their expectations."""
+    shares = np.array([p0, p1]).T
+
+    def counts(sizes):
+        if rng is None:
+            table = np.rint(shares * sizes)
+        else:
+            table = np.stack([rng.multinomial(n, p) for n, p in zip(sizes, shares.T, strict=True)], axis=1)
+        # Two labels, half of the records each.
+        half = table // 2
+        return np.stack([half, table - half], axis=2).astype(np.int64)
+
+    sizes = np.array([[n // 2, n - n // 2] for n in certify])
+    return Outlook.of(counts(train), counts(select), sizes, "demographic_parity", 1)
+
+
+def test_the_prediction_is_what_certificates_say_on_average():
+    rng = np.random.default_rng(0)
+    p0 = rng.dirichlet(np.full(20, 5.0))
+    p1 = 0.9 * p0 + 0.1 * rng.dirichlet(np.full(20, 5.0))
+    predicted = outlook(p0, p1, train=(10**7, 10**7)).predict(0.05)
+    bounds, estimates = [], []
+    for _ in range(60):
+        table = np.stack([rng.multinomial(5_000, p0), rng.multinomial(9_000, p1)], axis=1)
+        certificate = certify_counts(CellCounts(table, ["a", "b"]))
+        bounds.append(certificate.bound)
+        estimates.append(certificate.estimate)
+    assert predicted.estimate == pytest.approx(np.mean(estimates), abs=0.002)
+    assert predicted.bound == pytest.approx(np.mean(bounds), abs=0.002)
+    assert predicted.spread >= np.std(bounds)
+
+
+def test_the_prediction_knows_that_many_cells_look_further_apart():
+    few, many = (outlook(np.full(k, 1 / k), np.full(k, 1 / k)).predict(0.05) for k in (2, 100))
+    assert many.estimate > few.estimate > 0
+
+
+def test_chances_grow_with_the_target():
+    prediction = outlook([0.5, 0.5], [0.45, 0.55]).predict(0.05)
+    chances = [prediction.chance(target) for target in (0.03, 0.06, 0.1)]
+    assert chances == sorted(chances)
+    assert prediction.chance(prediction.bound) == pytest.approx(0.5)
+
+
+def test_several_groups_and_labels():
+    rng = np.random.default_rng(1)
+    counts = rng.integers(200, 400, (6, 3, 2))
+    sizes = np.full((3, 2), 1000)
+    parity = Outlook.of(counts, counts, sizes, "demographic_parity", 1)
+    assert parity.differences.shape == (1, 3, 6)
+    opportunity = Outlook.of(counts, counts, sizes, "equal_opportunity", 1)
+    odds = Outlook.of(counts, counts, sizes, "equalized_odds", 1)
+    largest = Outlook.of(counts, counts, sizes, "equalized_odds_max", 1)
+    assert odds.differences.shape == (2, 3, 6)
+    assert largest.predict(0.05).estimate >= odds.predict(0.05).estimate
+    # Half of the records are looked at, so the bound is wider.
+    assert opportunity.predict(0.05).bound - opportunity.predict(0.05).estimate > (
+        parity.predict(0.05).bound - parity.predict(0.05).estimate
+    )
+
+
+def test_a_group_without_records_in_select_does_no_harm():
+    counts = np.array([[[5, 5], [0, 0]], [[5, 5], [0, 0]]])
+    prediction = Outlook.of(np.zeros_like(counts), counts, np.full((2, 2), 10), "demographic_parity", 1).predict(0.05)
+    assert 0.0 <= prediction.bound <= 1.0
+
+
+def best_of(values):
+    return lambda positions: max(positions, key=lambda i: values[i])
+
+
+def test_the_shortlist_goes_from_bold_to_safe():
+    gaps = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]
+    outlooks = [outlook([0.5 + gap, 0.5 - gap], [0.5, 0.5]) for gap in gaps]
+    chosen = shortlist(outlooks, 0.06, 0.05, best_of(gaps))
+    assert chosen == sorted(chosen, reverse=True)
+    assert 2 <= len(chosen) <= 4
+    assert 5 not in chosen
+    for number in chosen:
+        assert outlooks[number].predict(0.05 / len(chosen)).chance(0.06) > 0.15
+
+
+def test_one_encoder_that_meets_the_target_for_sure_is_the_whole_shortlist():
+    outlooks = [outlook([0.5, 0.5], [0.5, 0.5]), outlook([0.6, 0.4], [0.5, 0.5])]
+    assert shortlist(outlooks, 0.5, 0.05, best_of([0.7, 0.8])) == [1]
+
+
+def test_where_nothing_is_likely_the_likeliest_is_tried():
+    outlooks = [outlook([0.7, 0.3], [0.5, 0.5]), outlook([0.6, 0.4], [0.5, 0.5])]
+    assert shortlist(outlooks, 0.01, 0.05, best_of([0.7, 0.8])) == [1]
+
+
+@given(st.integers(0, 1000))
+def test_the_shortlist_always_ends(seed):
+    rng = np.random.default_rng(seed)
+    outlooks = [
+        outlook(rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4)), train=(400, 400), select=(200, 200), rng=rng)
+        for _ in range(4)
+    ]
+    chosen = shortlist(outlooks, float(rng.uniform(0.01, 0.9)), 0.05, best_of(rng.random(4)))
+    assert chosen
+    assert len(set(chosen)) == len(chosen)
+
+
+def test_the_records_needed_are_enough_and_not_many_more():
+    found = outlook([0.52, 0.48], [0.5, 0.5], train=(10**7, 10**7), certify=(500, 500))
+    factor = records_needed(found, 0.04, 0.05)
+    assert factor is not None
+    assert factor > 1
+    enough, fewer = (
+        outlook([0.52, 0.48], [0.5, 0.5], train=(10**7, 10**7), certify=(int(500 * f),) * 2).predict(0.05)
+        for f in (factor, factor / 1.5)
+    )
+    assert enough.chance(0.04) > 0.7
+    assert fewer.chance(0.04) < enough.chance(0.04)
+    assert records_needed(found, 0.01, 0.05) is None
+    assert records_needed(found, 0.9, 0.05) == 1.0
