@@ -177,9 +177,7 @@ def test_the_certificate_of_a_bundle_is_signed_and_says_how_it_came_about(saved,
     assert document.statement.predicate.selection.tried == bundle.tried
     assert document.statement.predicate.selection.correction == "holdout"
     assert document.statement.predicate.columns.sensitive == ("sex",)
-    verdict = verify_document(
-        folder / "certificate.json", key=public, encoder=folder / "encoder.json", max_bound=0.12
-    )
+    verdict = verify_document(folder / "certificate.json", key=public, encoder=folder / "encoder.json", max_bound=0.12)
     assert verdict.passed, verdict
 
 
@@ -240,7 +238,9 @@ def coin_people(n, rng):
     pays = places.random(60)
     sex = rng.integers(0, 2, n)
     place = np.where(sex == 0, rng.choice(60, n, p=shares[0]), rng.choice(60, n, p=shares[1]))
-    frame = pd.DataFrame({"place": [f"p{i}" for i in place], "sex": sex, "paid": (rng.random(n) < pays[place]).astype(int)})
+    frame = pd.DataFrame(
+        {"place": [f"p{i}" for i in place], "sex": sex, "paid": (rng.random(n) < pays[place]).astype(int)}
+    )
     return frame, shares
 
 

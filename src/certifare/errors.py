@@ -92,7 +92,6 @@ class TrainingOverlapError(CertifareError):
     """Records offered for certification were used to fit the encoder."""
 
 
-
 class InfiniteValueError(CertifareError):
     """A numeric column holds an infinite value."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certifare import CellCounts, Certificate, CertifareError, certify_counts
+from certifare import CellCounts, CertifareError, Certificate, certify_counts
 from certifare.certificates import Exclusion, difference_limit, hoeffding_radius
 from certifare.certificates.certificate import round_down, round_up
 from certifare.certificates.claims import estimate_of, statistic

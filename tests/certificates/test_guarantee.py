@@ -4,7 +4,7 @@
 """
 
 import os
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -25,7 +25,7 @@ def total_variation(p, q):
     return np.maximum(p - q, 0).sum()
 
 
-@lru_cache(maxsize=None)
+@cache
 def critical_statistic(n0, n1, distance, epsilon):
     """The largest M whose limit lies below the distance; the limit is monotone in M, so M alone tells a miss."""
     low, high = -1, n0 * n1

@@ -33,7 +33,10 @@ BAD = {
     "no sensitive column": (lambda f: csv_of(f.rename(columns={"sex": "sexe"})).encode(), "Did you mean 'sexe'"),
     "single label": (lambda f: csv_of(f.assign(approved=1)).encode(), "one value only"),
     "single group": (lambda f: csv_of(f.assign(sex="f")).encode(), "one group only"),
-    "small group": (lambda f: csv_of(f.assign(sex=np.where(np.arange(len(f)) < 40, "f", "m"))).encode(), "Group 'f' has"),
+    "small group": (
+        lambda f: csv_of(f.assign(sex=np.where(np.arange(len(f)) < 40, "f", "m"))).encode(),
+        "Group 'f' has",
+    ),
     "too few records": (lambda f: csv_of(f.head(3)).encode(), "error"),
     "all labels missing": (lambda f: csv_of(f.assign(approved=None)).encode(), "No record is left"),
     "dates": (lambda f: csv_of(f.assign(since="2020-01-31")).encode(), "'since' (date32[day])"),

@@ -36,8 +36,7 @@ def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
                 cells = encoder.apply(parts[name].features)
                 assert np.array_equal(path.at(name, k).groups, parts[name].count(cells, k, labels=True).table)
                 right = [
-                    (vote[cells] == y.codes).mean()
-                    for vote, y in zip(path.votes(k), parts[name].labels, strict=True)
+                    (vote[cells] == y.codes).mean() for vote, y in zip(path.votes(k), parts[name].labels, strict=True)
                 ]
                 assert path.accuracy(name, k) == pytest.approx(np.mean(right))
             assert np.array_equal(path.probe_cells(k), encoder.apply(explorer.probe.features))

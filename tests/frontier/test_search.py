@@ -89,7 +89,7 @@ def test_progress_is_told(small, grid):
     assert told[-1] == ("growing tree encoders", 3, 3)
 
 
-class Stop(Exception):
+class StopError(Exception):
     pass
 
 
@@ -98,9 +98,9 @@ def test_an_interrupted_search_goes_on_from_its_state_file(small, grid, search, 
 
     def interrupt(stage, done, _):
         if done == 2:
-            raise Stop
+            raise StopError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         Search(small, grid, n_jobs=1).run(state=state, progress=interrupt)
     assert len(state.read_text().splitlines()) == 3
     told = []
@@ -109,9 +109,7 @@ def test_an_interrupted_search_goes_on_from_its_state_file(small, grid, search, 
     assert [c.prediction for c in resumed.candidates] == [c.prediction for c in search.candidates]
     numbers = range(len(search.candidates))
     assert resumed.best(numbers) == search.best(numbers)
-    assert np.array_equal(
-        resumed.encoder(0).apply(small.features), search.encoder(0).apply(small.features)
-    )
+    assert np.array_equal(resumed.encoder(0).apply(small.features), search.encoder(0).apply(small.features))
 
 
 def test_a_line_cut_off_is_done_again(small, grid, tmp_path):
@@ -161,7 +159,9 @@ def test_weights_and_clusters_leave_independent_records(make_table, grid):
 
 @pytest.mark.parametrize("metric", ["equal_opportunity", "equalized_odds", "equalized_odds_max"])
 def test_other_metrics(make_table, grid, metric):
-    search = Search(make_table(label="paid", sensitive="region", drop=("promoted", "weight", "home")), grid, metric=metric)
+    search = Search(
+        make_table(label="paid", sensitive="region", drop=("promoted", "weight", "home")), grid, metric=metric
+    )
     _, certificate = search.run().certify([2])[0]
     assert certificate.metric == metric
     assert len(certificate.parts) == (3 if metric == "equal_opportunity" else 6)
@@ -178,9 +178,7 @@ def test_the_positive_label(make_table, grid):
     with pytest.raises(PositiveLabelError, match="'2' is not among"):
         Search(make_table(), grid, metric="equal_opportunity", positive="2")
     with pytest.raises(PositiveLabelError, match="Which label"):
-        Search(
-            make_table(label="region", drop=("promoted", "weight", "home")), grid, metric="equal_opportunity"
-        )
+        Search(make_table(label="region", drop=("promoted", "weight", "home")), grid, metric="equal_opportunity")
 
 
 def test_exclusions_of_the_table_are_in_the_certificate(make_people, grid):

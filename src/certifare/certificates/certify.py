@@ -93,7 +93,7 @@ def certify_counts(
     >>> counts = CellCounts([[1200, 800], [300, 600]], groups=["f", "m"])
     >>> c = certify_counts(counts)
     >>> print(c)
-    demographic parity distance of any classifier <= 0.2587 with 95 % confidence (1,500 + 1,400 records, 2 cells)
+    demographic parity distance of any classifier <= 0.2584 with 95 % confidence (1,500 + 1,400 records, 2 cells)
     """
     if not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
         raise ConfidenceError(f"confidence={confidence}: give a number between 0 and 1, such as 0.95.")
@@ -304,6 +304,7 @@ def certify(
             clusters=clusters,
             missing=missing,
             min_group_size=min_group_size,
+            exclusions=exclusions,
             allow_training_records=allow_training_records,
         )
         return certificate

@@ -10,7 +10,8 @@ the limit is U = sup {d : β(d) ≥ ε}, and P(d > U) ≤ ε whatever b is. The 
 variation distance may stand in for M, is in ``docs/theory.md``.
 
 :func:`difference_limit` returns a number that is never below U and at most 1 % of the Hoeffding radius above
-it (or 10⁻⁶, where that is more). It looks for the smallest d at which β(d) < ε can be *proved*. The proof covers the range of b by intervals
+it (or 10⁻⁶, where that is more). It looks for the smallest d at which β(d) < ε can be *proved*. The proof covers
+the range of b by intervals
 [lo, hi]: the tail falls in a and rises in b, so over the interval it is at most its value at the corner
 a = lo + d, b = hi. Two upper bounds of such a tail serve:
 
@@ -64,8 +65,8 @@ def difference_limit(n0: int, n1: int, m: int, epsilon: float) -> float:
 
     Examples
     --------
-    >>> round(difference_limit(20, 300, 900, 0.05), 3)
-    0.344
+    >>> round(difference_limit(20, 300, 900, 0.05), 2)
+    0.34
     """
     n0, n1, m = int(n0), int(n1), int(m)
     if m >= n0 * n1:

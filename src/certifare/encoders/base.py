@@ -223,7 +223,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def training_counts_(self) -> CellCounts | None:
-        """Training records by cell and group, on which :func:`~certifare.certify` chooses a witness; None if unknown."""
+        """Training records by cell and group, on which a witness may be chosen; None if unknown."""
         statistics = self._cell_statistics()
         if statistics is None or not self.groups_:
             return None

@@ -215,7 +215,7 @@ def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
         for start in range(0, n, BLOCK):
             rows = slice(start, start + BLOCK)
             bits = table[column.indices[rows]] if isinstance(column, Dictionary) else _bits(column[rows])
-            hashes[rows] = _mix(hashes[rows] ^ _mix(bits + offset))
+            hashes[rows] = mix(hashes[rows] ^ mix(bits + offset))
     return hashes
 
 
@@ -231,7 +231,7 @@ def _hash_text(value: str, salt: bytes) -> int:
     return int.from_bytes(digest, "little")
 
 
-def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Spread every bit over all others (the finaliser of splitmix64); overflow is meant."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

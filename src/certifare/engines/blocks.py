@@ -1,0 +1,125 @@
+"""Blocks of records: features, labels and groups of some rows of a table that is never whole in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from certifare.columns import ColumnType, Field, Frame
+from certifare.growth import Dictionary
+from certifare.roles import Comparison
+
+MissingRoles = Literal["refuse", "drop"]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some records.
+
+    Attributes
+    ----------
+    fields : tuple of Field
+        The features.
+    labels, groups : tuple of Field
+        Label columns and sensitive columns.
+    """
+
+    fields: tuple[Field, ...]
+    labels: tuple[Field, ...]
+    groups: tuple[Field, ...]
+
+    def __len__(self) -> int:
+        return len(next(iter((*self.fields, *self.labels, *self.groups))))
+
+    def complete(self) -> tuple[Block, dict[str, int]]:
+        """Leave out records that lack a label or a group; also say how many values each such column lacks."""
+        lacking: dict[str, int] = {}
+        keep = np.ones(len(self), dtype=bool)
+        for field in (*self.labels, *self.groups):
+            absent = field.missing()
+            if absent.any():
+                lacking[field.name] = int(absent.sum())
+                keep &= ~absent
+        if not lacking:
+            return self, lacking
+        columns = (self.fields, self.labels, self.groups)
+        return Block(*(tuple(_take(field, keep) for field in of_kind) for of_kind in columns)), lacking
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature, and what it is in the whole table."""
+
+    name: str
+    type: ColumnType
+    categorical: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A label or sensitive column: where it is read, what it is called, and what it is compared with, if anything."""
+
+    column: str
+    name: str
+    comparison: Comparison | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How blocks are read from tables.
+
+    Attributes
+    ----------
+    features : tuple of Feature
+    labels, groups : tuple of Role
+    """
+
+    features: tuple[Feature, ...]
+    labels: tuple[Role, ...]
+    groups: tuple[Role, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns that are read."""
+        roles = [role.column for role in (*self.labels, *self.groups)]
+        return list(dict.fromkeys([*(feature.name for feature in self.features), *roles]))
+
+    def of(self, positions: Collection[int]) -> Reading:
+        """Read some of the features only."""
+        return replace(self, features=tuple(f for i, f in enumerate(self.features) if i in positions))
+
+    def read(self, table: Any) -> Block:
+        """Read the block that a table (pandas, polars, pyarrow) is."""
+        frame = Frame(table)
+        return Block(
+            fields=tuple(frame.read(feature.name).as_type(feature.type) for feature in self.features),
+            labels=tuple(_read_role(frame, table, role) for role in self.labels),
+            groups=tuple(_read_role(frame, table, role) for role in self.groups),
+        )
+
+
+class Piece(Protocol):
+    """A part of a table that is worked on by itself: a row group of a file, a partition of a distributed frame."""
+
+    def blocks(self, reading: Reading) -> Iterator[Block]:
+        """Read its records, in order."""
+        ...
+
+
+def _read_role(frame: Frame, table: Any, role: Role) -> Field:
+    if role.comparison is None:
+        field = frame.read(role.column)
+    else:
+        field = Frame(pa.table({role.name: role.comparison.evaluate(table.column(role.column))})).read(0)
+    return Field(role.name, field.column, field.type, field.categorical)
+
+
+def _take(field: Field, keep: NDArray[np.bool_]) -> Field:
+    column = field.column
+    kept = Dictionary(column.indices[keep], column.values) if isinstance(column, Dictionary) else column[keep]
+    return Field(field.name, kept, field.type, field.categorical)

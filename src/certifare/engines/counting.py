@@ -1,0 +1,256 @@
+"""Counts of records by cell, group and label, however many pieces, machines or databases they come from.
+
+Everything ends in a list of :class:`Entry`; :func:`table_of` lays it out as ``CellCounts.from_cells`` would.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates.certify import check_overlap, training_counts
+from certifare.certificates.claims import metric_of
+from certifare.certificates.counts import INTERSECTION, UNKNOWN, Exclusion, Missing, name_of, sort_key
+from certifare.columns import Field, levels
+from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.fingerprint import Overlap, hash_records
+from certifare.engines.blocks import Block, Feature, Piece, Reading, Role
+from certifare.engines.training import Share, Worker
+from certifare.errors import ArgumentError, CellIdError, EmptyGroupError, MissingValueError
+
+NOT_LOOKED_UP = (
+    "The records were counted where they lie; whether any of them was used to fit the encoder was not looked up."
+)
+"""What a certificate adds that comes from counts alone."""
+
+SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Entry(NamedTuple):
+    """So many records have this cell, these values of the sensitive columns, and this label; None is missing."""
+
+    cell: int
+    groups: tuple[str | None, ...]
+    label: str | None
+    records: int
+
+
+def table_of(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: Missing = "refuse") -> CellCounts:
+    """Lay entries out as a table of counts.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        Equal ones add up.
+    n_cells : int
+    labelled : bool
+        Whether the table has labels.
+    missing : {"refuse", "unknown", "drop"}
+        What to do with records without a group or label, as in ``CellCounts.from_cells``.
+
+    Examples
+    --------
+    >>> from certifare.engines.counting import Entry, table_of
+    >>> entries = [Entry(0, ("f",), None, 3), Entry(1, ("m",), None, 2), Entry(0, ("f",), None, 1)]
+    >>> table_of(entries, 3, labelled=False).table.tolist()
+    [[4, 0], [0, 2], [0, 0]]
+    """
+    if missing not in ("refuse", "unknown", "drop"):
+        raise ArgumentError(f'missing={missing!r}: choose "refuse", "unknown" or "drop".')
+    counted: Counter[tuple[int, str, str | None]] = Counter()
+    parts_of: dict[str, tuple[str, ...]] = {}
+    label_names: set[str] = set()
+    without_group = without_label = total = 0
+    for cell, values, label, records in entries:
+        if not 0 <= cell < n_cells:
+            raise CellIdError(f"{records:,} records have the cell {cell}, which lies outside 0 … {n_cells - 1}.")
+        total += records
+        label_names |= {label} - {None}  # type: ignore[arg-type]
+        parts = tuple(value for value in values if value is not None)
+        if len(parts) < len(values):
+            without_group += records
+            if missing != "unknown":
+                continue
+            group = UNKNOWN
+        else:
+            group = INTERSECTION.join(parts)
+            parts_of[group] = parts
+        if labelled and label is None:
+            without_label += records
+            continue
+        counted[cell, group, label if labelled else None] += records
+    if without_group and missing == "refuse":
+        raise MissingValueError(
+            f"{without_group:,} of {total:,} records lack a group. "
+            'Pass missing="unknown" to count them as a group of their own, or missing="drop" to leave them out and '
+            "have their number recorded."
+        )
+    if without_label and missing != "drop":
+        raise MissingValueError(
+            f'{without_label:,} records lack a label. Remove them, or pass missing="drop" to leave them out and have '
+            "their number recorded."
+        )
+    groups = sorted(parts_of, key=lambda group: [sort_key(part) for part in parts_of[group]])
+    if without_group and missing == "unknown" and UNKNOWN not in groups:
+        groups.append(UNKNOWN)
+    if not groups:
+        raise EmptyGroupError("No record has a group: there is nothing to count.")
+    labels = sorted(label_names, key=sort_key)
+    table = np.zeros((n_cells, len(groups), len(labels) if labelled else 1), dtype=np.int64)
+    for (cell, group, label), records in counted.items():
+        table[cell, groups.index(group), 0 if label is None else labels.index(label)] += records
+    exclusions = [Exclusion("label missing", without_label)]
+    if missing == "drop":
+        exclusions.append(Exclusion("group missing", without_group))
+    return CellCounts(table if labelled else table[:, :, 0], groups, labels if labelled else None, exclusions)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What counting some records gave.
+
+    Attributes
+    ----------
+    entries : tuple of Entry
+    looked_up, seen : int
+        How many records could be compared with the training records, and how many of them are among those.
+    checksum : pair of int
+        Sums of hashes of the records (modulo 2^64): equal for equal records, in any order and in any pieces.
+    """
+
+    entries: tuple[Entry, ...]
+    looked_up: int
+    seen: int
+    checksum: tuple[int, int]
+
+
+def merge_tallies(tallies: Sequence[Tally]) -> Tally:
+    """Add tallies up."""
+    counted: Counter[tuple[int, tuple[str | None, ...], str | None]] = Counter()
+    for tally in tallies:
+        for cell, groups, label, records in tally.entries:
+            counted[cell, groups, label] += records
+    return Tally(
+        entries=tuple(Entry(*key, records) for key, records in counted.items()),
+        looked_up=sum(tally.looked_up for tally in tallies),
+        seen=sum(tally.seen for tally in tallies),
+        checksum=(sum(t.checksum[0] for t in tallies) % 2**64, sum(t.checksum[1] for t in tallies) % 2**64),
+    )
+
+
+@dataclass(frozen=True)
+class Teller:
+    """Counts pieces.
+
+    Attributes
+    ----------
+    encoder : RestrictedEncoder
+    reading : Reading
+    salt : bytes
+        For the checksum.
+    """
+
+    encoder: RestrictedEncoder
+    reading: Reading
+    salt: bytes
+
+    def __call__(self, piece: Piece) -> Tally:
+        """Count a piece."""
+        return merge_tallies([self._tell(block) for block in piece.blocks(self.reading)])
+
+    def _tell(self, block: Block) -> Tally:
+        cells = self.encoder._find_cells(block.fields)
+        columns = [_names(field) for field in (*block.groups, *block.labels)]
+        shape = (self.encoder.n_cells_, *(len(names) for _, names in columns))
+        joint = np.ravel_multi_index((cells, *(codes for codes, _ in columns)), shape)
+        if np.prod(shape) < len(joint):
+            counts = np.bincount(joint)
+            present = np.flatnonzero(counts)
+            records = counts[present]
+        else:
+            present, records = np.unique(joint, return_counts=True)
+        entries = []
+        for place, n in zip(np.transpose(np.unravel_index(present, shape)).tolist(), records.tolist(), strict=True):
+            values = tuple(names[i] for (_, names), i in zip(columns, place[1:], strict=True))
+            n_groups = len(block.groups)
+            entries.append(Entry(place[0], values[:n_groups], values[n_groups] if block.labels else None, n))
+        fingerprint = self.encoder.fingerprint_
+        looked_up, seen = (0, 0) if fingerprint is None else fingerprint.look_up(block.fields)
+        hashes = hash_records((*block.fields, *block.groups, *block.labels), self.salt)
+        checksum = int(hashes.sum(dtype=np.uint64)), int((hashes * (hashes ^ SECOND_SALT)).sum(dtype=np.uint64))
+        return Tally(tuple(entries), looked_up, seen, checksum)
+
+
+def count_over(
+    encoder: RestrictedEncoder, worker: Worker, reading: Reading, *, salt: bytes = b"", progress: Share | None = None
+) -> Tally:
+    """Count the records that someone holds."""
+    return worker.reduce(Teller(encoder, reading, salt), merge_tallies, progress=progress)
+
+
+def certify_tally(
+    encoder: RestrictedEncoder,
+    tally: Tally,
+    *,
+    metric: str = "demographic_parity",
+    confidence: float = 0.95,
+    method: str = "exact",
+    candidates: int = 1,
+    positive: object = None,
+    missing: Missing = "refuse",
+    min_group_size: int = 30,
+    exclusions: Iterable[Exclusion] = (),
+    allow_training_records: bool = False,
+) -> Certificate:
+    """Certify an encoder from a tally of records that it has not seen, as :func:`certifare.certify` does.
+
+    ``method="lemmas"`` needs records, not counts, and is not possible here.
+    """
+    counts = table_of(tally.entries, encoder.n_cells_, labelled=metric_of(metric).strata != "all", missing=missing)
+    counts = CellCounts(counts.table, counts.groups, counts.labels, (*counts.exclusions, *exclusions))
+    overlap: Overlap | None = None
+    if encoder.fingerprint_ is not None:
+        overlap = encoder.fingerprint_.judge(tally.looked_up, tally.seen)
+    assumptions = check_overlap(overlap, allow_training_records)
+    certificate = certify_counts(
+        counts,
+        metric,
+        confidence,
+        method,
+        candidates,
+        positive=positive,
+        witness=training_counts(encoder, counts, metric),
+        min_group_size=min_group_size,
+    )
+    if overlap is None:
+        assumptions.append(NOT_LOOKED_UP)
+    return msgspec.structs.replace(certificate, assumptions=tuple(assumptions))
+
+
+def reading_for(encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequence[Role]) -> Reading:
+    """Say how records of a fitted encoder are read."""
+    features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
+    return Reading(features, tuple(labels), tuple(groups))
+
+
+def _names(field: Field) -> tuple[NDArray[np.int64], list[str | None]]:
+    """Codes of a column's values, and the names that they stand for; None, the last, for missing values."""
+    absent = field.missing()
+    codes = np.zeros(len(field), dtype=np.int64)
+    present = Block((field,), (), (field,)).complete()[0].fields[0]
+    codes[~absent], values = levels(present, "value")
+    codes[absent] = len(values)
+    return codes, [*map(name_of, values), None]
+
+
+def one_label(labels: Sequence[Any]) -> None:
+    """Refuse several label columns: a certificate conditions on one."""
+    if len(labels) > 1:
+        raise ArgumentError(f"Certificates condition on one label column, and {len(labels)} were given.")

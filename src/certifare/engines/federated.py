@@ -1,0 +1,255 @@
+"""Counts files: several holders of data count their own records, one party adds the counts up and certifies.
+
+No record leaves its holder. A counts file says which encoder it is about, by digest, and has an id, so that a file from
+another encoder is refused and one that is there twice is noticed. It also carries a checksum of the records, so that a
+holder who counts the same records twice is noticed too.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from certifare import __version__
+from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.certificates.claims import metric_of
+from certifare.certificates.counts import INTERSECTION, UNKNOWN, sort_key
+from certifare.document.files import parse
+from certifare.document.statement import canonical
+from certifare.engines.counting import NOT_LOOKED_UP
+from certifare.errors import (
+    ArgumentError,
+    CertifareError,
+    CountsFileError,
+    DuplicateCountsError,
+    EncoderMismatchError,
+    FileError,
+)
+from certifare.files import atomic_file
+
+VERSION = 1
+MAX_BYTES = 16 * 2**20
+
+Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32,64}$")]
+Text = Annotated[str, msgspec.Meta(max_length=1_000)]
+Path = str | os.PathLike[str]
+
+OTHER_PEOPLE = "Records that different holders counted are of different people, and drawn independently of each other."
+"""What a certificate assumes besides where several files were added up."""
+
+
+class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One holder's counts, as they stand in a file.
+
+    Attributes
+    ----------
+    id : str
+        Random; a copy of the file has the same.
+    encoder : str
+        SHA-256 digest of the encoder's file.
+    sensitive, label
+        Columns, or comparisons, that groups and labels were read from.
+    counts : CellCounts
+    checksum : str or None
+        Of the records, in any order; None where the database that counted gives none.
+    looked_up : bool
+        Whether the records were compared with the training records, and found not to be among them.
+    holder : str or None
+        Who counted, as they call themselves.
+    created, tool : str
+        When, and with what.
+    """
+
+    format: Literal["certifare/counts"] = "certifare/counts"
+    version: Annotated[int, msgspec.Meta(ge=1)] = VERSION
+    id: Hex
+    encoder: Hex
+    sensitive: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
+    label: Text | None = None
+    counts: CellCounts
+    checksum: Hex | None = None
+    looked_up: bool = False
+    holder: Text | None = None
+    created: Text
+    tool: Text = f"certifare {__version__}"
+
+    @classmethod
+    def make(
+        cls,
+        counts: CellCounts,
+        encoder_digest: str,
+        *,
+        sensitive: Sequence[str],
+        label: str | None = None,
+        checksum: tuple[int, int] | None = None,
+        looked_up: bool = False,
+        holder: str | None = None,
+    ) -> CountsFile:
+        """Make the content of a counts file, with an id of its own."""
+        return cls(
+            id=secrets.token_hex(16),
+            encoder=encoder_digest,
+            sensitive=tuple(sensitive),
+            label=label,
+            counts=counts,
+            checksum=None if checksum is None else f"{checksum[0]:016x}{checksum[1]:016x}",
+            looked_up=looked_up,
+            holder=holder,
+            created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+
+    def save(self, path: Path) -> None:
+        """Write the file, as a whole or not at all."""
+        document = msgspec.to_builtins(self, enc_hook=lambda counts: counts.to_dict())
+        with atomic_file(path) as name:
+            name.write_bytes(canonical(document) + b"\n")
+
+    @classmethod
+    def load(cls, path: Path) -> CountsFile:
+        """Read a file that :meth:`save` wrote, checking everything."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise FileError(f"The file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
+        try:
+            content = parse(data)
+            version = content.get("version") if isinstance(content, dict) else None
+            if isinstance(version, int) and version > VERSION:
+                raise CountsFileError(
+                    f"{os.fspath(path)!r} is in version {version} of the format, and this program knows versions up to "
+                    f"{VERSION}: install a newer certifare to read it."
+                )
+            return msgspec.convert(content, cls, dec_hook=_decode)
+        except CountsFileError:
+            raise
+        except (msgspec.ValidationError, TypeError, OverflowError, CertifareError) as error:
+            raise CountsFileError(
+                f"{os.fspath(path)!r} is no counts file (certifare count writes them): {error}"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Counts of several files, added up.
+
+    Attributes
+    ----------
+    counts : CellCounts
+    encoder : str
+        Digest of the encoder that all of them are about.
+    sensitive, label
+        Columns that groups and labels were read from.
+    n_files : int
+    looked_up : bool
+        Whether every holder compared the records with the training records.
+    """
+
+    counts: CellCounts
+    encoder: str
+    sensitive: tuple[str, ...]
+    label: str | None
+    n_files: int
+    looked_up: bool
+
+    def certify(self, metric: str = "demographic_parity", **options: Any) -> Certificate:
+        """Certify on all records together; ``options`` are those of :func:`certifare.certify_counts`."""
+        counts = self.counts
+        if metric_of(metric).strata == "all" and counts.labels is not None:
+            counts = counts.without_labels()
+        assumptions = [*ASSUMPTIONS]
+        if not self.looked_up:
+            assumptions.append(NOT_LOOKED_UP)
+        if self.n_files > 1:
+            assumptions.append(OTHER_PEOPLE)
+        return msgspec.structs.replace(certify_counts(counts, metric, **options), assumptions=tuple(assumptions))
+
+
+def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> Pooled:
+    """Add up counts files.
+
+    Parameters
+    ----------
+    files : mapping of name to CountsFile
+        The names are used in errors.
+    encoder_digest : str, optional
+        Digest of the encoder to be certified; that of the first file unless given.
+
+    Raises
+    ------
+    EncoderMismatchError
+        A file is about another encoder, or read groups or labels from other columns.
+    DuplicateCountsError
+        A file is there twice, or two files count the same records.
+    """
+    if not files:
+        raise ArgumentError("No counts file was given.")
+    first_name, first = next(iter(files.items()))
+    wanted, of_whom = (first.encoder, repr(first_name)) if encoder_digest is None else (encoder_digest, "the encoder")
+    ids: dict[str, str] = {}
+    checksums: dict[str, str] = {}
+    for name, file in files.items():
+        if file.encoder != wanted:
+            raise EncoderMismatchError(
+                f"{name!r} was counted with another encoder (SHA-256 {file.encoder[:16]}…) than {of_whom} "
+                f"({wanted[:16]}…). Count its records again with that one."
+            )
+        if (file.sensitive, file.label) != (first.sensitive, first.label):
+            raise EncoderMismatchError(
+                f"{name!r} was counted by {_columns(file)}, but {first_name!r} by {_columns(first)}: these cannot be "
+                "added up."
+            )
+        if file.id in ids:
+            raise DuplicateCountsError(
+                f"{name!r} and {ids[file.id]!r} are the same counts (id {file.id[:16]}…): give each holder's file once."
+            )
+        ids[file.id] = name
+        if file.checksum is not None:
+            if file.checksum in checksums:
+                raise DuplicateCountsError(
+                    f"{name!r} and {checksums[file.checksum]!r} count the same records (checksum "
+                    f"{file.checksum[:16]}…): leave one of them out."
+                )
+            checksums[file.checksum] = name
+    counts = first.counts
+    for file in list(files.values())[1:]:
+        counts = counts + file.counts
+    looked_up = all(file.looked_up for file in files.values())
+    return Pooled(_in_order(counts), wanted, first.sensitive, first.label, len(files), looked_up)
+
+
+def _in_order(counts: CellCounts) -> CellCounts:
+    """Put groups and labels into the order that counting all records at once would give."""
+    parts = {group: [sort_key(part) for part in group.split(INTERSECTION)] for group in counts.groups}
+    groups = sorted(counts.groups, key=lambda group: (group == UNKNOWN, parts[group]))
+    table = counts.table[:, [counts.groups.index(group) for group in groups]]
+    if counts.labels is None:
+        return CellCounts(table, groups, None, counts.exclusions)
+    labels = sorted(counts.labels, key=sort_key)
+    return CellCounts(table[:, :, [counts.labels.index(label) for label in labels]], groups, labels, counts.exclusions)
+
+
+def is_counts_file(path: Path) -> bool:
+    """Say whether a file looks like a counts file, by its first bytes."""
+    try:
+        with open(path, "rb") as file:
+            return b'"certifare/counts"' in file.read(MAX_BYTES) if file.read(1) == b"{" else False
+    except OSError:
+        return False
+
+
+def _columns(file: CountsFile) -> str:
+    return " and ".join(map(repr, [*file.sensitive, *([] if file.label is None else [file.label])]))
+
+
+def _decode(kind: type, value: object) -> object:
+    if kind is CellCounts and isinstance(value, Mapping):
+        return CellCounts.from_dict(value)
+    raise CountsFileError("counts must be an object with groups and table.")

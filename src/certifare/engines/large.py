@@ -1,0 +1,284 @@
+"""The whole job on Parquet files that do not fit into memory: what ``certifare fit`` does above a certain size.
+
+Rows are dealt at random, by their number alone. A sample of a million is read into memory; encoders are compared and
+tested there. All other rows are training or certification records that nobody has looked at: fair trees grow from the
+former, a whole sweep from one coded file, and the encoders of the shortlist are certified on the latter. Encoders that
+need the table in memory (boosted ones) are fitted on the sample, and certified on as many records as the trees.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from certifare.certificates import CellCounts
+from certifare.certificates.counts import INTERSECTION, name_of
+from certifare.columns import Frame
+from certifare.encoders.fingerprint import mix
+from certifare.encoders.tree import FairTreeEncoder
+from certifare.engines.blocks import Feature, Reading
+from certifare.engines.counting import count_over, table_of
+from certifare.engines.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths, roles_of
+from certifare.engines.training import EngineTraining, prepare_over
+from certifare.errors import ArgumentError, GroupError, RoleError
+from certifare.files import kind_of
+from certifare.frontier.paths import Counted, Explorer
+from certifare.frontier.search import Candidate, Search
+from certifare.frontier.settings import Grid, Setting
+from certifare.growth.summary import sample_positions
+from certifare.split import CERTIFY, PARTS
+from certifare.table import Table
+
+LARGE = 2 * 2**30
+"""A table of more bytes, at eight for each value, is not read into memory."""
+
+SAMPLE_RECORDS = 1_000_000
+"""Encoders are compared on a sample of so many records."""
+
+
+def is_large(path: str | os.PathLike[str], limit: int = LARGE) -> bool:
+    """Say whether a file is Parquet and too large to be read into memory."""
+    if Path(path).is_dir() or not Path(path).exists() or kind_of(path) != "parquet":
+        return False
+    files = ParquetFiles.find(path)
+    return files.n_records * len(files.schema.names) * 8 > limit
+
+
+@dataclass(frozen=True, eq=False)
+class Dealt:
+    """Rows that chance dealt to one part, by their number.
+
+    Attributes
+    ----------
+    low, high : float
+        A row is in the part if its number, hashed to a number from 0 to 1, lies between these.
+    without : ndarray of int64
+        Rows that are in no part, sorted: those of the sample.
+    seed : int
+    """
+
+    low: float
+    high: float
+    without: NDArray[np.int64]
+    seed: int
+
+    def mask(self, start: int, n_rows: int) -> NDArray[np.bool_]:
+        """Say which of the rows ``start … start + n_rows - 1`` are in the part."""
+        numbers = np.arange(start, start + n_rows, dtype=np.uint64)
+        hashed = mix(mix(numbers) ^ mix(np.array([self.seed + 1], dtype=np.uint64)))
+        share = (hashed >> np.uint64(11)).astype(np.float64) / 2.0**53
+        mask = (share >= self.low) & (share < self.high)
+        first, last = np.searchsorted(self.without, [start, start + n_rows])
+        mask[self.without[first:last] - start] = False
+        return mask
+
+
+class LargeSearch(Search):
+    """Encoders tried on Parquet files.
+
+    Parameters
+    ----------
+    paths : path, pattern, or sequence of paths
+    grid : Grid
+    label, sensitive, categorical, drop
+        Roles of columns, as in :meth:`certifare.table.Table.from_frame`.
+    sample_records : int
+        How many records are read into memory.
+    folder : path, optional
+        Where the mapped file of codes goes.
+    **options
+        Of :class:`~certifare.frontier.search.Search`.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        grid: Grid,
+        *,
+        label: Any,
+        sensitive: Any,
+        categorical: Any = (),
+        drop: Any = (),
+        sample_records: int = SAMPLE_RECORDS,
+        folder: str | os.PathLike[str] | None = None,
+        seed: int = 0,
+        n_jobs: int = 2,
+        parts: Mapping[str, float] = PARTS,
+        **options: Any,
+    ) -> None:
+        self._files = ParquetFiles.find(paths)
+        self._n_threads = n_jobs
+        self._folder = folder
+        self._sampled = sample_positions(self._files.n_records, sample_records, seed)
+        sample = _take(self._files, self._sampled, n_jobs)
+        table = Table.from_frame(sample, label=label, sensitive=sensitive, categorical=categorical, drop=drop)
+        super().__init__(table, grid, seed=seed, n_jobs=n_jobs, parts=parts, **options)
+        if self.retain:
+            raise ArgumentError("retain= clusters the table in memory, and this one does not fit: set it to 0.")
+        self._reading = self._read_like(table)
+        self._checksum = (0, 0)
+        self._n_train = round((self._files.n_records - len(self._sampled)) * (1.0 - parts[CERTIFY]))
+        self.explorer = _LargeExplorer(
+            self.train, {"select": self.select}, grid, self._common(), n_jobs, self._prepare_tree, self._n_train
+        )
+        self.notes.append(
+            f"the table is large: encoders were compared on a sample of {len(table):,} records; trees grew from about "
+            f"{self._n_train:,} others, and about {int(self._certify_sizes().sum()):,} more were certified on"
+        )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Records of all files, and of each part; those of the sample make the parts select and test."""
+        counted = {"train": self._n_train, CERTIFY: int(self._certify_sizes().sum())}
+        return {**super().sizes, "all": self._files.n_records, **counted}
+
+    @property
+    def certify_digest(self) -> str:
+        """A fingerprint of the certification records, in any order."""
+        return hashlib.sha256(f"{self._checksum[0]:016x}{self._checksum[1]:016x}".encode()).hexdigest()
+
+    def _read_like(self, table: Table) -> Reading:
+        """Say how all records are read, so that columns mean what they mean in the sample."""
+        names = self._files.schema.names
+        frame = Frame(table.features)
+        fields = [frame.read(i) for i in range(len(frame.names))]
+        roles = table.roles or {}
+        return Reading(
+            tuple(Feature(field.name, field.type, field.categorical) for field in fields),
+            roles_of(roles["label"], names, "label"),
+            roles_of(roles["sensitive"], names, "sensitive"),
+        )
+
+    def _dealt(self, part: str) -> ParquetEngine:
+        share = self.parts[CERTIFY]
+        low, high = (0.0, share) if part == CERTIFY else (share, 1.0)
+        rows = Dealt(low, high, self._sampled, self.seed)
+        engine = ParquetEngine(self._files, self._n_threads, self._folder, rows)
+        engine.n_records = round((self._files.n_records - len(self._sampled)) * (high - low))
+        return engine
+
+    def _prepare_tree(self, encoder: FairTreeEncoder) -> tuple[EngineTraining, Callable[[Any], Counted]]:
+        """Code all training records; also give what counts them by an encoder's cells, in the order of the sample."""
+        training = prepare_over(encoder, self._dealt("train"), self._reading, missing="drop")
+        plan = training.plan
+        groups = _places([_group_name(group) for group in plan.groups], self._group_names(), "group")
+        labels = [
+            _places([name_of(value) for value in values], own.names, f"label {name!r}")
+            for (name, values), own in zip(plan.labels, self.table.labels, strict=True)
+        ]
+        shape = tuple(len(own.names) for own in self.table.labels)
+
+        def count(fitted: Any) -> Counted:
+            counts = fitted._growth.cell_counts(fitted.n_cells_).reshape(-1, *plan.n_labels, len(plan.groups))
+            table = np.zeros((len(counts), *shape, len(self._group_names())), dtype=np.int64)
+            table[np.ix_(np.arange(len(counts)), *labels, groups)] = counts
+            others = tuple(range(2, table.ndim - 1))
+            by_label = [
+                table.sum(axis=tuple(axis for axis in range(1, table.ndim) if axis != 1 + i)) for i in range(len(shape))
+            ]
+            return Counted(table.sum(axis=others).transpose(0, 2, 1), tuple(by_label))
+
+        return training, count
+
+    def _certify_sizes(self) -> NDArray[np.int64]:
+        """Certification records of each group and first label, as the sample lets expect."""
+        n_records = (self._files.n_records - len(self._sampled)) * self.parts[CERTIFY]
+        whole = self.table.count(np.zeros(len(self.table), dtype=np.int64), 1, labels=True).table[0]
+        return np.maximum(np.rint(whole * n_records / len(self._sampled)), 1).astype(np.int64)
+
+    def _certification_counts(self, encoder: Any, candidate: Candidate, labelled: bool) -> CellCounts:
+        """Count the certification records, which lie in the files."""
+        tally = count_over(encoder, self._dealt(CERTIFY), self._reading, salt=b"certification records")
+        self._checksum = tally.checksum
+        counts = table_of(tally.entries, candidate.cells, labelled=labelled, missing="drop")
+        unknown = [group for group in counts.groups if group not in self._group_names()]
+        if unknown:
+            raise GroupError(
+                f"Group {unknown[0]!r} is so small that the sample has no record of it: drop it, or pool it."
+            )
+        return counts
+
+    def _group_names(self) -> tuple[str, ...]:
+        return () if self.table.groups is None else self.table.groups.names
+
+
+class _LargeExplorer(Explorer):
+    """Grows trees from coded files, one at a time, because each growth puts the records into another order."""
+
+    def __init__(
+        self,
+        train: Table,
+        parts: Mapping[str, Table],
+        grid: Grid,
+        common: Mapping[str, Any],
+        n_jobs: int,
+        prepare_tree: Callable[[FairTreeEncoder], tuple[EngineTraining, Callable[[Any], Counted]]],
+        n_train: int,
+    ) -> None:
+        super().__init__(train, parts, grid, common, n_jobs)
+        of_all = [setting for setting in grid.settings(n_train) if setting.kind == "tree"]
+        self.settings = (*(s for s in self.settings if s.kind != "tree"), *of_all)
+        self._prepare_tree = prepare_tree
+        self._growing = threading.RLock()
+
+    def prepare(self, kind: str) -> Any:
+        """Prepare a kind of encoder: trees from all training records, others from those of the sample."""
+        if kind != "tree":
+            return super().prepare(kind)
+        with self._growing:
+            if kind not in self._prepared:
+                setting = next(s for s in self.settings if s.kind == kind)
+                encoder = setting.encoder(**self.common, n_jobs=self.n_jobs)
+                self._prepared[kind], self._count = self._prepare_tree(encoder)  # type: ignore[arg-type]
+            return self._prepared[kind]
+
+    def fit(self, setting: Setting) -> Any:
+        """Return the fitted encoder of a growth."""
+        if setting.kind != "tree":
+            return super().fit(setting)
+        with self._growing:
+            return super().fit(setting)
+
+    def _count_training(self, encoder: Any, setting: Setting) -> Counted:
+        return self._count(encoder) if setting.kind == "tree" else super()._count_training(encoder, setting)
+
+
+def _take(files: ParquetFiles, positions: NDArray[np.int64], n_threads: int) -> pa.Table:
+    """Read rows by their numbers."""
+    lengths = [piece.metadata.row_group(piece.group).num_rows for piece in files.pieces()]
+    stops = np.cumsum(lengths)
+    cuts = np.searchsorted(positions, stops)
+    each = [
+        positions[first:last] - (stop - length)
+        for first, last, stop, length in zip([0, *cuts[:-1]], cuts, stops, lengths, strict=True)
+    ]
+
+    def take(piece: ParquetPiece, rows: NDArray[np.int64]) -> pa.Table:
+        found, start = [], 0
+        for table in piece.tables(files.schema.names):
+            first, last = np.searchsorted(rows, [start, start + len(table)])
+            found.append(table.take(pa.array(rows[first:last] - start)))
+            start += len(table)
+        return pa.concat_tables(found)
+
+    return ParquetEngine(files, n_threads).reduce(take, pa.concat_tables, each).combine_chunks()
+
+
+def _places(found: Sequence[str], known: Sequence[str], what: str) -> list[int]:
+    for name in found:
+        if name not in known:
+            raise RoleError(f"The {what} {name!r} is so rare that the sample has no record of it: drop it, or pool it.")
+    return [known.index(name) for name in found]
+
+
+def _group_name(group: Any) -> str:
+    return INTERSECTION.join(map(name_of, group)) if isinstance(group, tuple) else name_of(group)

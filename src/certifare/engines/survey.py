@@ -1,0 +1,187 @@
+"""What must be known of all records before the first is coded. Surveys of parts of a table add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from certifare.columns import ColumnType, Field, Value, levels, listing
+from certifare.encoders.fingerprint import hash_records
+from certifare.encoders.training import MOST_LABELS, ColumnSchema, Group
+from certifare.engines.blocks import Block, Piece, Reading
+from certifare.engines.hashes import HashSample
+from certifare.errors import EncoderError, MissingValueError
+from certifare.growth import Dictionary
+from certifare.growth.columns import check_columns
+from certifare.growth.summary import Summary, merge, summarize
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What some records hold.
+
+    Attributes
+    ----------
+    lengths : tuple of int
+        Records of each piece.
+    summary : Summary
+        Values of the features.
+    types : tuple of {"number", "boolean", "text"} or None
+        What each feature holds; None where it holds nothing.
+    missing : tuple of bool
+        Whether records lack a feature.
+    highest : tuple of float
+        The largest number of each feature; -inf where there is none.
+    labels : mapping of str to frozenset
+        Values of each label column.
+    groups : frozenset of tuple
+        Combinations of values of the sensitive columns.
+    lacking : mapping of str to int
+        Records left out because they lack a label or group, by column.
+    hashes : HashSample
+        Of the features of records.
+    """
+
+    lengths: tuple[int, ...]
+    summary: Summary
+    types: tuple[ColumnType | None, ...]
+    missing: tuple[bool, ...]
+    highest: tuple[float, ...]
+    labels: Mapping[str, frozenset[Value]]
+    groups: frozenset[tuple[Value, ...]]
+    lacking: Mapping[str, int]
+    hashes: HashSample
+
+    @property
+    def n_records(self) -> int:
+        """How many records there are."""
+        return sum(self.lengths)
+
+    def refuse_lacking(self) -> None:
+        """Raise an error if records lack a label or a group."""
+        for name, count in self.lacking.items():
+            raise MissingValueError(
+                f"Input contains NaN: column {name!r}, which says the label or group of a record, has no value in "
+                f'{count:,} records. Leave those out (missing="drop"), or give them a value of their own.'
+            )
+
+    def schema(self, reading: Reading) -> tuple[ColumnSchema, ...]:
+        """Describe the features."""
+        return tuple(
+            ColumnSchema(feature.name, type_ or feature.type, feature.categorical, missing)
+            for feature, type_, missing in zip(reading.features, self.types, self.missing, strict=True)
+        )
+
+    def label_values(self) -> list[tuple[str, tuple[Value, ...]]]:
+        """Name and sorted values of each label column."""
+        return [(name, tuple(sorted(values))) for name, values in self.labels.items()]
+
+    def group_values(self) -> tuple[Group, ...]:
+        """List the groups in order: values, or tuples of values where there are several sensitive columns."""
+        found: list[Any] = sorted(self.groups)
+        return tuple(group[0] if len(group) == 1 else group for group in found)
+
+
+@dataclass(frozen=True)
+class Surveyor:
+    """Surveys pieces.
+
+    Attributes
+    ----------
+    reading : Reading
+    salt : bytes
+        For the hashes of records.
+    n_records : int or None
+        How many records there are in all, if that is known beforehand; else pieces are taken to be alike.
+    n_pieces : int
+        In how many pieces they come.
+    """
+
+    reading: Reading
+    salt: bytes
+    n_records: int | None
+    n_pieces: int
+
+    def __call__(self, piece: Piece) -> Survey:
+        """Survey a piece."""
+        whole = merge_surveys([self._survey(block) for block in piece.blocks(self.reading)])
+        return replace(whole, lengths=(whole.n_records,))
+
+    def _survey(self, block: Block) -> Survey:
+        block, lacking = block.complete()
+        names = [feature.name for feature in self.reading.features]
+        categorical = [feature.categorical for feature in self.reading.features]
+        columns = [field.column for field in block.fields]
+        check_columns(columns, names, [not c for c in categorical])
+        lacks_value = [field.missing() for field in block.fields]
+        n_records = len(block) * self.n_pieces if self.n_records is None else self.n_records
+        return Survey(
+            lengths=(len(block),),
+            summary=summarize(columns, names, categorical),
+            types=tuple(
+                None if lacks.all() else field.type for field, lacks in zip(block.fields, lacks_value, strict=True)
+            ),
+            missing=tuple(bool(lacks.any()) for lacks in lacks_value),
+            highest=tuple(_highest(field) for field in block.fields),
+            labels={field.name: frozenset(levels(field, "label")[1]) for field in block.labels},
+            groups=_combinations(block.groups),
+            lacking=lacking,
+            hashes=HashSample.of(hash_records(block.fields, self.salt), n_records),
+        )
+
+
+def merge_surveys(surveys: Sequence[Survey]) -> Survey:
+    """Add up the surveys of parts of a table, in order."""
+    if len(surveys) == 1:
+        return surveys[0]
+    lacking: dict[str, int] = {}
+    labels: dict[str, frozenset[Value]] = {}
+    for survey in surveys:
+        for name, count in survey.lacking.items():
+            lacking[name] = lacking.get(name, 0) + count
+        for name, values in survey.labels.items():
+            labels[name] = labels.get(name, frozenset()) | values
+            _refuse_quantity(name, labels[name])
+    return Survey(
+        lengths=sum((survey.lengths for survey in surveys), ()),
+        summary=merge([survey.summary for survey in surveys]),
+        types=tuple(next(filter(None, types), None) for types in zip(*(s.types for s in surveys), strict=True)),
+        missing=tuple(map(any, zip(*(survey.missing for survey in surveys), strict=True))),
+        highest=tuple(map(max, zip(*(survey.highest for survey in surveys), strict=True))),
+        labels=labels,
+        groups=frozenset().union(*(survey.groups for survey in surveys)),
+        lacking=lacking,
+        hashes=HashSample.merge([survey.hashes for survey in surveys]),
+    )
+
+
+def _highest(field: Field) -> float:
+    if isinstance(field.column, Dictionary) or not len(field):
+        return -np.inf
+    return float(np.fmax.reduce(field.column.astype(np.float64), initial=-np.inf))
+
+
+def _combinations(groups: Sequence[Field]) -> frozenset[tuple[Value, ...]]:
+    """List the combinations of values that occur in sensitive columns."""
+    parts = [levels(field, "group") for field in groups]
+    if not parts or not len(groups[0]):
+        return frozenset()
+    shape = tuple(len(values) for _, values in parts)
+    joint = np.ravel_multi_index([codes for codes, _ in parts], shape)
+    present = np.flatnonzero(np.bincount(joint, minlength=1)) if np.prod(shape) < len(joint) else np.unique(joint)
+    places = np.unravel_index(present, shape)
+    return frozenset(
+        tuple(values[i] for (_, values), i in zip(parts, row, strict=True))
+        for row in zip(*(place.tolist() for place in places), strict=True)
+    )
+
+
+def _refuse_quantity(name: str, values: frozenset[Value]) -> None:
+    if len(values) > MOST_LABELS:
+        raise EncoderError(
+            f"Unknown label type: label {name!r} has more than {MOST_LABELS} distinct values, such as "
+            f"{listing(list(values), 3)}. Labels are classes: cut a quantity into at most {MOST_LABELS} of them."
+        )

@@ -1,0 +1,124 @@
+"""A cluster of two worker processes, a PostgreSQL server, and tables that are hard to read in pieces."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Any]:
+    """A client of a cluster of two worker processes with one thread each."""
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server that was started for these tests, in a folder of its own."""
+    binaries = _postgres_binaries()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
+    # The server refuses to run as root; a path to a socket must be short.
+    user = next((name for name in ("postgres", "nobody") if _exists(name)), None) if os.geteuid() == 0 else None
+    if os.geteuid() == 0 and user is None:
+        pytest.skip("PostgreSQL does not run as root, and there is no other user to run it")
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
+    if user is not None:
+        shutil.chown(folder, user)
+    run = {"user": user, "cwd": folder, "check": True, "stdout": subprocess.DEVNULL}
+    try:
+        subprocess.run([binaries / "initdb", "-D", folder / "data", "-U", "certifare", "-A", "trust", "-N"], **run)
+        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
+        server = [binaries / "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-w"]
+        subprocess.run([*server, "-o", options, "start"], **run)
+        try:
+            yield f"postgresql://certifare@/postgres?host={folder}"
+        finally:
+            subprocess.run([*server, "-m", "immediate", "stop"], **run)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _postgres_binaries() -> Path | None:
+    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    found += [Path(path).resolve().parent for path in [shutil.which("initdb")] if path]
+    return found[-1] if found else None
+
+
+def _exists(user: str) -> bool:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
+
+
+def make_people(n: int, seed: int = 0) -> pd.DataFrame:
+    """People with every kind of column: small and large numbers, text, categories, truth values; some missing."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["female", "male"], n)
+    age = rng.integers(18, 80, n).astype(float)
+    job = np.where(rng.random(n) < 0.3 + 0.3 * (sex == "male"), rng.choice(["driver", "smith"], n), "nurse").astype(
+        object
+    )
+    job[rng.random(n) < 0.02] = "lighthouse keeper"
+    wage = rng.lognormal(3, 1, n)
+    score = 0.05 * (age - 45) + np.log(wage) - 3 + (job == "smith") + rng.normal(size=n)
+    age[rng.random(n) < 0.1] = np.nan
+    job[rng.random(n) < 0.1] = None
+    wage[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "age": age,
+            "wage": wage,
+            "miles": rng.integers(0, 3000, n),
+            "job": pd.Series(job, dtype="str"),
+            "town": pd.Categorical([f"town {i}" for i in np.minimum(rng.geometric(0.2, n), 12)]),
+            "code": rng.choice([-7, 3, 10**7], n),
+            "member": rng.random(n) < 0.5,
+            "sex": sex,
+            "race": rng.integers(1, 4, n),
+            "paid": (score > 0).astype(int),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def many_people() -> pd.DataFrame:
+    """6,000 people."""
+    return make_people(6000)
+
+
+def assert_same_encoder(one: Any, other: Any) -> None:
+    """Two encoders are equal in splits, counts, representatives, and all that they know of their columns."""
+    assert one.n_cells_ == other.n_cells_
+    for a, b in zip(one._growth.splits, other._growth.splits, strict=True):
+        assert (a.node, a.column, a.threshold, a.gain) == (b.node, b.column, b.threshold, b.gain)
+        assert (a.left_count, a.right_count) == (b.left_count, b.right_count)
+        np.testing.assert_array_equal(a.goes_left, b.goes_left)
+    np.testing.assert_array_equal(one._growth.node_counts, other._growth.node_counts)
+    for a, b in zip(one._bins, other._bins, strict=True):
+        assert type(a) is type(b)
+        np.testing.assert_array_equal(*(getattr(bins, "edges", None) for bins in (a, b)))
+        assert getattr(a, "categories", None) == getattr(b, "categories", None)
+    for column, a, b in zip(one.columns_, *(e._node_representatives.values for e in (one, other)), strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=column.name)
+    for name in ("columns_", "groups_", "labels_", "group_column_"):
+        assert getattr(one, name) == getattr(other, name)
+    assert list(one.feature_names_in_) == list(other.feature_names_in_)
+    assert str(one.describe()) == str(other.describe())

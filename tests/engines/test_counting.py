@@ -1,0 +1,50 @@
+"""Entries laid out as counts equal ``CellCounts.from_cells``."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certifare.certificates import CellCounts
+from certifare.engines.counting import Entry, table_of
+from certifare.errors import ArgumentError, CellIdError, CertifareError, EmptyGroupError
+
+values = st.sampled_from(["f", "m", "10", "9", "-1", "unknown", None])
+
+
+@given(
+    records=st.lists(st.tuples(st.integers(0, 3), values, values, values), min_size=1, max_size=30),
+    two_columns=st.booleans(),
+    labelled=st.booleans(),
+    missing=st.sampled_from(["refuse", "unknown", "drop"]),
+)
+def test_equal_to_from_cells(records: list[Any], two_columns: bool, labelled: bool, missing: Any) -> None:
+    cells = [cell for cell, *_ in records]
+    groups = {0: [r[1] for r in records]} | ({1: [r[2] for r in records]} if two_columns else {})
+    labels = [r[3] for r in records] if labelled else None
+    entries = [Entry(r[0], r[1:3] if two_columns else r[1:2], r[3], 1) for r in records]
+
+    def outcome(make: Any) -> Any:
+        try:
+            return make()
+        except CertifareError as error:
+            return type(error)
+
+    wanted = outcome(lambda: CellCounts.from_cells(cells, groups, labels, 4, missing=missing))
+    assert outcome(lambda: table_of(entries, 4, labelled=labelled, missing=missing)) == wanted
+
+
+def test_bad_entries() -> None:
+    with pytest.raises(CellIdError, match="cell 4"):
+        table_of([Entry(4, ("f",), None, 1)], 4, labelled=False)
+    with pytest.raises(ArgumentError, match="missing"):
+        table_of([], 4, labelled=False, missing="guess")  # type: ignore[arg-type]
+    with pytest.raises(EmptyGroupError):
+        table_of([], 4, labelled=False)
+
+
+def test_counts_of_many_records_stay_exact() -> None:
+    entries = [Entry(0, ("f",), None, 10**12), Entry(0, ("m",), None, 1)]
+    np.testing.assert_array_equal(table_of(entries, 1, labelled=False).table, [[10**12, 1]])
