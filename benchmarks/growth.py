@@ -180,10 +180,10 @@ def compare_fits(sizes: Sequence[int], cells: Sequence[int], threads: Sequence[i
         for k in cells:
             sklearn = measure(partial(sklearn_tree, people, k), 1)
             for n_threads in threads:
+                whole = measure(partial(bin_and_grow, people, k, n_threads), repeats)
                 binning = measure(partial(bins_and_codes, people, n_threads), repeats)
                 growth = measure(partial(grow_tree, people, *binning.result, k, n_threads), repeats)
-                binning.result = None
-                whole = measure(partial(bin_and_grow, people, k, n_threads), repeats)
+                del binning.result
                 lightgbm = measure(partial(lightgbm_tree, people, k, n_threads), max(1, repeats // 2))
                 rows.append(
                     [

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from certifare.bundle import Bundle, produce
     from certifare.certificates import (
         CellCounts,
         Certificate,
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
         load_encoder,
     )
     from certifare.errors import CertifareError
-    from certifare.frontier import Frontier, Grid, sweep
-    from certifare.produce import Bundle, produce
+    from certifare.frontier.settings import Grid
+    from certifare.frontier.sweep import Frontier, sweep
     from certifare.table import Table, read_table
 
 __version__ = "0.1.0"
@@ -33,7 +34,7 @@ __version__ = "0.1.0"
 # Loaded when first asked for, so that `import certifare` stays quick: compilers and learners are slow to import.
 _HOME = {
     "BoostedEncoder": "certifare.encoders",
-    "Bundle": "certifare.produce",
+    "Bundle": "certifare.bundle",
     "CellCounts": "certifare.certificates",
     "CertifareError": "certifare.errors",
     "Certificate": "certifare.certificates",
@@ -47,7 +48,7 @@ _HOME = {
     "joint_cells": "certifare.certificates",
     "load_encoder": "certifare.encoders",
     "one_per_cluster": "certifare.certificates",
-    "produce": "certifare.produce",
+    "produce": "certifare.bundle",
     "read_table": "certifare.table",
     "sweep": "certifare.frontier",
     "thin": "certifare.certificates",

@@ -26,7 +26,7 @@ from certifare.errors import (
     MissingValueError,
     TableError,
 )
-from certifare.growth.binning import Column, Dictionary
+from certifare.growth.columns import Column, Dictionary
 
 ColumnType: TypeAlias = Literal["number", "boolean", "text"]
 Value: TypeAlias = bool | int | float | str

@@ -178,6 +178,7 @@ def read_file(
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
+    types: Mapping[str, pa.DataType] | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Read a whole table, and what had to be assumed in doing so.
 
@@ -192,6 +193,8 @@ def read_file(
         Of a CSV file; recognised unless given.
     missing : sequence of str
         Text that stands for a missing value in a CSV file.
+    types : mapping of column to type, optional
+        What these columns of a CSV file are to be read as, instead of what they look like.
 
     Returns
     -------
@@ -202,7 +205,7 @@ def read_file(
     kind = kind_of(path)
     if kind == "csv":
         layout = inspect_csv(path, delimiter=delimiter, encoding=encoding)
-        table = _read_csv(path, layout, missing)
+        table = _read_csv(path, layout, missing, types or {})
         notes = layout.notes
     else:
         table, notes = _read_binary(path, kind), ()
@@ -341,8 +344,8 @@ def _csv_options(
     nulls = [*missing, *(f" {marker}" for marker in missing)]
     convert: dict[str, Any] = {"null_values": nulls, "strings_can_be_null": False}
     if types is None:
-        included = list(layout.columns.values())
-        convert |= {"include_columns": included, "auto_dict_encode": True, "auto_dict_max_cardinality": 4096}
+        convert |= {"include_columns": list(layout.columns.values())}
+        convert |= {"auto_dict_encode": True, "auto_dict_max_cardinality": 4096}
     else:
         read_as = {layout.columns[name]: type_ or pa.string() for name, type_ in types.items()}
         convert |= {"include_columns": list(read_as), "column_types": read_as}
@@ -355,10 +358,14 @@ def _csv_options(
     }
 
 
-def _read_csv(path: Path, layout: Csv, missing: Sequence[str]) -> pa.Table:
+def _read_csv(path: Path, layout: Csv, missing: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Table:
     bad = _BadRows()
+    options = _csv_options(layout, missing, None, bad, True)
+    options["convert_options"].column_types = {
+        layout.columns[name]: type_ for name, type_ in types.items() if name in layout.columns
+    }
     with _readable(path, layout, bad), path.open("rb") as file, _decompressed(path, file) as stream:
-        table = pacsv.read_csv(stream, **_csv_options(layout, missing, None, bad, True))
+        table = pacsv.read_csv(stream, **options)
     if bad.count:
         # Reading in parallel does not number the rows; reading again in order does.
         bad = _BadRows()

@@ -80,14 +80,13 @@ def test_roles_by_comparison_and_overrides(cli, table, tmp_path):
 
 
 def test_a_seed_repeats_a_fit(cli, table, tmp_path):
-    runs = [
-        cli("fit", table, *ROLES, *QUICK, "-o", tmp_path / name, "--seed", seed, "--json")
-        for name, seed in (("a", "3"), ("b", "3"), ("c", "4"))
-    ]
-    first, again, other = ({**run.json, "bundle": None} for run in runs)
+    # Without a solution no report is drawn, which would take most of the time.
+    first, again, other = (
+        cli("fit", table, *ROLES, *QUICK, "-o", tmp_path / "bundle", "--target", "0.02", "--seed", seed, "--json").json
+        for seed in (3, 3, 4)
+    )
     assert first == again
     assert first != other
-    assert (tmp_path / "a" / "encoder.json").read_bytes() == (tmp_path / "b" / "encoder.json").read_bytes()
 
 
 def test_a_bundle_is_replaced_only_if_asked(cli, table, tmp_path):
@@ -117,11 +116,11 @@ def test_a_bundle_is_replaced_only_if_asked(cli, table, tmp_path):
         ([*ROLES, "--metric", "justice"], "justice"),
         ([*ROLES, "--split", "1,2"], "--split"),
         ([*ROLES, "--split", "0.5,0.5,0.5,0.5"], "add up to 1"),
-        ([*ROLES, "--gamma", "much"], "much"),
+        ([*ROLES, "--gamma", "much"], "--gamma"),
         ([*ROLES, "--key", "absent.pem"], "absent.pem"),
         ([*ROLES, "--retain", "7"], "retain"),
         ([*ROLES, "--min-group-size", "100000"], "min_group_size"),
-        ([*ROLES, "--population", "towns", "--cluster", "job"], "population"),
+        ([*ROLES, "--population", "towns", "--cluster", "age"], "population"),
         ([*ROLES, "--positive", "perhaps", "--metric", "equal_opportunity"], "perhaps"),
     ],
 )

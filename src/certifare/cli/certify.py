@@ -78,7 +78,7 @@ def certify(
     are: in a database that counts them (--sql, --table), or with several holders who send their counts files.
     """
     from certifare.certificates import certify as certify_records
-    from certifare.encoders import load_encoder
+    from certifare.encoders import Fingerprint, load_encoder
     from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
     from certifare.files import MISSING
     from certifare.table import read_table
@@ -112,13 +112,17 @@ def certify(
         raise LabelsRequiredError(f"--metric {metric} looks at records of each label: name their column with --label.")
     file = encoder_file(encoder)
     fitted = load_encoder(file)
+    fingerprint = file.parent / "private" / "fingerprint.npz"
+    if fingerprint.exists():
+        # The producer's own folder: the records that the encoder was fitted on can be recognised.
+        fitted.fingerprint_ = Fingerprint.load(fingerprint)
     table = read_table(
         data[0],
         label=listed(label),
         sensitive=listed(sensitive),
         weight=weight,
         cluster=cluster,
-        categorical=[c.name for c in fitted.columns_ if c.type == "text"],
+        schema=fitted.columns_,
         missing_groups="unknown" if unknown_groups else "drop",
         delimiter=delimiter,
         encoding=encoding,

@@ -176,6 +176,8 @@ def run(app: typer.Typer) -> None:
         show = getattr(error, "show", None)
         if show is None:
             raise
+        if "--json" in sys.argv:
+            print(json.dumps({"error": error.format_message()}, ensure_ascii=False))  # type: ignore[attr-defined]
         show()
         status = BAD_INPUT
     if status == INTERRUPTED:
@@ -202,7 +204,7 @@ def emit(document: Any, as_json: bool, show: Callable[[], None]) -> None:
 def progress(description: str, total: float | None, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """Show a progress bar on standard error; yields a function that says how much is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=quiet) as bar:
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done: bar.update(task, completed=done)
 
@@ -213,7 +215,7 @@ def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     columns = (
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=err, transient=True, disable=quiet) as bar:
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task("reading", total=None)
 
         def tell(stage: str, done: int, total: int) -> None:

@@ -25,10 +25,10 @@ def demo(
 
     UCI Adult, 48,842 people from the US census of 1994 (Becker & Kohavi 1996, CC BY 4.0).
     """
+    from certifare.bundle import check_output, produce
     from certifare.cli.fit import show_bundle
     from certifare.data import adult
     from certifare.frontier import Grid
-    from certifare.produce import check_output, produce
 
     check_output(output, replace=True)
     with stages(quiet=as_json) as progress:

@@ -53,7 +53,8 @@ def encode(
 
     from certifare.encoders import load_encoder
     from certifare.errors import ArgumentError, MissingColumnError
-    from certifare.files import MISSING, TEXT, atomic_file, open_batches
+    from certifare.files import MISSING, atomic_file, open_batches
+    from certifare.table import TYPES
 
     fitted = load_encoder(encoder_file(encoder))
     if form not in ("representatives", "cells", "onehot"):
@@ -62,10 +63,7 @@ def encode(
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
     kept = listed(keep)
-    types: dict[str, pa.DataType | None] = {
-        column.name: {"number": pa.float64(), "boolean": pa.bool_(), "text": TEXT}[column.type]
-        for column in fitted.columns_
-    }
+    types: dict[str, pa.DataType | None] = {column.name: TYPES[column.type] for column in fitted.columns_}
     batches = open_batches(
         data,
         {**dict.fromkeys(kept), **types},

@@ -54,7 +54,7 @@ from certifare.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from certifare.produce import Bundle
+    from certifare.bundle import Bundle
 
 VERDICTS = {"PASS": "bold green", "NO SOLUTION": "bold red", "DONE": "bold"}
 
@@ -116,13 +116,12 @@ def fit(
 
     The table is split at random: encoders are fitted on one part, chosen on another, certified on records that were
     not looked at before, and tested on the rest. Exit status 1 means that no encoder met the target: nothing is
-    written then.
+    written then. A Parquet file too large for memory is read as a stream: encoders are compared on a sample of it.
     """
+    from certifare.bundle import check_output, produce
     from certifare.errors import MissingGroupError, RoleError
     from certifare.files import MISSING
     from certifare.frontier.target import CHANCES
-    from certifare.produce import check_output, produce
-    from certifare.table import read_table
 
     if not label:
         raise RoleError("Which column is to be predicted? Pass --label.")
@@ -133,7 +132,7 @@ def fit(
     grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
-        table = read_table(
+        bundle = produce(
             data,
             label=listed(label),
             sensitive=listed(sensitive),
@@ -146,9 +145,6 @@ def fit(
             delimiter=delimiter,
             encoding=encoding,
             missing=listed(missing) or MISSING,
-        )
-        bundle = produce(
-            table,
             target=target,
             min_cells=min_cells,
             grid=grid,
@@ -230,11 +226,12 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
     out.print(chart(bundle.frontier.points, _front(bundle), point, bundle.target, width=width))
     if folder is not None:
         out.print()
-        files = Grid.grid(padding=(0, 3))
-        files.add_row("report", escape(str(folder / "report.html")))
-        files.add_row("certificate", escape(str(folder / "certificate.json")) + ("" if signed else " (not signed)"))
-        files.add_row("next", escape(f"certifare encode {folder} DATA OUTPUT; certifare verify {folder}"))
-        out.print(files)
+        # Paths are printed as they are, however long: they are there to be copied.
+        unsigned = "" if signed else " (not signed)"
+        out.print(f"report        {escape(str(folder / 'report.html'))}", soft_wrap=True)
+        out.print(f"certificate   {escape(str(folder / 'certificate.json'))}{unsigned}", soft_wrap=True)
+        out.print(f"next          certifare encode {escape(str(folder))} DATA OUTPUT", soft_wrap=True)
+        out.print(f"              certifare verify {escape(str(folder))}", soft_wrap=True)
         return
     out.print("\n[bold]What would help[/]")
     for advice in bundle.advice:

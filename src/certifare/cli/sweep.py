@@ -106,10 +106,10 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Try many encoders and print the frontier of accuracy and certified distance."""
+    from certifare.bundle import write_rows
     from certifare.errors import ArgumentError, MissingGroupError, RoleError
     from certifare.files import MISSING, atomic_file, check_writable
     from certifare.frontier import sweep as sweep_table
-    from certifare.produce import write_rows
     from certifare.table import read_table
 
     if not label:

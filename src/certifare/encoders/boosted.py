@@ -16,7 +16,7 @@ from certifare.encoders.scores import default_model, fit_scores
 from certifare.encoders.training import Training
 from certifare.encoders.tree import Metric
 from certifare.errors import EncoderError
-from certifare.growth import Codes, grow
+from certifare.growth import Codes, Targets, grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +25,12 @@ class Mapped:
 
     score_map: ScoreMap
     squares: Codes
+
+    def counts(self, targets: Targets) -> NDArray[np.int64]:
+        """Count the records of each class in each square."""
+        n_squares, n_classes = self.score_map.n_squares, targets.n_classes
+        flat = self.squares.columns[0].astype(np.int64) * n_classes + targets.classes
+        return np.bincount(flat, minlength=n_squares * n_classes).reshape(n_squares, n_classes)
 
 
 class BoostedEncoder(GrownEncoder):
@@ -168,15 +174,12 @@ class BoostedEncoder(GrownEncoder):
     def _grow(self, training: Training) -> None:
         self._check_size(training)
         mapped: Mapped = training.derived
-        score_map, squares = mapped.score_map, mapped.squares
+        score_map = mapped.score_map
         clusters = None if score_map.clusters is None else score_map.clusters.levels(training.fields)
         targets, criterion = self._criterion(training, clusters)
-        n_classes = criterion.n_classes
-        flat = squares.columns[0].astype(np.int64) * n_classes + targets.classes
-        counts = np.bincount(flat, minlength=score_map.n_squares * n_classes).reshape(-1, n_classes)
         bins, codes = score_map.columns()
         growth = grow(
-            SquareSource(counts, codes, [b.n_codes for b in bins]),
+            SquareSource(mapped.counts(targets), codes, [b.n_codes for b in bins]),
             bins,
             criterion,
             max_cells=self.max_cells,
@@ -184,7 +187,7 @@ class BoostedEncoder(GrownEncoder):
             orderings="directional",
         )
         self._score_map = score_map
-        self._keep(over_squares(growth, codes, score_map.n_squares), training, squares)
+        self._keep(over_squares(growth, codes, score_map.n_squares), training, mapped.squares)
 
     def _codes(self, fields: Sequence[Field]) -> Codes:
         return self._score_map.squares(fields, self._n_threads)

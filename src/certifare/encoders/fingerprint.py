@@ -138,7 +138,7 @@ class Fingerprint:
     def look_up(self, fields: Sequence[Field]) -> tuple[int, int]:
         """Count how many records could be looked up, and how many of them were found. Both add up over blocks."""
         hashes = hash_records(fields, self.salt)
-        hashes = hashes[hashes <= np.uint64(self.limit)]
+        hashes = np.sort(hashes[hashes <= np.uint64(self.limit)])  # looked up in order, several times faster
         place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         return len(hashes), int((self.hashes[place] == hashes).sum())
 

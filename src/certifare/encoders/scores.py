@@ -257,7 +257,7 @@ def fit_scores(
     features = FeatureMap(training.bins)
     codes = features.codes(training.fields)
     numbers = features.numbers(training.fields, codes)
-    values = np.hstack([_target_values(target) for target in targets])
+    values = np.hstack([target_values(target) for target in targets])
     n_classes = tuple(len(target.values) for target in targets)
     out_of_fold = [np.empty((len(training), 1 if n == 2 else n)) for n in n_classes]
 
@@ -306,7 +306,7 @@ def _rare(targets: Sequence[Levels], fold_of: NDArray[np.int64], n_folds: int) -
     return rare
 
 
-def _target_values(target: Levels) -> NDArray[np.float64]:
+def target_values(target: Levels) -> NDArray[np.float64]:
     """Give what is averaged over a category: the share of each class but the first, or the position of many."""
     n = len(target.values)
     if n > FEW_CLASSES:

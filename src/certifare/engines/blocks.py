@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -109,6 +109,17 @@ class Piece(Protocol):
     def blocks(self, reading: Reading) -> Iterator[Block]:
         """Read its records, in order."""
         ...
+
+
+def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArray[np.int64]]:
+    """Part sorted positions in the whole table by the piece that they fall into, and count them from its start.
+
+    >>> [rows.tolist() for rows in by_piece(np.array([0, 4, 5, 9]), [5, 2, 3])]
+    [[0, 4], [0], [2]]
+    """
+    stops = np.cumsum(lengths)
+    parts = np.split(positions, np.searchsorted(positions, stops[:-1]))
+    return [part - (stop - length) for part, stop, length in zip(parts, stops, lengths, strict=True)]
 
 
 def _read_role(frame: Frame, table: Any, role: Role) -> Field:

@@ -122,7 +122,8 @@ class Tally:
     looked_up, seen : int
         How many records could be compared with the training records, and how many of them are among those.
     checksum : pair of int
-        Sums of hashes of the records (modulo 2^64): equal for equal records, in any order and in any pieces.
+        Sums of hashes of the records (modulo 2^64): equal for equal records, in any order and in any pieces. Zero if
+        nobody asked for it.
     """
 
     entries: tuple[Entry, ...]
@@ -153,13 +154,13 @@ class Teller:
     ----------
     encoder : RestrictedEncoder
     reading : Reading
-    salt : bytes
-        For the checksum.
+    salt : bytes or None
+        For the checksum; None: none is needed.
     """
 
     encoder: RestrictedEncoder
     reading: Reading
-    salt: bytes
+    salt: bytes | None
 
     def __call__(self, piece: Piece) -> Tally:
         """Count a piece."""
@@ -183,13 +184,17 @@ class Teller:
             entries.append(Entry(place[0], values[:n_groups], values[n_groups] if block.labels else None, n))
         fingerprint = self.encoder.fingerprint_
         looked_up, seen = (0, 0) if fingerprint is None else fingerprint.look_up(block.fields)
-        hashes = hash_records((*block.fields, *block.groups, *block.labels), self.salt)
-        checksum = int(hashes.sum(dtype=np.uint64)), int((hashes * (hashes ^ SECOND_SALT)).sum(dtype=np.uint64))
+        checksum = (0, 0) if self.salt is None else _checksum(block, self.salt)
         return Tally(tuple(entries), looked_up, seen, checksum)
 
 
 def count_over(
-    encoder: RestrictedEncoder, worker: Worker, reading: Reading, *, salt: bytes = b"", progress: Share | None = None
+    encoder: RestrictedEncoder,
+    worker: Worker,
+    reading: Reading,
+    *,
+    salt: bytes | None = None,
+    progress: Share | None = None,
 ) -> Tally:
     """Count the records that someone holds."""
     return worker.reduce(Teller(encoder, reading, salt), merge_tallies, progress=progress)
@@ -238,6 +243,11 @@ def reading_for(encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequ
     """Say how records of a fitted encoder are read."""
     features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
     return Reading(features, tuple(labels), tuple(groups))
+
+
+def _checksum(block: Block, salt: bytes) -> tuple[int, int]:
+    hashes = hash_records((*block.fields, *block.groups, *block.labels), salt)
+    return int(hashes.sum(dtype=np.uint64)), int((hashes * (hashes ^ SECOND_SALT)).sum(dtype=np.uint64))
 
 
 def _names(field: Field) -> tuple[NDArray[np.int64], list[str | None]]:

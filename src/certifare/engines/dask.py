@@ -20,10 +20,12 @@ from certifare.certificates import Certificate
 from certifare.columns import Frame
 from certifare.elsewhere import engine_for
 from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.training import _categorical
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Block, Feature, Reading, Role
 from certifare.engines.counting import certify_tally, count_over, one_label, reading_for
+from certifare.engines.medians import add_counts
 from certifare.engines.plan import Plan
 from certifare.engines.training import EngineTraining, Progress, Share, prepare_over
 from certifare.errors import ArgumentError, ColumnTypeError, MissingColumnError, SensitiveFeatureError, TableError
@@ -47,7 +49,7 @@ BLOCKS_PER_THREAD = 2
 
 
 def prepare(
-    encoder: FairTreeEncoder,
+    encoder: FairTreeEncoder | BoostedEncoder,
     X: Any,
     y: Any,
     *,
@@ -61,7 +63,7 @@ def prepare(
 
     Parameters
     ----------
-    encoder : FairTreeEncoder
+    encoder : FairTreeEncoder or BoostedEncoder
     X : dask.dataframe.DataFrame
         The features; with ``sensitive=`` in the encoder also the sensitive columns.
     y, sensitive_features : Dask Series or DataFrame
@@ -79,7 +81,12 @@ def prepare(
         tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True)), labels, groups
     )
     engine = DaskEngine(frame, client)
-    return prepare_over(encoder, engine, reading, progress=progress)
+    training = prepare_over(encoder, engine, reading, progress=progress)
+    if isinstance(encoder, BoostedEncoder):
+        from certifare.engines.boosted import map_scores
+
+        return map_scores(encoder, engine, training)
+    return training
 
 
 def certify(
@@ -154,6 +161,21 @@ class DaskEngine:
         self.n_pieces: int = len(self._parts)
         self.n_records: int | None = None
 
+    @property
+    def client(self) -> Client:
+        """The client of the cluster."""
+        return self._client
+
+    def map(self, work: Callable[..., Any], *each: Sequence[Any]) -> list[Future]:
+        """Keep what ``work(piece, *arguments)`` gives for each partition on the workers."""
+        from dask import delayed
+
+        shared, run = delayed(work, pure=False), delayed(_work)
+        futures = self._client.compute(
+            [run(shared, part, *rest) for part, *rest in zip(self._parts, *each, strict=True)]
+        )
+        return list(futures)
+
     def reduce(
         self,
         work: Callable[..., T],
@@ -162,11 +184,7 @@ class DaskEngine:
         progress: Share | None = None,
     ) -> T:
         """Merge what ``work`` gives for all partitions, in order, by a tree of tasks."""
-        from dask import delayed
-
-        shared, run = delayed(work, pure=False), delayed(_work)
-        tasks = [run(shared, part, *(() if each is None else (each[i],))) for i, part in enumerate(self._parts)]
-        futures = self._client.compute(tasks)
+        futures = self.map(work, *([] if each is None else [each]))
         _watch(futures, progress)
         return tree_merge(self._client, merge, futures).result()  # type: ignore[no-any-return]
 
@@ -182,6 +200,9 @@ class DaskEngine:
         blocks = [join(coded[a:b]) if b > a + 1 else coded[a] for a, b in pairwise(bounds)]
         futures = self._client.compute(blocks)
         _watch(futures, progress)
+        # Blocks that lie on the same worker stand together, so that their counts are added up before they travel.
+        where = self._client.who_has(futures)
+        futures.sort(key=lambda future: min(where.get(future.key, ()), default=""))
         offsets = np.concatenate([[0], np.cumsum(plan.n_codes)]).astype(np.int64)
         return DaskSource(self._client, futures, offsets)
 
@@ -334,7 +355,7 @@ class DaskSource:
         # A task of its own carries the orders, so that they travel once to each worker and can be made again.
         orders = self.client.submit(_as_is, Orders(self._growth, tuple(self._cuts), nodes), pure=False)
         counts = [self.client.submit(_count, block, orders, pure=False) for block in self.blocks]
-        total = tree_merge(self.client, _add, counts).result()
+        total = tree_merge(self.client, add_counts, counts).result()
         self.rounds += 1
         self.bytes += total.nbytes
         return [Histogram(of_node, self.offsets) for of_node in total]
@@ -385,10 +406,6 @@ def _join(blocks: Sequence[CodedBlock]) -> CodedBlock:
 
 def _count(block: CodedBlock, orders: Orders) -> NDArray[np.int64]:
     return block.count(orders)
-
-
-def _add(counts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.asarray(np.sum(counts, axis=0, dtype=np.int64))
 
 
 def _as_is(value: T) -> T:

@@ -28,7 +28,7 @@ def count_file(
     *,
     sensitive: Sequence[str],
     label: str | None = None,
-    salt: bytes = b"",
+    salt: bytes | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
@@ -43,8 +43,8 @@ def count_file(
     sensitive : sequence of str
         Sensitive columns, or comparisons such as ``"age>=60"``.
     label : str, optional
-    salt : bytes
-        For the checksum of the records.
+    salt : bytes, optional
+        For the checksum of the records, if one is wanted.
     delimiter, encoding, missing
         For CSV files, as in :func:`certifare.files.read_file`.
     progress : callable, optional

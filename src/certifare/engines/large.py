@@ -25,7 +25,7 @@ from certifare.certificates.counts import INTERSECTION, name_of
 from certifare.columns import Frame
 from certifare.encoders.fingerprint import mix
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Feature, Reading
+from certifare.engines.blocks import Feature, Reading, by_piece
 from certifare.engines.counting import count_over, table_of
 from certifare.engines.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths, roles_of
 from certifare.engines.training import EngineTraining, prepare_over
@@ -45,12 +45,18 @@ SAMPLE_RECORDS = 1_000_000
 """Encoders are compared on a sample of so many records."""
 
 
-def is_large(path: str | os.PathLike[str], limit: int = LARGE) -> bool:
+def is_large(path: str | os.PathLike[str]) -> bool:
     """Say whether a file is Parquet and too large to be read into memory."""
     if Path(path).is_dir() or not Path(path).exists() or kind_of(path) != "parquet":
         return False
     files = ParquetFiles.find(path)
-    return files.n_records * len(files.schema.names) * 8 > limit
+    return files.n_records * len(files.schema.names) * 8 > LARGE
+
+
+def search_large(path: str | os.PathLike[str], grid: Grid, roles: Mapping[str, Any], **options: Any) -> LargeSearch:
+    """Search over a large file, given the roles as :func:`certifare.table.read_table` takes them."""
+    own = {name: roles[name] for name in ("label", "sensitive", "categorical", "drop") if name in roles}
+    return LargeSearch(path, grid, **own, roles=roles, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +97,10 @@ class LargeSearch(Search):
     grid : Grid
     label, sensitive, categorical, drop
         Roles of columns, as in :meth:`certifare.table.Table.from_frame`.
-    sample_records : int
-        How many records are read into memory.
+    roles : mapping
+        Other roles and options of :func:`certifare.table.read_table`. They need the table in memory: refused if set.
+    sample_records : int, optional
+        How many records are read into memory; a million unless given.
     folder : path, optional
         Where the mapped file of codes goes.
     **options
@@ -108,17 +116,21 @@ class LargeSearch(Search):
         sensitive: Any,
         categorical: Any = (),
         drop: Any = (),
-        sample_records: int = SAMPLE_RECORDS,
+        sample_records: int | None = None,
         folder: str | os.PathLike[str] | None = None,
         seed: int = 0,
         n_jobs: int = 2,
         parts: Mapping[str, float] = PARTS,
+        roles: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
+        for role in ("weight", "cluster", "continuous", "features", "missing_groups"):
+            if (roles or {}).get(role) not in (None, (), "drop"):
+                raise ArgumentError(f"{role} needs the whole table in memory, and this one is too large for that.")
         self._files = ParquetFiles.find(paths)
         self._n_threads = n_jobs
         self._folder = folder
-        self._sampled = sample_positions(self._files.n_records, sample_records, seed)
+        self._sampled = sample_positions(self._files.n_records, sample_records or SAMPLE_RECORDS, seed)
         sample = _take(self._files, self._sampled, n_jobs)
         table = Table.from_frame(sample, label=label, sensitive=sensitive, categorical=categorical, drop=drop)
         super().__init__(table, grid, seed=seed, n_jobs=n_jobs, parts=parts, **options)
@@ -180,7 +192,7 @@ class LargeSearch(Search):
         def count(fitted: Any) -> Counted:
             counts = fitted._growth.cell_counts(fitted.n_cells_).reshape(-1, *plan.n_labels, len(plan.groups))
             table = np.zeros((len(counts), *shape, len(self._group_names())), dtype=np.int64)
-            table[np.ix_(np.arange(len(counts)), *labels, groups)] = counts
+            table[np.ix_(np.arange(len(counts)), *map(np.array, labels), np.array(groups))] = counts
             others = tuple(range(2, table.ndim - 1))
             by_label = [
                 table.sum(axis=tuple(axis for axis in range(1, table.ndim) if axis != 1 + i)) for i in range(len(shape))
@@ -193,19 +205,20 @@ class LargeSearch(Search):
         """Certification records of each group and first label, as the sample lets expect."""
         n_records = (self._files.n_records - len(self._sampled)) * self.parts[CERTIFY]
         whole = self.table.count(np.zeros(len(self.table), dtype=np.int64), 1, labels=True).table[0]
-        return np.maximum(np.rint(whole * n_records / len(self._sampled)), 1).astype(np.int64)
+        sizes: NDArray[np.int64] = np.maximum(np.rint(whole * n_records / len(self._sampled)), 1).astype(np.int64)
+        return sizes
 
     def _certification_counts(self, encoder: Any, candidate: Candidate, labelled: bool) -> CellCounts:
         """Count the certification records, which lie in the files."""
         tally = count_over(encoder, self._dealt(CERTIFY), self._reading, salt=b"certification records")
         self._checksum = tally.checksum
-        counts = table_of(tally.entries, candidate.cells, labelled=labelled, missing="drop")
+        counts = table_of(tally.entries, candidate.cells, labelled=True, missing="drop")
         unknown = [group for group in counts.groups if group not in self._group_names()]
         if unknown:
             raise GroupError(
                 f"Group {unknown[0]!r} is so small that the sample has no record of it: drop it, or pool it."
             )
-        return counts
+        return counts if labelled else counts.without_labels()
 
     def _group_names(self) -> tuple[str, ...]:
         return () if self.table.groups is None else self.table.groups.names
@@ -238,7 +251,7 @@ class _LargeExplorer(Explorer):
             if kind not in self._prepared:
                 setting = next(s for s in self.settings if s.kind == kind)
                 encoder = setting.encoder(**self.common, n_jobs=self.n_jobs)
-                self._prepared[kind], self._count = self._prepare_tree(encoder)  # type: ignore[arg-type]
+                self._prepared[kind], self._count = self._prepare_tree(encoder)
             return self._prepared[kind]
 
     def fit(self, setting: Setting) -> Any:
@@ -255,12 +268,6 @@ class _LargeExplorer(Explorer):
 def _take(files: ParquetFiles, positions: NDArray[np.int64], n_threads: int) -> pa.Table:
     """Read rows by their numbers."""
     lengths = [piece.metadata.row_group(piece.group).num_rows for piece in files.pieces()]
-    stops = np.cumsum(lengths)
-    cuts = np.searchsorted(positions, stops)
-    each = [
-        positions[first:last] - (stop - length)
-        for first, last, stop, length in zip([0, *cuts[:-1]], cuts, stops, lengths, strict=True)
-    ]
 
     def take(piece: ParquetPiece, rows: NDArray[np.int64]) -> pa.Table:
         found, start = [], 0
@@ -270,7 +277,7 @@ def _take(files: ParquetFiles, positions: NDArray[np.int64], n_threads: int) -> 
             start += len(table)
         return pa.concat_tables(found)
 
-    return ParquetEngine(files, n_threads).reduce(take, pa.concat_tables, each).combine_chunks()
+    return ParquetEngine(files, n_threads).reduce(take, pa.concat_tables, by_piece(positions, lengths)).combine_chunks()
 
 
 def _places(found: Sequence[str], known: Sequence[str], what: str) -> list[int]:

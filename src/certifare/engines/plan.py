@@ -64,9 +64,14 @@ class Plan:
         )
 
     def classes(self, block: Block) -> NDArray[Any]:
-        """Code the labels and groups of a block."""
+        """Code the labels and groups of a block, as one number."""
+        *labels, groups = self.targets(block)
+        return Targets.from_columns(labels, groups, self.n_labels, len(self.groups)).classes
+
+    def targets(self, block: Block) -> list[NDArray[np.int64]]:
+        """Code each label column of a block, and last the groups."""
         labels = [_places([field], values) for field, (_, values) in zip(block.labels, self.labels, strict=True)]
-        return Targets.from_columns(labels, _places(block.groups, self.groups), self.n_labels, len(self.groups)).classes
+        return [*labels, _places(block.groups, self.groups)]
 
 
 def _places(fields: Sequence[Field], known: Sequence[Any]) -> NDArray[np.int64]:

@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 
 from certifare.columns import Field
 from certifare.encoders.base import check_classes
+from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.representatives import Middle, Representatives, modes
 from certifare.encoders.training import Levels, Training
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Block, MissingRoles, Piece, Reading
+from certifare.engines.blocks import MissingRoles, Piece, Reading, by_piece
+from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_tallies
 from certifare.engines.plan import Plan
 from certifare.engines.survey import Survey, Surveyor, merge_surveys
 from certifare.errors import EmptyTableError, EncoderError, SensitiveFeatureError
@@ -84,13 +86,16 @@ class Engine(Worker, Protocol):
 class EngineTraining(Training):
     """Training records that an engine holds. ``encoder.fit_from`` takes them, for any gamma and number of cells.
 
-    The arrays of a `Training` are empty here.
+    One growth at a time: each puts the records into another order.
+    The arrays of a `Training` are empty here. ``squares`` are the pieces' squares on a score map, wherever they lie, if
+    the growth decides on those instead of the columns.
     """
 
     engine: Engine = None  # type: ignore[assignment]
     plan: Plan = None  # type: ignore[assignment]
     survey: Survey = None  # type: ignore[assignment]
     records: CodedRecords = None  # type: ignore[assignment]
+    squares: Sequence[Any] | None = None
     progress: Progress | None = None
 
     def __len__(self) -> int:
@@ -111,7 +116,7 @@ class EngineTraining(Training):
         self, growth: Growth, codes: Codes, ranges: NDArray[np.int64], n_threads: int
     ) -> Representatives:
         """Find representatives from the counts of the cells and, where a bin holds several values, from those."""
-        by_cell = np.array([leaf.counts.sum(axis=0) for leaf in self.records.leaves(growth)])
+        by_cell = self._count_cells(growth)
         by_node = np.array([by_cell[low:high].sum(axis=0) for low, high in ranges])
         offsets = np.cumsum([0, *self.plan.n_codes])
         values: list[NDArray[Any]] = []
@@ -130,16 +135,22 @@ class EngineTraining(Training):
                 wide[c] = middle
         if wide:
             finder = MedianFinder(self.plan, growth, ranges, {c: (m.places, m.codes) for c, m in wide.items()})
-            found = self.engine.reduce(finder, merge_tallies, progress=_share(self.progress, "medians"))
+            found = self.engine.reduce(finder, merge_tallies, self.squares, _share(self.progress, "medians"))
             for c, middle in wide.items():
                 for place, rank in zip(middle.places.tolist(), middle.ranks.tolist(), strict=True):
                     numbers, how_often = found[c, place]
                     values[c][place] = numbers[np.searchsorted(np.cumsum(how_often), rank, side="right")]
         return Representatives(self.columns, tuple(values))
 
+    def _count_cells(self, growth: Growth) -> NDArray[np.int64]:
+        """Count the codes of all columns in each cell, (cells, codes)."""
+        if self.squares is None:
+            return np.array([leaf.counts.sum(axis=0) for leaf in self.records.leaves(growth)])
+        return self.engine.reduce(CellCounter(self.plan, growth), add_counts, self.squares)
+
 
 def prepare_over(
-    encoder: FairTreeEncoder,
+    encoder: FairTreeEncoder | BoostedEncoder,
     engine: Engine,
     reading: Reading,
     *,
@@ -150,7 +161,7 @@ def prepare_over(
 
     Parameters
     ----------
-    encoder : FairTreeEncoder
+    encoder : FairTreeEncoder or BoostedEncoder
     engine : Engine
     reading : Reading
         Which columns are features, labels and groups.
@@ -216,19 +227,14 @@ def _check_records(survey: Survey, missing: MissingRoles) -> None:
 
 
 def _fit_bins(
-    encoder: FairTreeEncoder, engine: Engine, reading: Reading, survey: Survey, progress: Share | None
+    encoder: FairTreeEncoder | BoostedEncoder, engine: Engine, reading: Reading, survey: Survey, progress: Share | None
 ) -> tuple[Bins, ...]:
     """Fit the bins that :func:`certifare.growth.fit_bins` would fit to the whole table."""
     sampled = survey.summary.sampled
     samples: Mapping[int, NDArray[np.float64]] = {}
     if sampled:
         positions = sample_positions(survey.n_records, SAMPLE_ROWS, encoder._seed)
-        stops = np.cumsum(survey.lengths)
-        cuts = np.searchsorted(positions, stops)
-        each = [
-            positions[first:last] - (stop - length)
-            for first, last, stop, length in zip([0, *cuts[:-1]], cuts, stops, survey.lengths, strict=True)
-        ]
+        each = by_piece(positions, survey.lengths)
         matrix = engine.reduce(Sampler(reading.of(sampled)), _stack, each, progress)
         samples = dict(zip(sampled, matrix.T, strict=True))
     categorical = [feature.categorical for feature in reading.features]
@@ -277,56 +283,3 @@ def _refuse_copies(root: Histogram, plan: Plan) -> None:
                     f"Column {column.name!r} says which group a record is in: it repeats the sensitive column "
                     f"{name!r}. Drop it; if it shall be a feature nevertheless, set allow_sensitive_feature=True."
                 )
-
-
-Tallies = dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.int64]]]
-"""For a column and a node: distinct values, sorted, and how often each occurs."""
-
-
-@dataclass(frozen=True, eq=False)
-class MedianFinder:
-    """Tallies the values inside the middle bin of each node.
-
-    Attributes
-    ----------
-    plan, growth
-    ranges : ndarray of int64, (nodes, 2)
-        Which cells a node is made of.
-    wanted : mapping of column to (nodes, codes)
-    """
-
-    plan: Plan
-    growth: Growth
-    ranges: NDArray[np.int64]
-    wanted: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
-
-    def __call__(self, piece: Piece) -> Tallies:
-        """Tally a piece."""
-        return merge_tallies([self._tally(block) for block in self.plan.blocks(piece)])
-
-    def _tally(self, block: Block) -> Tallies:
-        codes = self.plan.codes(block)
-        cells = self.growth.apply(codes)
-        tallies: Tallies = {}
-        for c, (places, middle) in self.wanted.items():
-            rows = np.flatnonzero(np.isin(codes.columns[c], np.unique(middle)))
-            of_rows, cell_of = codes.columns[c][rows], cells[rows]
-            numbers = block.fields[c].numbers()[rows]
-            for place, code in zip(places.tolist(), middle.tolist(), strict=True):
-                low, high = self.ranges[place]
-                inside = numbers[(of_rows == code) & (cell_of >= low) & (cell_of < high)]
-                tallies[c, place] = np.unique(inside, return_counts=True)
-        return tallies
-
-
-def merge_tallies(parts: Sequence[Tallies]) -> Tallies:
-    """Add tallies up."""
-    if len(parts) == 1:
-        return parts[0]
-    merged: Tallies = {}
-    for key in parts[0]:
-        values, inverse = np.unique(np.concatenate([part[key][0] for part in parts]), return_inverse=True)
-        counts = np.zeros(len(values), dtype=np.int64)
-        np.add.at(counts, inverse, np.concatenate([part[key][1] for part in parts]))
-        merged[key] = values, counts
-    return merged

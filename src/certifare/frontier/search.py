@@ -239,7 +239,8 @@ class Search:
         right = self._right(top)
         level = [i for i in numbers if self._within_noise(top, right, i)]
         most = max(self.candidates[i].retained for i in level)
-        full = [i for i in level if self.candidates[i].retained >= ABOUT_AS_MUCH * most]
+        # Retained information is slightly negative where cells tell nothing about the columns.
+        full = [i for i in level if self.candidates[i].retained >= most - (1.0 - ABOUT_AS_MUCH) * abs(most)]
         return max(full, key=lambda i: (self.candidates[i].accuracy, self.candidates[i].retained, -i))
 
     def front(self) -> list[int]:

@@ -32,7 +32,7 @@ CORRECTIONS = {
     ),
     "holdout, several": (
         "{tried:,} encoders were tried. {candidates:,} of them were chosen on other records and then certified "
-        "together, each with a {candidates:,}th of ε, so that all their certificates hold together and any may be taken."
+        "together, each with a {candidates:,}th of ε, so that their certificates hold together and any may be taken."
     ),
     "simultaneous": (
         "{tried:,} encoders were certified on the same records, each with a {tried:,}th of ε, so that all their "

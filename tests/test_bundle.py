@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from certifare import load_encoder
+from certifare.bundle import produce
 from certifare.document import new_key, read_document, verify_document
 from certifare.encoders import Fingerprint
 from certifare.errors import ArgumentError, CandidateError, OutputError
 from certifare.files import read_file
 from certifare.frontier import Grid
 from certifare.frontier.target import CHANCES
-from certifare.produce import produce
 from certifare.table import Table
 
 GRID = Grid(kinds=["tree"], gammas=[0.3, 0.8, 0.95], min_cell_sizes=[40], cells=[2, 4, 8, 16])

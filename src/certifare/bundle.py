@@ -22,6 +22,7 @@ import numpy as np
 
 from certifare.certificates import CellCounts, Certificate, Exclusion, Interval, certify_counts
 from certifare.certificates.claims import metric_of
+from certifare.engines.large import is_large, search_large
 from certifare.errors import ArgumentError, CandidateError
 from certifare.files import atomic_folder, check_folder
 from certifare.frontier.pareto import knee
@@ -222,7 +223,7 @@ class Bundle:
                 suppress_below=suppress,
                 columns={
                     "sensitive": list(self.run["roles"]["sensitive"]),
-                    "label": " & ".join(self.run["roles"]["label"]),
+                    "label": self.run["roles"]["label"][0],
                 },
                 command=command,
             )
@@ -312,7 +313,7 @@ def produce(
     --------
     >>> import numpy as np, pandas as pd
     >>> from certifare.frontier import Grid
-    >>> from certifare.produce import produce
+    >>> from certifare.bundle import produce
     >>> rng = np.random.default_rng(0)
     >>> people = pd.DataFrame({"x": rng.normal(size=6000), "s": rng.integers(0, 2, 6000)})
     >>> people["y"] = (people["x"] + rng.normal(size=6000) > 0).astype(int)
@@ -324,25 +325,33 @@ def produce(
         raise ArgumentError(f"target={target}: a distance between groups lies in (0, 1].")
     if not chances or not all(0.0 < chance < 1.0 for chance in chances):
         raise ArgumentError(f"chances={tuple(chances)}: give probabilities between 0 and 1.")
+    options: dict[str, Any] = {
+        "metric": metric,
+        "confidence": confidence,
+        "positive": positive,
+        "retain": retain,
+        "parts": parts,
+        "population": population,
+        "min_group_size": min_group_size,
+        "seed": seed,
+        "n_jobs": n_jobs,
+    }
+    if isinstance(table, str | os.PathLike) and is_large(table):
+        return _choose(search_large(table, grid or Grid(), roles, **options), target, min_cells, chances, progress)
     if isinstance(table, str | os.PathLike):
         table = read_table(table, **roles)
     elif not isinstance(table, Table):
         table = Table.from_frame(table, **roles)
     elif roles:
         raise ArgumentError(f"{', '.join(roles)}: this table has its roles already.")
-    search = Search(
-        table,
-        grid or Grid(),
-        metric=metric,
-        confidence=confidence,
-        positive=positive,
-        retain=retain,
-        parts=parts,
-        population=population,
-        min_group_size=min_group_size,
-        seed=seed,
-        n_jobs=n_jobs,
-    ).run(progress=progress)
+    return _choose(Search(table, grid or Grid(), **options), target, min_cells, chances, progress)
+
+
+def _choose(
+    search: Search, target: float | None, min_cells: int, chances: Sequence[float], progress: Progress | None
+) -> Bundle:
+    """Run a search, choose a shortlist, and certify it."""
+    search.run(progress=progress)
     allowed = [i for i, candidate in enumerate(search.candidates) if candidate.cells >= min_cells]
     if not allowed:
         most = max(candidate.cells for candidate in search.candidates)
