@@ -1,0 +1,101 @@
+"""Passes over all records after a tree has grown: what representatives need that counts do not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.engines.blocks import Block, Piece
+from certifare.engines.plan import Plan
+from certifare.growth import Codes, Growth
+
+Tallies = dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.int64]]]
+"""For a column and a node: distinct values, sorted, and how often each occurs."""
+
+
+@dataclass(frozen=True, eq=False)
+class MedianFinder:
+    """Tallies the values inside the middle bin of each node.
+
+    Attributes
+    ----------
+    plan, growth
+    ranges : ndarray of int64, (nodes, 2)
+        Which cells a node is made of.
+    wanted : mapping of column to (nodes, codes)
+    """
+
+    plan: Plan
+    growth: Growth
+    ranges: NDArray[np.int64]
+    wanted: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+    def __call__(self, piece: Piece, squares: NDArray[np.uint16] | None = None) -> Tallies:
+        """Tally a piece."""
+        return merge_tallies([self._tally(*parts) for parts in _cells(self.plan, self.growth, piece, squares)])
+
+    def _tally(self, block: Block, codes: Codes, cells: NDArray[np.int32]) -> Tallies:
+        tallies: Tallies = {}
+        for c, (places, middle) in self.wanted.items():
+            rows = np.flatnonzero(np.isin(codes.columns[c], np.unique(middle)))
+            of_rows, cell_of = codes.columns[c][rows], cells[rows]
+            numbers = block.fields[c].numbers()[rows]
+            for place, code in zip(places.tolist(), middle.tolist(), strict=True):
+                low, high = self.ranges[place]
+                inside = numbers[(of_rows == code) & (cell_of >= low) & (cell_of < high)]
+                tallies[c, place] = np.unique(inside, return_counts=True)
+        return tallies
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounter:
+    """Counts the codes of all columns in each cell of a growth over squares."""
+
+    plan: Plan
+    growth: Growth
+
+    def __call__(self, piece: Piece, squares: NDArray[np.uint16]) -> NDArray[np.int64]:
+        """Count a piece."""
+        n_cells, n_codes = self.growth.n_cells, self.plan.n_codes
+        counts = np.zeros((n_cells, sum(n_codes)), dtype=np.int64)
+        for _, codes, cells in _cells(self.plan, self.growth, piece, squares):
+            for column, n, start in zip(codes.columns, n_codes, np.cumsum([0, *n_codes[:-1]]), strict=True):
+                flat = np.bincount(cells.astype(np.int64) * n + column, minlength=n_cells * n)
+                counts[:, start : start + n] += flat.reshape(n_cells, n)
+        return counts
+
+
+def _cells(
+    plan: Plan, growth: Growth, piece: Piece, squares: NDArray[np.uint16] | None
+) -> Iterator[tuple[Block, Codes, NDArray[np.int32]]]:
+    """Give the blocks of a piece with their codes and cells."""
+    start = 0
+    for block in plan.blocks(piece):
+        codes = plan.codes(block)
+        decided_on = codes
+        if squares is not None:
+            n_squares = len(growth.splits[0].goes_left) if growth.splits else 1 << 16
+            decided_on = Codes((squares[start : start + len(block)],), (n_squares,))
+        yield block, codes, growth.apply(decided_on)
+        start += len(block)
+
+
+def add_counts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Add counts up."""
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def merge_tallies(parts: Sequence[Tallies]) -> Tallies:
+    """Add tallies up."""
+    if len(parts) == 1:
+        return parts[0]
+    merged: Tallies = {}
+    for key in parts[0]:
+        values, inverse = np.unique(np.concatenate([part[key][0] for part in parts]), return_inverse=True)
+        counts = np.zeros(len(values), dtype=np.int64)
+        np.add.at(counts, inverse, np.concatenate([part[key][1] for part in parts]))
+        merged[key] = values, counts
+    return merged
