@@ -1,0 +1,93 @@
+"""The whole job on a file that is treated as too large for memory."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from certifare import CellCounts
+from certifare.bundle import produce
+from certifare.engines import large
+from certifare.engines.large import Dealt, LargeSearch, is_large
+from certifare.errors import ArgumentError, RoleError
+from certifare.frontier.settings import Grid
+
+from .conftest import make_people
+
+GRID = Grid(kinds=["tree"], gammas=[0.5, 0.9], min_cell_sizes=[50], cells=[2, 4, 8])
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    return make_people(24_000, seed=2)
+
+
+@pytest.fixture(scope="module")
+def path(people: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "people.parquet"
+    people.to_parquet(path, row_group_size=5000)
+    return path
+
+
+def test_rows_are_dealt_once() -> None:
+    without = np.array([3, 50, 999])
+    parts = [Dealt(low, high, without, seed=4) for low, high in ((0.0, 0.3), (0.3, 0.8), (0.8, 1.0))]
+    masks = np.array([part.mask(0, 100_000) for part in parts])
+    expected = np.ones(100_000)
+    expected[without] = 0
+    np.testing.assert_array_equal(masks.sum(axis=0), expected)
+    np.testing.assert_allclose(masks.mean(axis=1), [0.3, 0.5, 0.2], atol=0.01)
+    np.testing.assert_array_equal(parts[1].mask(40, 1000), masks[1, 40:1040])
+    assert (Dealt(0.0, 0.3, without, seed=5).mask(0, 1000) != masks[0, :1000]).any()
+
+
+def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert not is_large(path)
+    monkeypatch.setattr(large, "LARGE", 100_000)
+    monkeypatch.setattr(large, "SAMPLE_RECORDS", 6000)
+    assert is_large(path)
+    bundle = produce(path, label="paid", sensitive=["sex", "race"], target=0.5, grid=GRID, seed=3)
+    assert bundle.verdict == "PASS"
+    assert bundle.run["records"] == 24_000
+    assert "large" in bundle.notes[-1]
+    # The certificate counts the rows dealt to it, and nothing else.
+    sampled = large.sample_positions(24_000, 6000, 3)
+    certified = Dealt(0.0, 0.3, sampled, 3).mask(0, 24_000)
+    trained = Dealt(0.3, 1.0, sampled, 3).mask(0, 24_000)
+    assert bundle.certificate.counts.n_records == certified.sum()
+    cells = bundle.encoder.apply(people[certified])
+    rows = people[certified]
+    wanted = CellCounts.from_cells(cells, rows[["sex", "race"]], None, bundle.encoder.n_cells_)
+    assert bundle.certificate.counts == wanted
+    # The tree grew from the rows dealt to it.
+    assert bundle.encoder._growth.node_counts[0].sum() == trained.sum()
+    assert not bundle.encoder.training_overlap(people[certified]).excessive
+    saved = bundle.save(tmp_path / "bundle")
+    assert (saved / "report.html").exists()
+
+
+def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.DataFrame, path: Path) -> None:
+    search = LargeSearch(path, GRID, label=["paid", "member"], sensitive="race", sample_records=4000).run()
+    counted = search.paths[0].counts["train"]
+    mask = Dealt(0.3, 1.0, search._sampled, 0).mask(0, 24_000)
+    encoder = search.explorer.fit(search.paths[0].setting)
+    rows, cells = people[mask], encoder.apply(people[mask])
+    table = CellCounts.from_cells(cells, rows["race"], rows["paid"], encoder.n_cells_).table
+    np.testing.assert_array_equal(counted.groups, table)
+    for name, by_label in zip(("paid", "member"), counted.labels, strict=True):
+        np.testing.assert_array_equal(by_label, pd.crosstab(cells, rows[name]).to_numpy())
+
+
+def test_what_needs_memory_is_refused(path: Path) -> None:
+    with pytest.raises(ArgumentError, match="weight"):
+        large.search_large(path, GRID, {"label": "paid", "sensitive": "sex", "weight": "wage"})
+    with pytest.raises(ArgumentError, match="retain"):
+        LargeSearch(path, GRID, label="paid", sensitive="sex", retain=0.5)
+
+
+def test_a_label_that_the_sample_lacks(people: pd.DataFrame, tmp_path: Path) -> None:
+    frame = people.assign(paid=people["paid"].where(people.index != 777, 2))
+    frame.to_parquet(tmp_path / "people.parquet")
+    with pytest.raises(RoleError, match="rare"):
+        LargeSearch(tmp_path / "people.parquet", GRID, label="paid", sensitive="sex", sample_records=4000).run()
