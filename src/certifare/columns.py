@@ -183,7 +183,8 @@ class Frame:
         if isinstance(self._table, nw.DataFrame):
             schema = dict(zip(self.names, self._table.schema.values(), strict=True))
         built = [_build_series(name, *column, schema.get(name), kind) for name, column in columns.items()]
-        native = nw.concat([series.to_frame() for series in built], how="horizontal")[rows].to_native()
+        taken = nw.concat([series.to_frame() for series in built], how="horizontal")[rows]
+        native = nw.maybe_reset_index(taken).to_native()
         index = nw.maybe_get_index(self._table) if isinstance(self._table, nw.DataFrame) else None
         if index is not None and kind == self.kind:
             native.index = index

@@ -588,11 +588,9 @@ def _combined(table: pa.Table) -> pa.Table:
 def _hash_column(state: Any, column: pa.ChunkedArray) -> None:
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     for chunk in encoded.chunks:
-        state.update(
-            repr(chunk.dictionary.to_pylist()).encode() if len(chunk.dictionary) < 10_000 else _bytes(chunk.dictionary)
-        )
+        values = chunk.dictionary
+        if _is_text(values.type):
+            state.update("\0".join(values.to_pylist()).encode("utf-8", "surrogatepass"))
+        else:
+            state.update(values.to_numpy(zero_copy_only=False).tobytes())
         state.update(pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False).tobytes())
-
-
-def _bytes(values: pa.Array) -> bytes:
-    return b"".join(bytes(buffer) for buffer in values.buffers() if buffer is not None)

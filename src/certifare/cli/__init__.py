@@ -13,6 +13,7 @@ from certifare.cli.demo import demo
 from certifare.cli.encode import encode
 from certifare.cli.fit import fit
 from certifare.cli.report import report
+from certifare.cli.reproduce import reproduce
 from certifare.cli.show import show
 from certifare.cli.sql import sql
 from certifare.cli.sweep import sweep
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, fit, encode, certify, count, verify, sweep, show, sql, report):
+for command in (demo, fit, encode, certify, count, verify, sweep, show, sql, report, reproduce):
     app.command()(command)
 app.add_typer(key.app, name="key")
 

@@ -85,8 +85,8 @@ class BoostedEncoder(GrownEncoder):
     >>> group = (X[:, 0] + rng.normal(size=2000) > 0).astype(int)
     >>> label = (X[:, 0] + X[:, 1] > 0).astype(int)
     >>> encoder = BoostedEncoder(gamma=0.5, max_cells=4).fit(X, label, sensitive_features=group)
-    >>> encoder.apply(X).max() < encoder.n_cells_
-    True
+    >>> encoder.n_cells_
+    4
     >>> encoder.cell_map_.shape
     (8, 8)
     """

@@ -244,8 +244,10 @@ class CodedBlock:
     """
 
     def __init__(self, words: NDArray[np.uint32], n_codes: tuple[int, ...], n_classes: int) -> None:
-        self.words, self.n_codes, self.n_classes = words, n_codes, n_classes
-        self._records = Records(words, n_codes, n_classes)
+        # What came over the network may be read-only.
+        self.words = words if words.flags.writeable else words.copy()
+        self.n_codes, self.n_classes = n_codes, n_classes
+        self._records = Records(self.words, n_codes, n_classes)
         self._growth = 0
         self._runs = {0: (0, len(words))}
         self._lock = threading.Lock()

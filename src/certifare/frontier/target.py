@@ -25,6 +25,8 @@ from certifare.certificates.claims import combine, metric_of
 TRAINING_DISCOUNT = 8.0
 #: Chances of meeting the target for which an encoder is put on the shortlist, from bold to safe.
 CHANCES = (0.2, 0.5, 0.8, 0.95)
+#: A list whose safest encoder has a smaller chance than this is not worth a share of ε.
+LIKELY = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +176,9 @@ def shortlist(
     """Choose the encoders to be certified, from bold to safe.
 
     For each chance, the best encoder among those that meet the target with at least that probability when as many
-    encoders as are on the list are certified together, each at ε divided by their number. Where no encoder has the
-    smallest chance, the one with the largest is the whole list.
+    encoders as are on the list are certified together, each at ε divided by their number. Where not even the safest
+    of them is likely to, one encoder is the whole list, with the whole of ε: the best that is likely to meet the
+    target, or else the likeliest.
 
     Parameters
     ----------
@@ -195,23 +198,20 @@ def shortlist(
         Positions of encoders.
     """
     size = len(chances)
-    while True:
+    while size > 1:
         reached = [outlook.predict(epsilon / size).chance(target) for outlook in outlooks]
-        chosen: list[int] = []
-        for chance in chances:
-            able = [i for i, value in enumerate(reached) if value >= chance]
-            if able:
-                chosen.append(best(able))
-        chosen = list(dict.fromkeys(chosen))
+        able = [[i for i, value in enumerate(reached) if value >= chance] for chance in chances]
+        chosen = list(dict.fromkeys(best(numbers) for numbers in able if numbers))
+        if not chosen or max(reached[i] for i in chosen) < LIKELY:
+            break
         # A shorter list leaves each encoder a larger share of ε, which may change what belongs on it.
-        if len(chosen) >= size or (chosen and size == 1):
+        if len(chosen) >= size:
             return chosen
-        if not chosen:
-            if size > 1:
-                size -= 1
-                continue
-            return [int(np.argmax(reached))]
         size = len(chosen)
+    reached = [outlook.predict(epsilon).chance(target) for outlook in outlooks]
+    wanted = chances[0] if len(chances) == 1 else LIKELY
+    likely = [i for i, value in enumerate(reached) if value >= wanted]
+    return [best(likely) if likely else int(np.argmax(reached))]
 
 
 def records_needed(outlook: Outlook, target: float, epsilon: float, chance: float = 0.8) -> float | None:

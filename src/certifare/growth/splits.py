@@ -97,12 +97,11 @@ class SplitSearch:
         names = _names(orderings)
         angles = np.pi * (np.arange(n_angles) / n_angles - 0.5) if "directional" in names else np.zeros(0)
         # Rounded, so that it does not matter how a platform computes the last digits.
-        self._directions = np.column_stack([np.cos(angles), np.sin(angles)]).round(12)
+        self._directions = np.cos(angles).round(12)[:, None], np.sin(angles).round(12)[:, None]
         self._quantiles = np.array(QUANTILES if "paper" in names else (), dtype=np.int64)
         self._shrinkage = shrinkage
         self._terms = criterion.terms()
         self._n_groups = criterion.n_groups
-        self._n_codes = [b.n_codes for b in bins]
         self._continuous = np.array([isinstance(b, ContinuousBins) for b in bins], dtype=np.bool_)
         self._categorical = np.flatnonzero(~self._continuous).tolist()
         self._n_records = n_records
@@ -112,16 +111,15 @@ class SplitSearch:
         """Find the split with the largest gain; None where no split is possible or none gains."""
         terms, offsets = self._terms, histogram.offsets
         sums, totals, shares, positions = tabulate(terms, histogram, self._categorical, self._shrinkage)
-        side = np.empty(max(self._n_codes), dtype=np.bool_)
+        cosines, sines = self._directions
+        side = np.empty(sums.shape[1], dtype=np.bool_)
         column, threshold, gain, left_count = _search(
             sums,
             totals,
             offsets,
             self._continuous,
-            shares,
+            np.concatenate([shares, cosines * positions[0] + sines * positions[1]]),
             self._quantiles,
-            positions,
-            self._directions,
             terms.coefficients,
             terms.stratum_of,
             terms.n_strata,
@@ -131,7 +129,7 @@ class SplitSearch:
         )
         if column < 0:
             return None
-        goes_left = side[: self._n_codes[column]]
+        goes_left = side[offsets[column] : offsets[column + 1]].copy()
         return Split(
             node=node,
             column=column,
@@ -282,10 +280,8 @@ def _search(
     totals: NDArray[np.float64],
     offsets: NDArray[np.int64],
     continuous: NDArray[np.bool_],
-    shares: NDArray[np.float64],
+    keys: NDArray[np.float64],
     quantiles: NDArray[np.int64],
-    positions: NDArray[np.float64],
-    directions: NDArray[np.float64],
     coefficients: NDArray[np.float64],
     stratum_of: NDArray[np.int64],
     n_strata: int,
@@ -293,15 +289,18 @@ def _search(
     min_size: int,
     side: NDArray[np.bool_],
 ) -> tuple[int, int, float, float]:
-    """Column (-1: none), threshold, gain times records, records on the left; fills ``side``."""
-    n, n_paper, widest = totals[0], len(quantiles), len(side)
+    """Column (-1: none), threshold, gain times records, records on the left; fills the column's part of ``side``.
+
+    ``keys`` has a row for each number that categories are sorted by: p_y, p_s, then one per direction.
+    """
+    n, n_paper, n_codes = totals[0], len(quantiles), len(side)
     order, by_label, rank, spare = (
-        np.empty(widest, np.int64),
-        np.empty(widest, np.int64),
-        np.empty(widest, np.int64),
-        np.empty(widest, np.int64),
+        np.empty(n_codes, np.int64),
+        np.empty(n_codes, np.int64),
+        np.empty(n_codes, np.int64),
+        np.empty(n_codes, np.int64),
     )
-    key, gains, prefix = np.empty(widest), np.empty(widest), np.empty((n_strata + len(coefficients), widest))
+    gains, prefix = np.empty(n_codes), np.empty((n_strata + len(coefficients), n_codes))
     best_column, best_threshold, best_gain, best_left = -1, -1, 0.0, 0.0
     for column in range(len(continuous)):
         start, stop = offsets[column], offsets[column + 1]
@@ -313,7 +312,7 @@ def _search(
             first_order, n_orders = 0, 2 if with_missing and p > 2 else 1
         else:
             # Orderings -2 and -1 are not cut: they sort by p_y and by p_s, of which the paper's are made.
-            first_order, n_orders = -2 if n_paper > 0 else 0, n_paper + len(directions)
+            first_order, n_orders = -2 if n_paper > 0 else 0, n_paper + len(keys) - 2
         for which in range(first_order, n_orders):
             if continuous[column]:
                 if which == 1:
@@ -321,26 +320,18 @@ def _search(
                         order[i] = order[i - 1]
                     order[0] = stop - 1
             elif 0 <= which < n_paper:
-                _interleave(by_label, rank, p, start, quantiles[which], spare, order)
+                _interleave(by_label, rank, p, quantiles[which], spare, order)
             else:
+                # Each direction starts from the order of its neighbour, the others from that of the codes.
                 if which <= 0 or which == n_paper:
                     p = _present(sums, start, stop, order)
-                for i in range(p):
-                    code = order[i]
-                    if which < 0:
-                        key[code - start] = shares[which + 2, code]
-                    else:
-                        d = which - n_paper
-                        key[code - start] = (
-                            directions[d, 0] * positions[0, code] + directions[d, 1] * positions[1, code]
-                        )
-                _sort(order, key, p, start, spare, rank)
+                _sort(order, keys[which + 2 if which < 0 else which - n_paper + 2], p, spare, rank)
                 if which < 0:
                     for i in range(p):
                         if which == -2:
                             by_label[i] = order[i]
                         else:
-                            rank[order[i] - start] = i
+                            rank[order[i]] = i
                     continue
             gain, cut = _best_cut(
                 order, p, which if continuous[column] else 0, sums, totals, coefficients, stratum_of, n_strata, even,
@@ -349,16 +340,16 @@ def _search(
             if gain <= best_gain + TOLERANCE * n:
                 continue
             best_column, best_gain, best_left = column, gain, prefix[0, cut]
-            for code in range(stop - start):
+            for code in range(start, stop):
                 side[code] = best_left >= n - best_left
             for i in range(p):
-                side[order[i] - start] = i <= cut
+                side[order[i]] = i <= cut
             if continuous[column]:
                 # A cut between all values and the missing ones is a threshold beyond all values.
                 apart = with_missing and which == 0 and cut == p - 2
                 best_threshold = (stop - 2 if apart else order[cut]) - start
-                for code in range(stop - start - 1):
-                    side[code] = code <= best_threshold
+                for code in range(start, stop - 1):
+                    side[code] = code - start <= best_threshold
     return best_column, best_threshold, best_gain, best_left
 
 
@@ -445,7 +436,6 @@ def _interleave(
     by_label: NDArray[np.int64],
     rank: NDArray[np.int64],
     p: int,
-    start: int,
     q: int,
     spare: NDArray[np.int64],
     order: NDArray[np.int64],
@@ -455,7 +445,7 @@ def _interleave(
     for j in range(q):
         for i in range(p):
             code = by_label[i]
-            if j * p // q <= rank[code - start] < (j + 1) * p // q:
+            if j * p // q <= rank[code] < (j + 1) * p // q:
                 spare[filled] = code
                 filled += 1
     filled = 0
@@ -469,12 +459,7 @@ def _interleave(
 
 @helper
 def _sort(
-    order: NDArray[np.int64],
-    key: NDArray[np.float64],
-    p: int,
-    start: int,
-    spare: NDArray[np.int64],
-    digits: NDArray[np.int64],
+    order: NDArray[np.int64], key: NDArray[np.float64], p: int, spare: NDArray[np.int64], digits: NDArray[np.int64]
 ) -> None:
     """Sort codes by key, equal ones by code.
 
@@ -484,7 +469,7 @@ def _sort(
     if p > INSERTION_ONLY:
         smallest, largest = np.inf, -np.inf
         for i in range(p):
-            value = key[order[i] - start]
+            value = key[order[i]]
             smallest = value if value < smallest else smallest
             largest = value if value > largest else largest
         scale = 65535.0 / (largest - smallest) if largest > smallest else 0.0
@@ -494,7 +479,7 @@ def _sort(
                 ends[byte] = 0
             for i in range(p):
                 code = spare[i] = order[i]
-                digits[i] = (int((key[code - start] - smallest) * scale) >> shift) & 255
+                digits[i] = (int((key[code] - smallest) * scale) >> shift) & 255
                 ends[digits[i] + 1] += 1
             for byte in range(256):
                 ends[byte + 1] += ends[byte]
@@ -503,11 +488,11 @@ def _sort(
                 ends[digits[i]] += 1
     for i in range(1, p):
         code = order[i]
-        value = key[code - start]
+        value = key[code]
         j = i
         while j > 0:
             before = order[j - 1]
-            if key[before - start] < value or (key[before - start] == value and before < code):
+            if key[before] < value or (key[before] == value and before < code):
                 break
             order[j] = before
             j -= 1

@@ -12,10 +12,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 
 def commands():
-    """Every command with its options; ``reproduce`` and ``studio`` have pages of their own."""
+    """Every command with its options."""
     for name, command in typer.main.get_command(app).commands.items():
-        if name in ("reproduce", "studio"):
-            continue
         for part in getattr(command, "commands", {name: command}).values():
             yield name, [option for p in part.params if p.param_type_name == "option" for option in p.opts]
 

@@ -1,0 +1,97 @@
+"""Encoding a large CSV file: records a second and peak memory, beside pandas reading the same file.
+
+    python benchmarks/encode.py [--rows 5000000] [--kind tree] [--folder /tmp]
+
+The records are those of Adult, drawn with replacement. Each job runs in a process of its own; its peak memory is what
+the kernel says of that process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from certifare import BoostedEncoder, FairTreeEncoder
+from certifare.data import adult
+
+CHUNK = 250_000
+
+
+def write_csv(path: Path, rows: int) -> None:
+    """Write records of Adult, drawn with replacement."""
+    table = adult()
+    whole = table.features.append_column("income", table.y)
+    plain = pa.table(
+        {
+            name: column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+            for name, column in zip(whole.column_names, whole.columns, strict=True)
+        }
+    )
+    rng = np.random.default_rng(0)
+    with pacsv.CSVWriter(path, plain.schema) as writer:
+        for start in range(0, rows, CHUNK):
+            chosen = rng.integers(0, plain.num_rows, min(CHUNK, rows - start))
+            writer.write_table(plain.take(pa.array(chosen)))
+
+
+#: Runs a command from a small process: the kernel counts what a child's parent held when it was forked.
+OBSERVER = """
+import json, resource, subprocess, sys, time
+begun = time.perf_counter()
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([time.perf_counter() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
+sys.stderr.write(done.stderr.decode())
+sys.exit(done.returncode)
+"""
+
+
+def measure(command: list[str]) -> tuple[float, float, float]:
+    """Seconds, seconds of processor time, and peak megabytes of a command."""
+    found = subprocess.run([sys.executable, "-S", "-c", OBSERVER, *command], capture_output=True, text=True)  # noqa: S603
+    if found.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{found.stderr}")
+    seconds, processor, memory = json.loads(found.stdout)
+    return seconds, processor, memory
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--kind", choices=["tree", "boosted"], default="tree")
+    parser.add_argument("--folder", type=Path, default=None)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+        folder = Path(name)
+        source = folder / "people.csv"
+        write_csv(source, arguments.rows)
+        table = adult()
+        kind = {"tree": FairTreeEncoder, "boosted": BoostedEncoder}[arguments.kind]
+        encoder = kind(max_cells=50).fit(table.features, table.label_columns, sensitive_features=table.sensitive)
+        encoder.save(folder / "encoder.json")
+        size = source.stat().st_size / 1e6
+        print(f"{arguments.rows:,} records, {size:,.0f} MB of CSV; {arguments.kind}, {encoder.n_cells_} cells")
+        print(f"{'':40}{'seconds':>9}{'processor':>11}{'records/s':>12}{'peak MB':>9}")
+        base = [sys.executable, "-m", "certifare", "encode", str(folder / "encoder.json"), str(source)]
+        jobs = {
+            "pandas.read_csv": [sys.executable, "-c", f"import pandas; pandas.read_csv({str(source)!r})"],
+            "certifare encode, CSV to CSV": [*base, str(folder / "encoded.csv")],
+            "certifare encode, CSV to Parquet": [*base, str(folder / "encoded.parquet")],
+            "certifare encode --as cells, to Parquet": [*base, str(folder / "cells.parquet"), "--as", "cells"],
+        }
+        for title, command in jobs.items():
+            seconds, processor, memory = measure(command)
+            rate = arguments.rows / seconds
+            print(f"{title:40}{seconds:9.1f}{processor:11.1f}{rate:12,.0f}{memory:9,.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

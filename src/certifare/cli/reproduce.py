@@ -1,0 +1,62 @@
+"""``certifare reproduce``: the paper's tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from certifare.cli import common
+
+BASELINES = Path("docs/results/data/baselines.csv")
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="The experiment; see --list.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Run every experiment, then the audit.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Folder with data files; CERTIFARE_DATA unless given.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for pages, tables and charts.")] = Path("certifare-results"),
+    quick: Annotated[bool, typer.Option("--quick", help="Small samples and grids: a trial run.")] = False,
+    baselines: Annotated[
+        Path | None,
+        typer.Option(help="Results of the published methods (CSV); docs/results/data/baselines.csv where it is there."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes side by side.", min=1)] = 2,
+    seed: common.Seed = 0,
+    as_json: common.Json = False,
+) -> None:
+    """Reproduce a table or figure of the paper: writes a page, a CSV file and a chart.
+
+    A run that was interrupted goes on where it stopped.
+    """
+    from certifare.errors import ExperimentError
+    from certifare.experiments.framework import Run
+    from certifare.experiments.registry import EXPERIMENTS
+    from certifare.experiments.registry import reproduce as run_experiment
+
+    if show_list:
+        listing = {known: experiment.words for known, experiment in EXPERIMENTS.items()}
+        width = max(map(len, listing))
+
+        def show() -> None:
+            for known, words in listing.items():
+                common.out.print(f"{known:<{width}}  {escape(words)}")
+
+        common.emit(listing, as_json, show)
+        return
+    if everything == (name is not None):
+        raise ExperimentError("Name one experiment, or pass --all; --list shows them.")
+    if baselines is None and BASELINES.is_file():
+        baselines = BASELINES
+    written = {}
+    for chosen in EXPERIMENTS if name is None else [name]:
+        run = Run(name=chosen, out=out, data=data, quick=quick, seed=seed, jobs=jobs, baselines=baselines)
+        with common.progress(f"reproduce {chosen}", None, quiet=as_json):
+            written[chosen] = [str(path) for path in run_experiment(run)]
+        if not as_json:
+            common.out.print(f"{chosen}: {', '.join(written[chosen])}", soft_wrap=True)
+    if as_json:
+        common.emit(written, True, lambda: None)
