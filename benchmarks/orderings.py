@@ -52,7 +52,7 @@ def shares_of_optimum(counts: NDArray[np.int64], criterion: Criterion) -> list[f
     bins = [CategoricalBins("", tuple(range(len(counts))))]
     gains = []
     for kind in KINDS:
-        search = SplitSearch(bins, criterion, n_records=int(counts.sum()), min_cell_size=1, orderings=kind)  # type: ignore[arg-type]
+        search = SplitSearch(bins, criterion, classes=counts.sum(axis=0), min_cell_size=1, orderings=kind)  # type: ignore[arg-type]
         split = search.best(0, histogram)
         gains.append(split.gain / optimum if split else 0.0)
     return gains

@@ -23,6 +23,7 @@ class Problem:
     positive: int = 1
     weights: Sequence[Fraction] = (Fraction(1),)
     min_size: int = 1
+    charge: str = "every"
 
 
 @dataclass
@@ -41,22 +42,54 @@ def gini(values: Sequence[int]) -> Fraction:
     return 1 - sum((Fraction(values.count(v), n) ** 2 for v in set(values)), Fraction(0))
 
 
-def fair_gini(problem: Problem, records: Sequence[Record]) -> Fraction:
-    """(1-γ)·Gini_y + γ·(1/2 - Gini_s) of a non-empty list of records."""
-    labels = sum((w * gini([r[1][i] for r in records]) for i, w in enumerate(problem.weights)), Fraction(0)) / sum(
+def label_gini(problem: Problem, records: Sequence[Record]) -> Fraction:
+    """Gini_y of a non-empty list of records, averaged over the label columns."""
+    return sum((w * gini([r[1][i] for r in records]) for i, w in enumerate(problem.weights)), Fraction(0)) / sum(
         problem.weights
     )
+
+
+def strata(problem: Problem) -> list[int | None]:
+    """Values of the first label whose records are looked at for the groups; None: all records."""
     if problem.metric == "demographic_parity":
-        groups = gini([r[2] for r in records])
-    elif problem.metric == "equal_opportunity":
-        looked_at = [r[2] for r in records if r[1][0] == problem.positive]
-        groups = gini(looked_at) if looked_at else Fraction(1, 2)
-    else:
-        groups = Fraction(0)
-        for label in {r[1][0] for r in records}:
-            looked_at = [r[2] for r in records if r[1][0] == label]
-            groups += Fraction(len(looked_at), len(records)) * gini(looked_at)
-    return (1 - problem.gamma) * labels + problem.gamma * (Fraction(1, 2) - groups)
+        return [None]
+    if problem.metric == "equal_opportunity":
+        return [problem.positive]
+    return sorted({r[1][0] for r in problem.records})
+
+
+def groups_of(records: Sequence[Record], stratum: int | None) -> list[int]:
+    """Groups of the stratum's records."""
+    return [r[2] for r in records if stratum is None or r[1][0] == stratum]
+
+
+def group_penalty(problem: Problem, records: Sequence[Record], stratum: int | None) -> Fraction:
+    """1/2 - Gini_s in the stratum, times the records it stands for: all of equal opportunity's node, else its own."""
+    looked_at = groups_of(records, stratum)
+    if not looked_at:
+        return Fraction(0)
+    weight = len(looked_at) if problem.metric == "equalized_odds" else len(records)
+    return weight * (Fraction(1, 2) - gini(looked_at))
+
+
+def crosses(problem: Problem, left: Sequence[Record], right: Sequence[Record], stratum: int | None) -> bool:
+    """One child has more of group 1 than all records have, the other less."""
+    everyone = groups_of(problem.records, stratum)
+    share = Fraction(sum(everyone), len(everyone)) if everyone else Fraction(0)
+    beyond = [sum(own) - share * len(own) for own in (groups_of(left, stratum), groups_of(right, stratum))]
+    return min(beyond) < 0 < max(beyond)
+
+
+def gain_of(problem: Problem, records: Sequence[Record], left: Sequence[Record], right: Sequence[Record]) -> Fraction:
+    """Decrease of FairGini, weighted by the node's share of all records."""
+    labels = len(records) * label_gini(problem, records)
+    labels -= len(left) * label_gini(problem, left) + len(right) * label_gini(problem, right)
+    penalty = Fraction(0)
+    for stratum in strata(problem):
+        if problem.charge == "every" or crosses(problem, left, right, stratum):
+            penalty += group_penalty(problem, left, stratum) + group_penalty(problem, right, stratum)
+            penalty -= group_penalty(problem, records, stratum)
+    return ((1 - problem.gamma) * labels - problem.gamma * penalty) / len(problem.records)
 
 
 def paper_orderings(problem: Problem, records: Sequence[Record], column: int) -> list[list[int]]:
@@ -85,7 +118,6 @@ def paper_orderings(problem: Problem, records: Sequence[Record], column: int) ->
 def best_split(problem: Problem, node: int, records: Sequence[Record]) -> ReferenceSplit | None:
     """The first of the splits with the largest gain."""
     best: ReferenceSplit | None = None
-    before = fair_gini(problem, records)
     for column, n_codes in enumerate(problem.n_codes):
         present = {r[0][column] for r in records}
         missing = problem.missing[column]
@@ -104,8 +136,7 @@ def best_split(problem: Problem, node: int, records: Sequence[Record]) -> Refere
             right = [r for r in records if not side[r[0][column]]]
             if min(len(left), len(right)) < max(problem.min_size, 1):
                 continue
-            after = len(left) * fair_gini(problem, left) + len(right) * fair_gini(problem, right)
-            gain = (len(records) * before - after) / len(problem.records)
+            gain = gain_of(problem, records, left, right)
             if gain > (best.gain if best else 0):
                 for code in range(n_codes):
                     if code not in present and (missing is None or code == missing):

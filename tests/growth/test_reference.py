@@ -17,7 +17,9 @@ GAMMAS = [Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(17, 20), Fracti
 
 
 @st.composite
-def problems(draw: st.DrawFn, metric: str = "demographic_parity", n_labels: tuple[int, ...] = (2,)) -> Problem:
+def problems(
+    draw: st.DrawFn, metric: str = "demographic_parity", n_labels: tuple[int, ...] = (2,), charge: str = "every"
+) -> Problem:
     """Small tables with a few codes per column, some of them rare, missing values among them."""
     continuous = draw(st.lists(st.booleans(), min_size=1, max_size=3))
     n_codes = [draw(st.integers(3, 9)) for _ in continuous]
@@ -49,6 +51,7 @@ def problems(draw: st.DrawFn, metric: str = "demographic_parity", n_labels: tupl
         metric=metric,
         weights=tuple(Fraction(i + 1) for i in range(len(n_labels))),
         min_size=draw(st.integers(1, 5)),
+        charge=charge,
     )
 
 
@@ -70,6 +73,7 @@ def grow_package(problem: Problem, max_cells: int, n_labels: tuple[int, ...], **
         2,
         tuple(float(w) for w in problem.weights),
         problem.positive,
+        problem.charge,  # type: ignore[arg-type]
     )
     source = MemorySource(codes, targets, n_threads=kwargs.pop("n_threads", 1))
     growth = grow(source, bins, criterion, max_cells=max_cells, min_cell_size=problem.min_size, **kwargs)
@@ -108,6 +112,13 @@ def test_equal_opportunity(problem: Problem) -> None:
 @given(problems(metric="equalized_odds"))
 def test_equalized_odds(problem: Problem) -> None:
     assert_equal_to_reference(problem)
+
+
+@pytest.mark.parametrize("metric", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_only_splits_that_cross_are_charged(metric: str, data: st.DataObject) -> None:
+    assert_equal_to_reference(data.draw(problems(metric=metric, charge="crossing")))
 
 
 @settings(max_examples=100, deadline=None)

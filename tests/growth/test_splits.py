@@ -26,7 +26,7 @@ def best(
 ) -> Split | None:  # type: ignore[no-untyped-def]
     size = len(counts)
     bins = ContinuousBins("x", np.arange(size - 2.0)) if continuous else CategoricalBins("x", tuple(range(size - 2)))
-    search = SplitSearch([bins], criterion, n_records=int(counts.sum()), min_cell_size=min_cell_size, **kwargs)
+    search = SplitSearch([bins], criterion, classes=counts.sum(axis=0), min_cell_size=min_cell_size, **kwargs)
     return search.best(0, one_column(counts))
 
 
@@ -182,7 +182,9 @@ def test_ties_go_to_the_first_column_and_the_smallest_cut() -> None:
     column = np.array([[5, 5, 0, 0], [0, 0, 0, 0], [0, 0, 5, 5], [0, 0, 0, 0]])
     bins = [ContinuousBins(name, np.arange(2.0)) for name in "ab"]
     counts = np.ascontiguousarray(np.concatenate([column, column]).T)
-    search = SplitSearch(bins, Criterion(0.5, "demographic_parity", (2,), 2), n_records=20, min_cell_size=1)
+    search = SplitSearch(
+        bins, Criterion(0.5, "demographic_parity", (2,), 2), classes=counts[:, :4].sum(axis=1), min_cell_size=1
+    )
     split = search.best(0, Histogram(counts, np.array([0, 4, 8])))
     assert split is not None
     assert (split.column, split.threshold) == (0, 0)

@@ -24,7 +24,7 @@ a margin. So an unfinished search yields a larger limit, never a smaller one.
 
 import math
 
-from numba import njit
+from certifare.compiler import kernel
 
 #: The search stops when the limit is known to this share of the Hoeffding radius …
 TOLERANCE = 0.01
@@ -78,7 +78,7 @@ def difference_limit(n0: int, n1: int, m: int, epsilon: float) -> float:
     return min(1.0, limit + _ROUNDING)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _window(n: int, p: float, log_inverse: float) -> tuple[int, int]:
     """Smallest and largest value of Bin(n, p) outside of which Bernstein leaves at most 2·exp(−log_inverse)."""
     mean = n * p
@@ -86,7 +86,7 @@ def _window(n: int, p: float, log_inverse: float) -> tuple[int, int]:
     return max(0, int(mean - reach) - 2), min(n, int(mean + reach) + 2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _summed_tail(n0: int, n1: int, quotient: int, remainder: int, a: float, b: float, log_inverse: float) -> float:
     """Upper bound of P(n1·X − n0·Y ≤ quotient·n1 + remainder), X ~ Bin(n0, a), Y ~ Bin(n1, b).
 
@@ -137,7 +137,7 @@ def _summed_tail(n0: int, n1: int, quotient: int, remainder: int, a: float, b: f
     return tail
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _tilted_tail(n0: int, n1: int, r: float, a: float, b: float) -> float:
     """Upper bound of P(R ≤ r) for R = X/n0 − Y/n1 and r below its mean, in closed form.
 
@@ -174,7 +174,7 @@ def _tilted_tail(n0: int, n1: int, r: float, a: float, b: float) -> float:
     return bound if bound < 1.0 else 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _search(n0: int, n1: int, quotient: int, remainder: int, r: float, epsilon: float, radius: float) -> float:
     """Smallest difference found for which β < ε is proved; r is the observed difference M/(n0·n1)."""
     tolerance = max(TOLERANCE * radius, FINEST)
@@ -209,7 +209,7 @@ def _search(n0: int, n1: int, quotient: int, remainder: int, r: float, epsilon: 
     return proved
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _refutes(n0: int, n1: int, quotient: int, remainder: int, d: float, epsilon: float, log_inverse: float) -> bool:
     """Whether some b of a small grid has a tail of at least ε, so that no proof at d can succeed."""
     first, last = max(0.0, -d), min(1.0, 1.0 - d)
@@ -224,7 +224,7 @@ def _refutes(n0: int, n1: int, quotient: int, remainder: int, d: float, epsilon:
     return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _proves(
     n0: int,
     n1: int,

@@ -14,9 +14,8 @@ from certifare.encoders.retain import Clusters, check_retain
 from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
 from certifare.encoders.scores import default_model, fit_scores
 from certifare.encoders.training import Training
-from certifare.encoders.tree import Metric
 from certifare.errors import EncoderError
-from certifare.growth import Codes, Targets, grow
+from certifare.growth import Charge, Codes, Metric, Targets, grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +56,8 @@ class BoostedEncoder(GrownEncoder):
         Training records are scored by models that saw the other folds.
     grid : int, optional
         Bins of each score; chosen from the number of records unless given (8 to 32).
-    max_bins, categorical_features, sensitive, label_weights, positive_label, allow_sensitive_feature, output, n_jobs
-        As in :class:`FairTreeEncoder`.
+    max_bins, categorical_features, sensitive, charge, label_weights, positive_label, output, n_jobs
+        As in :class:`FairTreeEncoder`, and so is ``allow_sensitive_feature``.
     retain : float
         From 0 to 1: weight of a label that stands for the table itself, the record's k-means cluster. The clusters
         also become a third coordinate of the map.
@@ -116,6 +115,7 @@ class BoostedEncoder(GrownEncoder):
         categorical_features: Any = "from_dtype",
         sensitive: Any = None,
         retain: float = 0.0,
+        charge: Charge = "every",
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,
@@ -134,6 +134,7 @@ class BoostedEncoder(GrownEncoder):
         self.categorical_features = categorical_features
         self.sensitive = sensitive
         self.retain = retain
+        self.charge = charge
         self.label_weights = label_weights
         self.positive_label = positive_label
         self.allow_sensitive_feature = allow_sensitive_feature

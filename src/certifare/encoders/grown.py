@@ -28,6 +28,7 @@ class GrownEncoder(RestrictedEncoder):
     label_weights: Any
     positive_label: Any
     retain: float
+    charge: Any
 
     _growth: Growth
     _node_representatives: Representatives
@@ -117,6 +118,7 @@ class GrownEncoder(RestrictedEncoder):
             n_groups=n_groups,
             label_weights=tuple(weights),
             positive=self._positive(training.labels[0]),
+            charge=self.charge,
         )
         return targets, criterion
 

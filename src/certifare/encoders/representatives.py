@@ -6,15 +6,16 @@ whole number. Two cells may share a representative: cells are told apart by thei
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certifare.columns import ColumnType, Field
+from certifare.compiler import kernel
 from certifare.encoders.training import ColumnSchema
 from certifare.growth import Bins, CategoricalBins, Codes
-from certifare.growth.compiler import kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ def find_representatives(
         cells are numbered from left to right.
     """
     n_cells = int(ranges[:, 1].max())
-    order, starts = _sort(cells, n_cells)
+    rows = _Rows(cells, n_cells)
     values: list[NDArray[Any]] = []
     for schema, field, column_bins, column_codes in zip(columns, fields, bins, codes.columns, strict=True):
         by_cell = _count(cells, column_codes, n_cells, column_bins.n_codes)
@@ -70,7 +71,7 @@ def find_representatives(
         if isinstance(column_bins, CategoricalBins):
             values.append(modes(column_bins, counts, schema.type == "text"))
         else:
-            values.append(_medians(column_bins.edges, counts, field.numbers(), column_codes, ranges, order, starts))
+            values.append(_medians(column_bins.edges, counts, field.numbers(), column_codes, ranges, rows))
     return Representatives(tuple(columns), tuple(values))
 
 
@@ -102,6 +103,27 @@ class Middle:
         return cls(places, codes, rank - below)
 
 
+class _Rows:
+    """Rows in the order of their cells; sorted when first asked for."""
+
+    def __init__(self, cells: NDArray[np.integer], n_cells: int) -> None:
+        self._cells, self._n_cells = cells, n_cells
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        # Small integers are sorted by their digits, in linear time.
+        small = self._cells.astype(np.uint16) if self._n_cells <= 1 << 16 else self._cells
+        return np.argsort(small, kind="stable")
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        return np.concatenate([[0], np.bincount(self._cells, minlength=self._n_cells).cumsum()])
+
+    def of(self, first: int, end: int) -> NDArray[np.int64]:
+        """Rows of the cells from ``first`` to ``end - 1``."""
+        return self._order[self._starts[first] : self._starts[end]]
+
+
 def modes(bins: CategoricalBins, counts: NDArray[np.int64], text: bool) -> NDArray[Any]:
     """Most common category; the first of those equally common. Infrequent ones are not told apart, so not counted."""
     counts = np.delete(counts, bins.infrequent_code, axis=1)  # now missing is last
@@ -123,8 +145,7 @@ def _medians(
     numbers: NDArray[np.float64],
     codes: NDArray[Any],
     ranges: NDArray[np.int64],
-    order: NDArray[np.uint32],
-    starts: NDArray[np.int64],
+    rows: "_Rows",
 ) -> NDArray[np.float64]:
     """Lower median of the present values; missing where most values are."""
     middle = Middle.of(counts)
@@ -136,8 +157,8 @@ def _medians(
         result[middle.places] = upper[middle.codes]  # every code is one value
         return result
     for place, code, rank in zip(middle.places, middle.codes, middle.ranks, strict=True):
-        rows = order[starts[ranges[place, 0]] : starts[ranges[place, 1]]]
-        result[place] = np.partition(numbers[rows[codes[rows] == code]], rank)[rank]
+        here = rows.of(*ranges[place])
+        result[place] = np.partition(numbers[here[codes[here] == code]], rank)[rank]
     return result
 
 
@@ -148,19 +169,3 @@ def _count(cells: Any, codes: Any, n_cells: int, n_codes: int) -> Any:
     for i in range(len(cells)):
         counts[cells[i], codes[i]] += 1
     return counts
-
-
-@kernel
-def _sort(cells: Any, n_cells: int) -> Any:
-    """Rows in the order of their cells, and where each cell starts."""
-    starts = np.zeros(n_cells + 1, dtype=np.int64)
-    for cell in cells:
-        starts[cell + 1] += 1
-    for cell in range(n_cells):
-        starts[cell + 1] += starts[cell]
-    place = starts.copy()
-    order = np.empty(len(cells), dtype=np.uint32)
-    for i in range(len(cells)):
-        order[place[cells[i]]] = i
-        place[cells[i]] += 1
-    return order, starts

@@ -11,7 +11,7 @@ from certifare.encoders.space import Space, find_centres
 from certifare.encoders.training import Levels, Training
 from certifare.errors import EncoderError
 
-N_CLUSTERS = 8
+N_CLUSTERS = 16
 SAMPLE = 50_000
 """Clusters are found on at most this many records."""
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.columns import Field
+from certifare.compiler import kernel
 from certifare.encoders.retain import Clusters
 from certifare.encoders.scores import Scores
 from certifare.encoders.training import Levels
 from certifare.growth import Bins, CategoricalBins, Codes, ContinuousBins, Growth, Histogram, Split
-from certifare.growth.compiler import kernel
 
 N_DIRECTIONS = 64
 MANY_DIRECTIONS = 256

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.columns import Field
+from certifare.compiler import kernel
 from certifare.encoders.training import Levels, Training
 from certifare.errors import NotPublishableError
 from certifare.growth import Bins, CategoricalBins
-from certifare.growth.compiler import kernel
 
 FEW_CATEGORIES = 8
 """A categorical column with more categories also tells the mean of each target in its category."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.columns import Field
+from certifare.compiler import kernel
 from certifare.growth import Bins, CategoricalBins
-from certifare.growth.compiler import kernel
 
 
 @dataclass(frozen=True, eq=False)

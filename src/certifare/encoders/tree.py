@@ -10,9 +10,7 @@ from certifare.encoders.description import path_rules
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.retain import Clusters, check_retain
 from certifare.encoders.training import Training
-from certifare.growth import Bins, Codes, Orderings, encode, grow
-
-Metric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
+from certifare.growth import Bins, Charge, Codes, Metric, Orderings, encode, grow
 
 
 class FairTreeEncoder(GrownEncoder):
@@ -42,6 +40,10 @@ class FairTreeEncoder(GrownEncoder):
     retain : float
         From 0 to 1: weight of a label that stands for the table itself (the record's k-means cluster), so that the
         cells stay useful for tasks that are not known yet.
+    charge : {"every", "crossing"}
+        Which splits pay for telling the groups apart: all, as in the paper, or only those whose children lie on
+        different sides of the groups' overall shares. The others leave the distance as it is, so cells become
+        finer at the same bound: of use with ``retain``.
     label_weights : sequence of float, optional
         Weights of several label columns; equal unless given.
     positive_label : optional
@@ -93,6 +95,7 @@ class FairTreeEncoder(GrownEncoder):
         categorical_features: Any = "from_dtype",
         sensitive: Any = None,
         retain: float = 0.0,
+        charge: Charge = "every",
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,
@@ -109,6 +112,7 @@ class FairTreeEncoder(GrownEncoder):
         self.categorical_features = categorical_features
         self.sensitive = sensitive
         self.retain = retain
+        self.charge = charge
         self.label_weights = label_weights
         self.positive_label = positive_label
         self.allow_sensitive_feature = allow_sensitive_feature

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from certifare.growth.binning import Bins, CategoricalBins, Codes, ContinuousBins, encode, fit_bins
     from certifare.growth.columns import Column, Dictionary
-    from certifare.growth.criterion import Criterion, Targets
+    from certifare.growth.criterion import Charge, Criterion, Metric, Targets
     from certifare.growth.grower import Growth, grow
     from certifare.growth.histograms import Histogram, HistogramSource, MemorySource
     from certifare.growth.splits import Orderings, Split
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Bins": "binning",
     "CategoricalBins": "binning",
+    "Charge": "criterion",
     "Codes": "binning",
     "Column": "columns",
     "ContinuousBins": "binning",
@@ -31,6 +32,7 @@ _HOME = {
     "Histogram": "histograms",
     "HistogramSource": "histograms",
     "MemorySource": "histograms",
+    "Metric": "criterion",
     "Orderings": "splits",
     "Split": "splits",
     "Targets": "criterion",
@@ -42,6 +44,7 @@ _HOME = {
 __all__ = [
     "Bins",
     "CategoricalBins",
+    "Charge",
     "Codes",
     "Column",
     "ContinuousBins",
@@ -51,6 +54,7 @@ __all__ = [
     "Histogram",
     "HistogramSource",
     "MemorySource",
+    "Metric",
     "Orderings",
     "Split",
     "Targets",

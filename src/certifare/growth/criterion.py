@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from certifare.errors import GrowthError
 
 Metric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
+Charge = Literal["every", "crossing"]
 
 MOST_CLASSES = (1 << 16) - 1
 
@@ -125,6 +126,10 @@ class Criterion:
         Gini_y is the average over label columns with these weights.
     positive : int
         The first label's value that equal opportunity is about.
+    charge : {"every", "crossing"}
+        Which splits pay for telling the groups apart: every split, as in the paper, or only those whose children lie
+        on different sides of a group's share among all records. Children on one side of it leave the distance
+        Σ|p_0 - p_1|/2 as it was.
 
     Examples
     --------
@@ -142,6 +147,7 @@ class Criterion:
     n_groups: int
     label_weights: tuple[float, ...] = (1.0,)
     positive: int = 1
+    charge: Charge = "every"
 
     def __post_init__(self) -> None:
         _check_sizes(self.n_labels, self.n_groups)
@@ -157,6 +163,8 @@ class Criterion:
             )
         if not all(0.0 <= w < np.inf for w in self.label_weights) or sum(self.label_weights) <= 0.0:
             raise GrowthError(f"label_weights is {self.label_weights}; give finite weights ≥ 0, not all of them 0.")
+        if self.charge not in ("every", "crossing"):
+            raise GrowthError(f"charge is {self.charge!r}; give 'every' or 'crossing'.")
         if self.metric == "equal_opportunity" and not 0 <= self.positive < self.n_labels[0]:
             raise GrowthError(
                 f"positive is {self.positive}; the first label has the values 0 … {self.n_labels[0] - 1}."

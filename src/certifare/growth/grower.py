@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.compiler import kernel
 from certifare.errors import GrowthError
 from certifare.growth.binning import Bins, Codes
-from certifare.growth.compiler import kernel
 from certifare.growth.criterion import Criterion
 from certifare.growth.histograms import DistantSource, Histogram, HistogramSource
 from certifare.growth.splits import TOLERANCE, Orderings, Split, SplitSearch
@@ -76,11 +76,12 @@ class Growth:
 
         def work(start: int, stop: int) -> None:
             block = np.empty((len(used), BLOCK_ROWS), dtype=np.uint16)
+            room, ends = np.empty((2, BLOCK_ROWS), dtype=np.uint32), np.empty((2, len(cell_of)), dtype=np.int64)
             for rows in blocks(start, stop):
                 n = rows.stop - rows.start
                 for i, column in enumerate(used):
                     block[i, :n] = codes.columns[column][rows]
-                _route(block, n, nodes, columns, starts, goes_left, cell_of, cells[rows])
+                _route(block, n, nodes, columns, starts, goes_left, cell_of, room[0], room[1], ends, cells[rows])
 
         map_ranges(work, len(codes), n_threads)
         return cells
@@ -141,8 +142,7 @@ def grow(
         raise GrowthError(f"min_cell_size is {min_cell_size}; give 1 or more.")
     histogram = source.root()
     counts = [histogram.classes]
-    n = int(counts[0].sum())
-    search = SplitSearch(bins, criterion, n_records=n, min_cell_size=min_cell_size, orderings=orderings)
+    search = SplitSearch(bins, criterion, classes=counts[0], min_cell_size=min_cell_size, orderings=orderings)
     distant = cast(DistantSource, source) if hasattr(source, "ahead") else None
     splits: list[Split] = []
     queue: list[tuple[float, int, Split, Histogram]] = []
@@ -200,13 +200,15 @@ def _route(
     starts: NDArray[np.int64],
     goes_left: NDArray[np.uint8],
     cell_of: NDArray[np.int32],
+    rows: NDArray[np.uint32],
+    spare: NDArray[np.uint32],
+    ends: NDArray[np.int64],
     cells: NDArray[np.int32],
 ) -> None:
     """Cells of a block of records (columns × rows): each split in turn parts the rows that are in its node."""
-    rows, spare = np.empty(n, np.uint32), np.empty(n, np.uint32)
     for i in range(n):
         rows[i] = i
-    first, last = np.empty(len(cell_of), np.int64), np.empty(len(cell_of), np.int64)
+    first, last = ends[0], ends[1]
     first[0], last[0] = 0, n
     for j in range(len(nodes)):
         column, start = columns[j], starts[j]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.compiler import kernel
 from certifare.errors import GrowthError
 from certifare.growth.binning import Codes
-from certifare.growth.compiler import kernel
 from certifare.growth.criterion import Targets
 from certifare.growth.threads import blocks, row_ranges
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 WORTH_A_THREAD = 1 << 14
 """Nodes with fewer records are split sooner than a thread wakes up."""
+
+STRETCH = 256
+"""Records that are looked through at a time for those on the wrong side."""
 
 T = TypeVar("T")
 
@@ -259,7 +262,10 @@ class Records:
 
     def divide(self, run: tuple[int, int], column: int, goes_left: NDArray[np.bool_]) -> int:
         """Move the records of a run so that those that go left come first; returns where the others begin."""
-        return _divide(self._words, self._halves, self._bytes, *run, *self._places[column], goes_left.view(np.uint8))
+        lists = np.empty((2, STRETCH), dtype=np.int64)
+        place, is_wide = self._places[column]
+        side = goes_left.view(np.uint8)
+        return _divide(self._words, self._halves, self._bytes, *run, place, is_wide, side, lists[0], lists[1])
 
 
 @kernel
@@ -299,31 +305,31 @@ def _divide(
     place: int,
     is_wide: bool,
     goes_left: NDArray[np.uint8],
+    front: NDArray[np.int64],
+    back: NDArray[np.int64],
 ) -> int:
     """Bring the records that go left to the front of a run, in place, without a branch on where a record goes.
 
-    Misplaced records are listed, a stretch from the front and one from the back, then exchanged in pairs (after
+    Misplaced records are listed, a stretch from the ``front`` and one from the ``back``, then exchanged in pairs (after
     Edelkamp and Weiss, BlockQuicksort, 2016).
     """
-    stretch = 256
-    front, back = np.empty(stretch, np.int64), np.empty(stretch, np.int64)
     n_front, n_back, used_front, used_back = 0, 0, 0, 0
     low, high = start, stop
     while low < high or (n_front > 0 and n_back > 0):
         if n_front == 0 and low < high:
             used_front = 0
-            for row in range(low, min(low + stretch, high)):
+            for row in range(low, min(low + STRETCH, high)):
                 front[n_front] = row
                 code = halves[row, place] if is_wide else np.uint16(single[row, place])
                 n_front += 1 - goes_left[code]
-            low = min(low + stretch, high)
+            low = min(low + STRETCH, high)
         if n_back == 0 and low < high:
             used_back = 0
-            for row in range(high - 1, max(high - stretch, low) - 1, -1):
+            for row in range(high - 1, max(high - STRETCH, low) - 1, -1):
                 back[n_back] = row
                 code = halves[row, place] if is_wide else np.uint16(single[row, place])
                 n_back += goes_left[code]
-            high = max(high - stretch, low)
+            high = max(high - STRETCH, low)
         n_pairs = min(n_front, n_back)
         for pair in range(n_pairs):
             a, b = front[used_front + pair], back[used_back + pair]

@@ -9,10 +9,41 @@ import numpy as np
 from numba import boolean, float64, int64, uint16, uint32
 from numpy.typing import NDArray
 
-from certifare.growth.compiler import helper, kernel, kernel_for, read_only
+from certifare.compiler import helper, kernel, kernel_for, read_only
 
 TILE = 256
 """Rows of a tile: few enough that all columns of a row-wise table stay in the nearest cache."""
+
+
+def tally(values: NDArray[np.float64], low: int, counts: NDArray[np.uint32], is_small: NDArray[np.bool_]) -> None:
+    """Count the whole numbers from ``low`` on in each column (rows × columns) that still ``is_small``.
+
+    NaN is skipped; any other value makes its column not small, and its counts incomplete.
+    """
+    _tally(values, low, counts, is_small, *_tile())
+
+
+def look_up(
+    values: NDArray[np.float64],
+    lows: NDArray[np.int64],
+    tables: NDArray[np.uint16],
+    starts: NDArray[np.int64],
+    exact: NDArray[np.bool_],
+    codes: NDArray[np.uint16],
+    is_finite: NDArray[np.bool_],
+) -> None:
+    """Codes (columns × rows) of values (rows × columns); says of each column whether all values are finite or NaN.
+
+    The table of a column has the codes of the whole numbers from ``lows[c]`` on, then that of values not in the
+    table (if ``exact``) and that of NaN. If not ``exact``, a value between two entries has the code of the next one,
+    a value outside the table that of its nearest end.
+    """
+    _look_up(values, lows, tables, starts, exact, codes, is_finite, *_tile())
+
+
+def _tile() -> tuple[NDArray[np.float64], NDArray[np.uint32]]:
+    """Room for the values of a tile and their positions. A kernel that makes arrays itself takes longer to compile."""
+    return np.empty(TILE), np.empty(TILE, dtype=np.uint32)
 
 
 @helper
@@ -44,15 +75,17 @@ def _positions(
     return others == 0
 
 
-@kernel_for(read_only(float64, 2), int64, uint32[:, ::1], boolean[::1])
-def tally(values: NDArray[np.float64], low: int, counts: NDArray[np.uint32], is_small: NDArray[np.bool_]) -> None:
-    """Count the whole numbers from ``low`` on in each column (rows × columns) that still ``is_small``.
-
-    NaN is skipped; any other value makes its column not small, and its counts incomplete.
-    """
+@kernel_for(read_only(float64, 2), int64, uint32[:, ::1], boolean[::1], float64[::1], uint32[::1])
+def _tally(
+    values: NDArray[np.float64],
+    low: int,
+    counts: NDArray[np.uint32],
+    is_small: NDArray[np.bool_],
+    tile: NDArray[np.float64],
+    positions: NDArray[np.uint32],
+) -> None:
     n_rows, n_columns = values.shape
     last = counts.shape[1] - 1
-    positions, tile = np.empty(TILE, np.uint32), np.empty(TILE)
     for start in range(0, n_rows, TILE):
         for c in range(n_columns):
             if not is_small[c]:
@@ -73,8 +106,18 @@ def tally(values: NDArray[np.float64], low: int, counts: NDArray[np.uint32], is_
                     is_small[c] = False
 
 
-@kernel_for(read_only(float64, 2), int64[::1], uint16[::1], int64[::1], boolean[::1], uint16[:, ::1], boolean[::1])
-def look_up(
+@kernel_for(
+    read_only(float64, 2),
+    int64[::1],
+    uint16[::1],
+    int64[::1],
+    boolean[::1],
+    uint16[:, ::1],
+    boolean[::1],
+    float64[::1],
+    uint32[::1],
+)
+def _look_up(
     values: NDArray[np.float64],
     lows: NDArray[np.int64],
     tables: NDArray[np.uint16],
@@ -82,15 +125,10 @@ def look_up(
     exact: NDArray[np.bool_],
     codes: NDArray[np.uint16],
     is_finite: NDArray[np.bool_],
+    tile: NDArray[np.float64],
+    positions: NDArray[np.uint32],
 ) -> None:
-    """Codes (columns × rows) of values (rows × columns); says of each column whether all values are finite or NaN.
-
-    The table of a column has the codes of the whole numbers from ``lows[c]`` on, then that of values not in the
-    table (if ``exact``) and that of NaN. If not ``exact``, a value between two entries has the code of the next one,
-    a value outside the table that of its nearest end.
-    """
     n_rows, n_columns = values.shape
-    positions, tile = np.empty(TILE, np.uint32), np.empty(TILE)
     for start in range(0, n_rows, TILE):
         for c in range(n_columns):
             column, of_column = values[start : start + TILE, c], codes[c, start:]

@@ -12,14 +12,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.compiler import helper, kernel
 from certifare.errors import GrowthError
 from certifare.growth.binning import Bins, ContinuousBins
-from certifare.growth.compiler import helper, kernel
 from certifare.growth.criterion import Criterion, Terms
 from certifare.growth.histograms import Histogram
 
 TOLERANCE = 1e-12
 """Gains per record that differ by no more are equal, and a gain must exceed it to count at all."""
+
+ON_THE_LINE = 1e-6
+"""A child that differs by fewer records from the groups' overall shares lies on neither side of them."""
 
 QUANTILES = (1, 2, 4)
 """The paper's orderings: into how many parts by group share the categories are cut before they are interleaved."""
@@ -74,8 +77,8 @@ class SplitSearch:
     ----------
     bins : sequence of ContinuousBins or CategoricalBins
     criterion : Criterion
-    n_records : int
-        All records, of which a node's share weighs its gain.
+    classes : ndarray of int64, (classes,)
+        All records by class. A node's share of them weighs its gain, and splits cross the groups' shares in them.
     min_cell_size : int
         Each side of a split holds at least this many records.
     orderings : {"paper", "directional", "both"} or tuple of these
@@ -88,7 +91,7 @@ class SplitSearch:
         bins: Sequence[Bins],
         criterion: Criterion,
         *,
-        n_records: int,
+        classes: NDArray[np.int64],
         min_cell_size: int,
         orderings: Orderings = "both",
         n_angles: int = N_ANGLES,
@@ -104,15 +107,17 @@ class SplitSearch:
         self._n_groups = criterion.n_groups
         self._continuous = np.array([isinstance(b, ContinuousBins) for b in bins], dtype=np.bool_)
         self._categorical = np.flatnonzero(~self._continuous).tolist()
-        self._n_records = n_records
+        self._n_records = int(classes.sum())
         self._min_cell_size = min_cell_size
+        self._overall = _overall(self._terms, classes) if criterion.charge == "crossing" else None
 
     def best(self, node: int, histogram: Histogram) -> Split | None:
         """Find the split with the largest gain; None where no split is possible or none gains."""
         terms, offsets = self._terms, histogram.offsets
         sums, totals, shares, positions = tabulate(terms, histogram, self._categorical, self._shrinkage)
         cosines, sines = self._directions
-        side = np.empty(sums.shape[1], dtype=np.bool_)
+        n_codes = sums.shape[1]
+        side = np.empty(n_codes, dtype=np.bool_)
         column, threshold, gain, left_count = _search(
             sums,
             totals,
@@ -124,7 +129,10 @@ class SplitSearch:
             terms.stratum_of,
             terms.n_strata,
             1.0 / self._n_groups if terms.whole else None,
+            self._overall,
             self._min_cell_size,
+            np.empty((5, max(n_codes, 257)), dtype=np.int64),
+            np.empty((terms.n_strata + len(terms.coefficients) + 1, n_codes)),
             side,
         )
         if column < 0:
@@ -191,6 +199,14 @@ def tabulate(
     if terms.n_group_axes > 1:
         shares[1] = positions[1]
     return sums, totals, shares, positions
+
+
+def _overall(terms: Terms, classes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Share of each axis in its stratum, among all records."""
+    sums = terms.weights @ classes
+    axes = sums[terms.n_strata : terms.n_strata + len(terms.coefficients)]
+    shares: NDArray[np.float64] = axes / np.maximum(sums[: terms.n_strata][terms.stratum_of], 1.0)
+    return shares
 
 
 def _along_main_axis(
@@ -286,21 +302,20 @@ def _search(
     stratum_of: NDArray[np.int64],
     n_strata: int,
     even: float | None,
+    overall: NDArray[np.float64] | None,
     min_size: int,
+    places: NDArray[np.int64],
+    numbers: NDArray[np.float64],
     side: NDArray[np.bool_],
 ) -> tuple[int, int, float, float]:
     """Column (-1: none), threshold, gain times records, records on the left; fills the column's part of ``side``.
 
-    ``keys`` has a row for each number that categories are sorted by: p_y, p_s, then one per direction.
+    ``keys`` has a row for each number that categories are sorted by: p_y, p_s, then one per direction. ``places`` and
+    ``numbers`` are room to work in: made by the caller, since a kernel that makes arrays takes longer to compile.
     """
-    n, n_paper, n_codes = totals[0], len(quantiles), len(side)
-    order, by_label, rank, spare = (
-        np.empty(n_codes, np.int64),
-        np.empty(n_codes, np.int64),
-        np.empty(n_codes, np.int64),
-        np.empty(n_codes, np.int64),
-    )
-    gains, prefix = np.empty(n_codes), np.empty((n_strata + len(coefficients), n_codes))
+    n, n_paper = totals[0], len(quantiles)
+    order, by_label, rank, spare, ends = places[0], places[1], places[2], places[3], places[4]
+    prefix, gains = numbers[:-1], numbers[-1]
     best_column, best_threshold, best_gain, best_left = -1, -1, 0.0, 0.0
     for column in range(len(continuous)):
         start, stop = offsets[column], offsets[column + 1]
@@ -325,7 +340,7 @@ def _search(
                 # Each direction starts from the order of its neighbour, the others from that of the codes.
                 if which <= 0 or which == n_paper:
                     p = _present(sums, start, stop, order)
-                _sort(order, keys[which + 2 if which < 0 else which - n_paper + 2], p, spare, rank)
+                _sort(order, keys[which + 2 if which < 0 else which - n_paper + 2], p, spare, rank, ends)
                 if which < 0:
                     for i in range(p):
                         if which == -2:
@@ -335,7 +350,7 @@ def _search(
                     continue
             gain, cut = _best_cut(
                 order, p, which if continuous[column] else 0, sums, totals, coefficients, stratum_of, n_strata, even,
-                min_size, prefix, gains,
+                overall, min_size, prefix, gains,
             )  # fmt: skip
             if gain <= best_gain + TOLERANCE * n:
                 continue
@@ -375,6 +390,7 @@ def _best_cut(
     stratum_of: NDArray[np.int64],
     n_strata: int,
     even: float | None,
+    overall: NDArray[np.float64] | None,
     min_size: int,
     prefix: NDArray[np.float64],
     gains: NDArray[np.float64],
@@ -386,6 +402,8 @@ def _best_cut(
     N_L·π. The axis gains coefficient · D² · N/(N_L·N_R): by so much its Σp², times records, rises. Where strata weigh
     as much as the whole node (``even`` is then 1/g, else None), with n_L and n_R records in the children, it is
     coefficient times D²·(n_L/N_L² + n_R/N_R²) + 2·D·(π - 1/g)·(n_L/N_L - n_R/N_R).
+    Where ``overall`` gives the axes' shares among all records, a group axis counts only if one child has more of it
+    than that and the other less.
     """
     n = totals[0]
     for a in range(n_strata + len(coefficients)):
@@ -417,18 +435,31 @@ def _best_cut(
                 else:
                     # A child without a record of the stratum tells nothing about the groups: there, Σp² is 1/g.
                     rise = -uneven * uneven * (n_left if left == 0.0 else n_right)
+                if overall is not None and coefficient < 0.0:
+                    mine = prefix[n_strata + a, i] - overall[a] * left
+                    rise = rise if _crosses(mine, totals[n_strata + a] - overall[a] * here - mine) else 0.0
                 gains[i] += coefficient * rise if here > 0.0 else 0.0
         else:
             for i in range(low, high):
                 left = prefix[stratum, i]
                 beyond, product = prefix[n_strata + a, i] - share * left, left * (here - left)
-                gains[i] += coefficient * here * beyond * beyond / product if product > 0.0 else 0.0
+                rise = here * beyond * beyond / product if product > 0.0 else 0.0
+                if overall is not None and coefficient < 0.0:
+                    mine = prefix[n_strata + a, i] - overall[a] * left
+                    rise = rise if _crosses(mine, totals[n_strata + a] - overall[a] * here - mine) else 0.0
+                gains[i] += coefficient * rise
 
     best, cut = -np.inf, -1
     for i in range(low, high):
         if gains[i] > best + TOLERANCE * n:
             best, cut = gains[i], i
     return best, cut
+
+
+@helper
+def _crosses(mine: float, other: float) -> bool:
+    """Whether two children lie on different sides, by what each has beyond its due (in records)."""
+    return min(mine, other) < -ON_THE_LINE and max(mine, other) > ON_THE_LINE
 
 
 @helper
@@ -459,7 +490,12 @@ def _interleave(
 
 @helper
 def _sort(
-    order: NDArray[np.int64], key: NDArray[np.float64], p: int, spare: NDArray[np.int64], digits: NDArray[np.int64]
+    order: NDArray[np.int64],
+    key: NDArray[np.float64],
+    p: int,
+    spare: NDArray[np.int64],
+    digits: NDArray[np.int64],
+    ends: NDArray[np.int64],
 ) -> None:
     """Sort codes by key, equal ones by code.
 
@@ -473,7 +509,6 @@ def _sort(
             smallest = value if value < smallest else smallest
             largest = value if value > largest else largest
         scale = 65535.0 / (largest - smallest) if largest > smallest else 0.0
-        ends = np.empty(257, np.int64)
         for shift in range(0, 16, 8):
             for byte in range(257):
                 ends[byte] = 0

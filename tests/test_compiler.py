@@ -1,0 +1,38 @@
+"""Kernels work where nothing can be written."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import certifare
+
+PROGRAM = """
+import numpy as np
+import pathlib
+import certifare
+from certifare import CellCounts, certify_counts
+
+assert pathlib.Path(certifare.__file__).is_relative_to({folder!r})
+print(certify_counts(CellCounts(np.array([[50, 60], [50, 40]]), ("f", "m"))).bound)
+"""
+
+
+def test_an_installation_that_cannot_be_written_to_compiles_without_a_cache(tmp_path):
+    """A file stands where the folders of compiled code would be, so that even the superuser cannot make them."""
+    package = tmp_path / "certifare"
+    shutil.copytree(Path(certifare.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in [package, *(path for path in package.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").write_text("")
+    (tmp_path / "home").write_text("")
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("NUMBA")},
+        "PYTHONPATH": str(tmp_path),
+        "HOME": str(tmp_path / "home"),
+        "XDG_CACHE_HOME": str(tmp_path / "home"),
+    }
+    program = PROGRAM.format(folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert 0.1 < float(done.stdout) < 0.4
