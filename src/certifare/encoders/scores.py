@@ -8,6 +8,7 @@ plain arrays and evaluated here, before and after they are saved, so that cells 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ LARGEST = float(np.finfo(np.float64).max)
 """Stands for an infinite threshold: no finite number lies above it."""
 
 BLOCK_ROWS = 1 << 15
+
+TREE_ROWS = 128
+"""Rows that go down a tree together: few enough to stay in the nearest cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,14 +101,36 @@ class Forest:
     def score(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Score records (rows of numbers): log-odds (n, 1) of the second of two classes, else probabilities."""
         raw = np.tile(self.baseline, (len(matrix), 1))
-        nodes = (self.feature, self.threshold, self.missing_left, self.left, self.right, self.value)
-        _add_trees(matrix, self.starts, *nodes, raw)
+        _add_trees(matrix, self.starts, *self._steps, self.value, np.empty(TREE_ROWS, dtype=np.int32), raw)
         if self.n_classes == 2:
             return raw
         raw -= raw.max(axis=1, keepdims=True)
         np.exp(raw, out=raw)
         raw /= raw.sum(axis=1, keepdims=True)
         return raw
+
+    @cached_property
+    def _steps(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Depth of each tree; then of each node feature, threshold, way of missing numbers, and both children.
+
+        Leaves lead to themselves, so that all records take as many steps as their tree is deep, and none has to be
+        asked whether it has arrived.
+        """
+        nodes = np.arange(len(self.feature))
+        is_leaf = self.feature < 0
+        first = np.repeat(self.starts[:-1], np.diff(self.starts))
+        children = np.stack([first + self.left, first + self.right], axis=1)
+        children[is_leaf] = nodes[is_leaf, None]
+        depth_of = np.zeros(len(nodes), dtype=np.int64)
+        waiting = self.starts[:-1]
+        depth = 0
+        while len(waiting := waiting[~is_leaf[waiting]]):
+            depth += 1
+            waiting = children[waiting].ravel()
+            depth_of[waiting] = depth
+        deepest = np.maximum.reduceat(depth_of, self.starts[:-1])
+        feature = np.where(is_leaf, 0, self.feature).astype(np.int32)
+        return deepest, feature, self.threshold, self.missing_left, children.astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,27 +363,33 @@ def _crossed_means(codes: NDArray[Any], values: NDArray[np.float64], n_codes: in
 def _add_trees(
     matrix: Any,
     starts: Any,
+    depths: Any,
     feature: Any,
     threshold: Any,
     missing_left: Any,
-    left: Any,
-    right: Any,
+    children: Any,
     value: Any,
+    nodes: Any,
     raw: Any,
 ) -> None:
-    """Add every tree's leaf values to the outputs, tree after tree; a block of rows stays in the cache."""
-    n_outputs = raw.shape[1]
-    for first in range(0, len(matrix), 512):
-        last = min(first + 512, len(matrix))
+    """Add every tree's leaf values to the outputs, tree after tree.
+
+    A few rows go down a tree together, a step at a time and without a branch: the processor works on several at once.
+    """
+    n_outputs, size = raw.shape[1], len(nodes)
+    one = np.uint8(1)
+    for first in range(0, len(matrix), size):
+        n = min(size, len(matrix) - first)
         for tree in range(len(starts) - 1):
-            start = starts[tree]
+            for i in range(n):
+                nodes[i] = starts[tree]
+            for _ in range(depths[tree]):
+                for i in range(n):
+                    # Unsigned indices are not checked for being negative.
+                    node = np.uint32(nodes[i])
+                    x = matrix[first + i, np.uint32(feature[node])]
+                    to_left = np.uint8(x <= threshold[node]) | (np.uint8(x != x) & np.uint8(missing_left[node]))
+                    nodes[i] = children[node, one - to_left]
             output = tree % n_outputs
-            for i in range(first, last):
-                node = start
-                while feature[node] >= 0:
-                    x = matrix[i, feature[node]]
-                    if x <= threshold[node] or (np.isnan(x) and missing_left[node]):
-                        node = start + left[node]
-                    else:
-                        node = start + right[node]
-                raw[i, output] += value[node]
+            for i in range(n):
+                raw[first + i, output] += value[np.uint32(nodes[i])]

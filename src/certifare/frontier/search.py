@@ -390,6 +390,8 @@ class Search:
             "metric": "equalized_odds" if self.metric == "equalized_odds_max" else self.metric,
             "positive_label": native,
             "retain": self.retain,
+            # Cells that are to retain more may be finer wherever that costs nothing of the distance.
+            "charge": "crossing" if self.retain else "every",
             "random_state": self.seed,
         }
 

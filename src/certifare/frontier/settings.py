@@ -41,7 +41,7 @@ class Setting:
         from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 
         if self.kind == "kmeans":
-            unused = ("metric", "positive_label", "retain", "label_weights")
+            unused = ("metric", "positive_label", "retain", "charge", "label_weights")
             return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
         kind = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
         return kind(gamma=self.gamma, max_cells=self.max_cells, min_cell_size=self.min_cell_size, **common)
