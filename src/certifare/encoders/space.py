@@ -53,11 +53,13 @@ class Space:
         return np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
 
     def points(self, fields: Sequence[Field]) -> Any:
-        """Give records as a sparse matrix, for a learner."""
+        """Give records as a matrix, for a learner: a sparse one if there are categories."""
         from scipy.sparse import csr_array
 
         values, coordinates = self._coordinates(fields)
         n, width = values.shape
+        if width == self.offsets[-1]:
+            return values
         return csr_array(
             (values.ravel(), coordinates.ravel(), np.arange(0, n * width + 1, width, dtype=np.int32)),
             shape=(n, int(self.offsets[-1])),
@@ -84,7 +86,7 @@ class Space:
 
 
 def find_centres(points: Any, n_centres: int, seed: int, n_threads: int = 1) -> NDArray[np.float64]:
-    """Centres of k-means, all different: fewer than asked for if there are fewer different points."""
+    """Centres of k-means, all different and each nearest to some point: fewer than asked for if need be."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -93,8 +95,10 @@ def find_centres(points: Any, n_centres: int, seed: int, n_threads: int = 1) -> 
     with warnings.catch_warnings(), threadpool_limits(n_threads, user_api="openmp"):
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than centres
         model.fit(points)
-    _, first = np.unique(model.cluster_centers_, axis=0, return_index=True)
-    return np.ascontiguousarray(model.cluster_centers_[np.sort(first)], dtype=np.float64)
+    # Centres that are nearest to no point stand where fewer different points than centres are.
+    used = np.unique(model.predict(points))
+    _, first = np.unique(model.cluster_centers_[used], axis=0, return_index=True)
+    return np.ascontiguousarray(model.cluster_centers_[used[np.sort(first)]], dtype=np.float64)
 
 
 @kernel
