@@ -1,25 +1,28 @@
 """Trees from tables larger than memory: time and memory by rows, columns, cells and workers.
 
-    python benchmarks/scale.py                        # 1, 10 and 100 million rows, and all curves: about half an hour
+    python benchmarks/scale.py                        # 1, 10 and 100 million rows, and all curves: about ten minutes
     python benchmarks/scale.py --rows 1e6 1e7         # other numbers of rows
     python benchmarks/scale.py --only rows others     # some parts only: rows, others, columns, cells, workers, blocks
+    python benchmarks/scale.py --results scale.json   # also keep the figures; parts measured before stay in the file
 
 ACSIncome's nine columns, drawn with replacement from the shared file where it is present, else made up with as many
 values per column, are written as Parquet in row groups of a million. Each measurement is a process of its own; memory
 is its peak resident set, mapped files included. ``anonymous`` leaves out mapped pages, which the system can write away.
 Core time counts what all threads worked, so it depends little on what else the machine does.
 LightGBM (bins and one tree, same leaves) and scikit-learn's DecisionTreeClassifier read the same files; they need the
-table in memory, and run where it takes no more than a third of the machine's.
+table in memory, and run where that takes no more than half of the machine's.
 """
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,7 @@ SIZES = {"AGEP": 79, "SCHL": 24, "WKHP": 99, "COW": 8, "MAR": 5, "OCCP": 530, "P
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "acs_income_2018.parquet"
 GAMMA, CELLS, MIN_CELL_SIZE = 0.5, 50, 100
 CHUNK = 1_000_000
-PARTS = ("rows", "others", "columns", "cells", "workers", "blocks")
+MANY = 5_000_000
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -113,6 +116,7 @@ def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, f
     """Fit from Parquet, step by step; then certify on fresh records, also from Parquet."""
     from certifare import FairTreeEncoder
     from certifare.engines.streaming import certify_parquet
+    from certifare.growth.histograms import Records
 
     _, categorical = names_of(path)
     encoder = FairTreeEncoder(GAMMA, cells, MIN_CELL_SIZE, categorical_features=categorical, n_jobs=n_jobs)
@@ -130,7 +134,9 @@ def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, f
     steps, core_steps, last = {}, {}, (begun, core)
     for step, end in ends.items():
         steps[step], core_steps[step], last = end[0] - last[0], end[1] - last[1], end
-    result |= {"steps": steps, "core_steps": core_steps, "cells": encoder.n_cells_}
+    n_codes = [bins.n_codes for bins in encoder._bins]
+    result |= {"steps": steps, "core_steps": core_steps, "cells": encoder.n_cells_, "codes": sum(n_codes)}
+    result["bytes_a_row"] = 4 * Records.width(n_codes, 4)
     if fresh:
         begun = time.perf_counter()
         certificate = certify_parquet(encoder, Path(fresh), sensitive="SEX", allow_training_records=True)
@@ -214,7 +220,7 @@ def run_dask(path: Path, n_workers: int = 2, ahead: int = 16, n_blocks: int = 0)
     ):
         frame = dd.read_parquet(path, split_row_groups=True)
         if n_blocks:
-            engine.BLOCKS_PER_THREAD = n_blocks
+            engine.BLOCKS_PER_THREAD, engine.BLOCK_COST = n_blocks, 1
             frame = frame.repartition(npartitions=n_blocks)
         X, y, s = frame.drop(columns=["SEX", "label"]), frame["label"], frame["SEX"]
         encoder = FairTreeEncoder(GAMMA, CELLS, MIN_CELL_SIZE, categorical_features=categorical)
@@ -248,105 +254,164 @@ def measure(name: str, path: Path, **options: Any) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- parts: each measures something at several sizes, and prints a table ----------------------------------------------
+
+Row = dict[str, Any]
 
 
 def gigabytes(n: float) -> str:
     return f"{n / 2**30:.2f}"
 
 
-def by_rows(folder: Path, rows: list[int]) -> None:
-    print(
-        "\n## rows: fit from Parquet, 9 columns, 50 cells, 2 threads; then certify on a tenth as many other records\n"
-    )
-    print(
-        "| rows | file GB | seconds | core µs a row | survey | code | grow | peak GB | anonymous GB | certify: rows/s |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for n in rows:
-        path, fresh = make_file(folder, n), make_file(folder, max(n // 10, 1000), seed=1)
-        r = measure("ours", path, fresh=str(fresh), folder=str(folder))
-        steps = " | ".join(f"{r['steps'].get(step, 0):.1f}" for step in ("survey", "code", "grow"))
-        print(
-            f"| {n:,} | {gigabytes(path.stat().st_size)} | {r['seconds']:.1f} | {1e6 * r['core_seconds'] / n:.2f} | "
-            f"{steps} | {gigabytes(r['resident'])} | {gigabytes(r['anonymous'])} | "
-            f"{max(n // 10, 1000) / r['certify_seconds']:,.0f} |",
-            flush=True,
-        )
+def show(title: str, names: list[str], lines: Iterator[tuple[Row, list[str]]]) -> list[Row]:
+    """Print a table line by line as it is measured; gives what was measured."""
+    print(f"\n## {title}\n\n| {' | '.join(names)} |\n|{'---|' * len(names)}", flush=True)
+    rows = []
+    for row, cells in lines:
+        print(f"| {' | '.join(cells)} |", flush=True)
+        rows.append(row)
+    return rows
 
 
-def by_others(folder: Path, rows: list[int]) -> None:
-    print("\n## others: the same files, read into memory; seconds (with reading) and peak GB\n")
-    print("| rows | certifare, streamed | certifare, in memory | LightGBM, one tree | DecisionTreeClassifier |")
-    print("|---|---|---|---|---|")
+def by_rows(folder: Path, sizes: list[int]) -> list[Row]:
+    def lines() -> Iterator[tuple[Row, list[str]]]:
+        for n in sizes:
+            n_fresh = max(n // 10, 1000)
+            path, fresh = make_file(folder, n), make_file(folder, n_fresh, seed=1)
+            r = {"rows": n} | measure("ours", path, fresh=str(fresh), folder=str(folder))
+            steps = [f"{r['steps'].get(step, 0):.1f}" for step in ("survey", "code", "grow")]
+            cells = [f"{n:,}", gigabytes(path.stat().st_size), f"{r['seconds']:.1f}", *steps]
+            cells += [f"{1e6 * r['core_seconds'] / n:.2f}", gigabytes(r["resident"]), gigabytes(r["anonymous"])]
+            yield r, [*cells, f"{n_fresh / r['certify_seconds'] / 1e6:.1f}"]
+
+    names = ["rows", "file GB", "seconds", "survey", "code", "grow", "core µs a row", "peak GB", "of it anonymous"]
+    title = "rows: fit from Parquet, 9 columns, 50 cells, 2 threads; then certify on a tenth as many other records"
+    return show(title, [*names, "certify: million rows/s"], lines())
+
+
+def by_others(folder: Path, sizes: list[int]) -> list[Row]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # Peak bytes for each row, as measured at a million; and no more than some minutes of waiting.
-    needs = {"ours": 0, "memory": 200, "lightgbm": 60, "sklearn": 120}
-    most_rows = {"ours": 10**12, "memory": 10**12, "lightgbm": 10**12, "sklearn": 2 * 10**7}
-    for n in rows:
-        cells = []
-        for name in ("ours", "memory", "lightgbm", "sklearn"):
-            if n * needs[name] > memory / 3:
-                cells.append("table too large for memory")
-            elif n > most_rows[name]:
-                cells.append("too slow to wait for")
-            else:
-                options = {"folder": str(folder)} if name == "ours" else {}
-                r = measure(name, make_file(folder, n), **options)
-                cells.append("failed" if "failed" in r else f"{r['seconds']:.1f} s, {gigabytes(r['resident'])} GB")
-        print(f"| {n:,} | {' | '.join(cells)} |", flush=True)
+    # Peak bytes for each row, as measured at ten million; and no more than some minutes of waiting.
+    needs = {"memory": 90, "lightgbm": 110, "sklearn": 80}
+    most_rows = {"memory": 10**12, "lightgbm": 10**12, "sklearn": 2 * 10**7}
+
+    def lines() -> Iterator[tuple[Row, list[str]]]:
+        for n in sizes:
+            row: Row = {"rows": n}
+            cells = [f"{n:,}"]
+            for name in needs:
+                if n * needs[name] > memory / 2:
+                    cells.append("too large for memory")
+                elif n > most_rows[name]:
+                    cells.append("too slow to wait for")
+                else:
+                    row[name] = r = measure(name, make_file(folder, n))
+                    cells.append("failed" if "failed" in r else f"{r['seconds']:.1f} s, {gigabytes(r['resident'])} GB")
+            yield row, cells
+
+    title = "others: the same files, read into memory; seconds (with reading) and peak GB"
+    names = ["rows", "certifare, in memory", "LightGBM, one tree", "DecisionTreeClassifier"]
+    return show(title, names, lines())
 
 
-def by_columns(folder: Path) -> None:
-    print("\n## columns: 1 million rows, 50 cells, 2 threads; microseconds of one core for each row\n")
-    print("| columns | seconds | core µs a row | survey | code | grow | peak GB |\n|---|---|---|---|---|---|---|")
-    for n_columns in (9, 18, 36, 50):
-        r = measure("ours", make_file(folder, 10**6, n_columns), folder=str(folder))
-        steps = " | ".join(f"{r['core_steps'].get(step, 0):.2f}" for step in ("survey", "code", "grow"))
-        print(
-            f"| {n_columns} | {r['seconds']:.2f} | {r['core_seconds']:.2f} | {steps} | {gigabytes(r['resident'])} |",
-            flush=True,
-        )
+def by_columns(folder: Path) -> list[Row]:
+    def lines() -> Iterator[tuple[Row, list[str]]]:
+        for n_columns in (9, 18, 36, 50):
+            r = {"columns": n_columns} | measure("ours", make_file(folder, MANY, n_columns), folder=str(folder))
+            steps = [f"{1e6 * r['core_steps'].get(step, 0) / MANY:.2f}" for step in ("survey", "code", "grow")]
+            cells = [f"{n_columns}", f"{r['seconds']:.2f}", f"{1e6 * r['core_seconds'] / MANY:.2f}", *steps]
+            yield r, [*cells, gigabytes(r["resident"])]
+
+    title = "columns: 5 million rows, 50 cells, 2 threads; steps in microseconds of one core for each row"
+    return show(title, ["columns", "seconds", "core µs a row", "survey", "code", "grow", "peak GB"], lines())
 
 
-def by_cells(folder: Path) -> None:
-    print("\n## cells: 1 million rows, 9 columns, 2 threads\n")
-    print("| cells asked for | cells | grow, seconds | grow, core µs a row |\n|---|---|---|---|")
-    for cells in (2, 10, 50, 200, 1000):
-        r = measure("ours", make_file(folder, 10**6), cells=cells, folder=str(folder))
-        grow, core = r["steps"].get("grow", 0), r["core_steps"].get("grow", 0)
-        print(f"| {cells} | {r['cells']} | {grow:.2f} | {core:.2f} |", flush=True)
+def by_cells(folder: Path) -> list[Row]:
+    def lines() -> Iterator[tuple[Row, list[str]]]:
+        for asked in (2, 10, 50, 200, 1000):
+            r = {"asked": asked} | measure("ours", make_file(folder, MANY), cells=asked, folder=str(folder))
+            grow, core = r["steps"].get("grow", 0), 1e6 * r["core_steps"].get("grow", 0) / MANY
+            yield r, [f"{asked}", f"{r['cells']}", f"{grow:.2f}", f"{core:.2f}"]
+
+    title = "cells: 5 million rows, 9 columns, 2 threads"
+    return show(title, ["cells asked for", "cells", "grow, seconds", "grow, core µs a row"], lines())
 
 
-def by_workers(folder: Path, n: int) -> None:
-    print(f"\n## workers: Dask, {n:,} rows, 9 columns, 50 cells, processes of one thread on this machine\n")
-    print(
-        "| workers | splits a round | prepare, s | grow, s | rounds | kB of counts to the client |\n"
-        "|---|---|---|---|---|---|"
-    )
-    path = make_file(folder, n)
-    for n_workers, ahead in ((1, 16), (2, 16), (2, 0), (2, 64)):
-        r = measure("dask", path, n_workers=n_workers, ahead=ahead)
-        print(
-            f"| {n_workers} | {ahead + 1} | {r['prepare_seconds']:.1f} | {r['grow_seconds']:.2f} | {r['rounds']} | "
-            f"{r['bytes'] / 1000:,.0f} |",
-            flush=True,
-        )
+def by_workers(folder: Path) -> list[Row]:
+    def lines() -> Iterator[tuple[Row, list[str]]]:
+        path = make_file(folder, 10**7)
+        for n_jobs in (1, 2):
+            r = {"threads": n_jobs} | measure("ours", path, n_jobs=n_jobs, folder=str(folder))
+            prepare, grow = sum(r["steps"].get(step, 0) for step in ("survey", "code")), r["steps"]["grow"]
+            yield r, [f"{n_jobs} threads" if n_jobs > 1 else "1 thread", f"{prepare:.1f}", f"{grow:.2f}", "", "", ""]
+        for n_workers, ahead in ((1, 16), (2, 16), (2, 0), (2, 64)):
+            r = {"workers": n_workers, "ahead": ahead} | measure("dask", path, n_workers=n_workers, ahead=ahead)
+            cells = [f"Dask, {n_workers} worker{'s' if n_workers > 1 else ''}", f"{r['prepare_seconds']:.1f}"]
+            cells += [f"{r['grow_seconds']:.2f}", f"{ahead + 1}", f"{r['rounds']}", f"{r['bytes'] / 1000:,.0f}"]
+            yield r, cells
+
+    title = "workers: 10 million rows, 9 columns, 50 cells; threads, and worker processes of one thread"
+    names = ["", "prepare, s", "grow, s", "splits a round", "rounds", "kB of counts to the client"]
+    return show(title, names, lines())
 
 
-def by_blocks(folder: Path) -> None:
-    print("\n## blocks: what a round costs beside counting; 100,000 rows, 2 workers\n")
-    print("| blocks | rounds | ms a round | ms a block and round |\n|---|---|---|---|")
-    for n_blocks in (4, 64, 512):
-        r = measure("dask", make_file(folder, 10**5), n_blocks=n_blocks)
-        a_round = 1000 * r["grow_seconds"] / r["rounds"]
-        print(f"| {n_blocks} | {r['rounds']} | {a_round:.0f} | {a_round / n_blocks:.2f} |", flush=True)
+def by_blocks(folder: Path) -> list[Row]:
+    def lines() -> Iterator[tuple[Row, list[str]]]:
+        for n_blocks in (4, 64, 512):
+            r = {"blocks": n_blocks} | measure("dask", make_file(folder, 10**5), n_blocks=n_blocks)
+            a_round = 1000 * r["grow_seconds"] / r["rounds"]
+            yield r, [f"{n_blocks}", f"{r['rounds']}", f"{a_round:.0f}", f"{a_round / n_blocks:.2f}"]
+
+    title = "blocks: what a round costs beside counting; 100,000 rows, 2 workers"
+    return show(title, ["blocks", "rounds", "ms a round", "ms a block and round"], lines())
+
+
+def by_model(measured: dict[str, list[Row]]) -> None:
+    """Work out from the figures what a billion rows of fifty columns would take on a cluster."""
+    wide = next(r for r in measured["columns"] if r["columns"] == 50)
+    thread = next(r for r in measured["workers"] if r.get("threads") == 1)
+    worker = next(r for r in measured["workers"] if r.get("workers") == 1)
+    slower = worker["prepare_seconds"] / (thread["steps"]["survey"] + thread["steps"]["code"])
+    prepare = slower * (wide["core_steps"]["survey"] + wide["core_steps"]["code"]) / MANY
+    many = measured["blocks"][-1]
+    a_block = many["grow_seconds"] / many["rounds"] / many["blocks"]
+    n, cores, network = 10**9, 16, 1.25e9
+    a_round = 17 * 4 * wide["codes"] * 8
+    names = ["machines", "codes, GB each", "prepare, s", "blocks", "count, s", "ask, s", "move counts, s", "grow, s"]
+
+    def lines() -> Iterator[tuple[Row, list[str]]]:
+        for machines in (1, 10, 100):
+            threads = machines * cores
+            blocks = max(machines, min(2 * threads, math.isqrt(n * wide["bytes_a_row"] // (4 << 20))))
+            count = n * wide["core_steps"]["grow"] / MANY / min(blocks, threads)
+            ask = worker["rounds"] * blocks * a_block
+            levels = math.ceil(math.log(machines, 8)) if machines > 1 else 0
+            move = worker["rounds"] * (7 * levels + 1) * a_round / network
+            cells = [f"{machines}", f"{n * wide['bytes_a_row'] / machines / 2**30:.1f}", f"{n * prepare / threads:.0f}"]
+            seconds = (count, ask, move, count + ask + move)
+            yield {}, [*cells, f"{blocks}", *(f"{part:.1f}" for part in seconds)]
+
+    title = f"model: 1 billion rows × 50 columns, {wide['codes']:,} codes, machines of 16 cores on 10 Gbit/s"
+    show(title, names, lines())
+    print(f"\n{1e6 * prepare:.1f} µs to prepare a row, {1000 * a_block:.2f} ms for a block in a round, ", end="")
+    print(f"{worker['rounds']} rounds, at most {a_round / 1e6:.1f} MB of counts in a round")
+
+
+PARTS: dict[str, Callable[..., list[Row]]] = {
+    "rows": by_rows,
+    "others": by_others,
+    "columns": by_columns,
+    "cells": by_cells,
+    "workers": by_workers,
+    "blocks": by_blocks,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=float, nargs="+", default=[1e6, 1e7, 1e8])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--results", type=Path, help="JSON file that figures are written into")
     parser.add_argument(
         "--folder", type=Path, help="where files are written, and kept; a temporary folder unless given"
     )
@@ -358,7 +423,7 @@ def main() -> None:
             result = RUNS[name](Path(path), **json.loads(arguments))
         print(json.dumps(result | {"resident": watch.resident, "anonymous": watch.anonymous}))
         return
-    rows = [int(n) for n in options.rows]
+    sizes = [int(n) for n in options.rows]
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(exist_ok=True)
@@ -366,18 +431,14 @@ def main() -> None:
             f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; "
             f"{'real' if DATA.exists() else 'made-up'} values"
         )
-        if "rows" in options.only:
-            by_rows(folder, rows)
-        if "others" in options.only:
-            by_others(folder, rows)
-        if "columns" in options.only:
-            by_columns(folder)
-        if "cells" in options.only:
-            by_cells(folder)
-        if "workers" in options.only:
-            by_workers(folder, 10**6)
-        if "blocks" in options.only:
-            by_blocks(folder)
+        known = options.results is not None and options.results.exists()
+        measured: dict[str, list[Row]] = json.loads(options.results.read_text()) if known else {}
+        for name in options.only:
+            measured[name] = PARTS[name](folder, *([sizes] if name in ("rows", "others") else []))
+            if options.results is not None:
+                options.results.write_text(json.dumps(measured, indent=1) + "\n")
+        if {"columns", "workers", "blocks"} <= measured.keys():
+            by_model(measured)
 
 
 if __name__ == "__main__":

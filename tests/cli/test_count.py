@@ -6,6 +6,7 @@ import duckdb
 import pandas as pd
 import pytest
 
+from certifare import FairTreeEncoder
 from certifare.document import read_document
 from certifare.engines.counting import NOT_LOOKED_UP
 from certifare.engines.federated import OTHER_PEOPLE
@@ -70,6 +71,24 @@ def test_a_file_of_another_encoder(cli, files, counted, tmp_path):
     result = cli("certify", files / "encoder.json", tmp_path / "other.json")
     assert result.status == 2
     assert "another encoder" in result.stderr
+
+
+def test_the_producer_cannot_count_training_records(cli, tmp_path):
+    train, fresh = people(2000, 0), people(800, 1)
+    encoder = FairTreeEncoder(sensitive="sex", max_cells=4).fit(train.drop(columns="approved"), train["approved"])
+    encoder.save(tmp_path / "encoder.json")
+    (tmp_path / "private").mkdir()
+    encoder.fingerprint_.save(tmp_path / "private" / "fingerprint.npz")
+    for name, frame in (("train", train), ("fresh", fresh)):
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    arguments = ["--sensitive", "sex", "--output", tmp_path / "counts.json"]
+    refused = cli("count", tmp_path, tmp_path / "train.parquet", *arguments)
+    assert refused.status == 2
+    assert "2,000 of 2,000" in refused.stderr
+    assert not (tmp_path / "counts.json").exists()
+    assert cli("count", tmp_path, tmp_path / "fresh.parquet", *arguments).status == 0
+    assert json.loads((tmp_path / "counts.json").read_text())["looked_up"] is True
+    assert NOT_LOOKED_UP not in cli("certify", tmp_path / "counts.json", "--json").json["assumptions"]
 
 
 def test_a_database_counts(cli, files, counted, tmp_path):

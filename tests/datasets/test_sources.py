@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from certifare.datasets import acs, load_acs_income, load_german_credit, load_health, sources
+from certifare.datasets import acs, load_acs_employment, load_acs_income, load_german_credit, load_health, sources
 from certifare.errors import DataFileError
 
 HEADER = "RT,ST,AGEP,COW,SCHL,MAR,OCCP,POBP,RELP,WKHP,SEX,RAC1P,PINCP,PWGTP,ESR"
@@ -56,9 +56,13 @@ def test_downloaded_filtered_and_cached(census, tmp_path):
     assert len(load_acs_income("CA", 2014)) == 2
 
 
-def test_missing_file_says_what_to_do(census):
-    with pytest.raises(DataFileError, match="CERTIFARE_DATA"):
+def test_missing_file_says_what_to_do(census, tmp_path):
+    with pytest.raises(DataFileError, match="CERTIFARE_DATA is not set"):
         load_acs_income("NV", 2014)
+    with pytest.raises(DataFileError, match=r"acs_income_2014\.parquet was not found in .*nowhere, which is no folder"):
+        load_acs_income("NV", 2014, data=tmp_path / "nowhere")
+    with pytest.raises(DataFileError, match=r"acs_employment_nv_2015_2018\.parquet was not found in"):
+        load_acs_employment("NV", [2015], data=tmp_path)
     with pytest.raises(DataFileError, match=r"german_credit\.parquet"):
         load_german_credit()
     with pytest.raises(DataFileError, match="Heritage Health Prize"):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import strategies as st
 
 
 @pytest.fixture(scope="session")
@@ -96,6 +97,34 @@ def make_people(n: int, seed: int = 0) -> pd.DataFrame:
             "paid": (score > 0).astype(int),
         }
     )
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pd.DataFrame:
+    """Tables of any columns, with values that few records have or lack, and two or three labels and groups."""
+    n = draw(st.integers(6, 300))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    columns: dict[str, Any] = {}
+    for i in range(draw(st.integers(1, 5))):
+        kind = draw(st.sampled_from(["count", "number", "code", "text", "category", "truth"]))
+        most = draw(st.integers(1, 30))
+        common = np.minimum(rng.geometric(draw(st.sampled_from([0.1, 0.5, 0.9])), n), most)
+        values = {
+            "count": common.astype(float),
+            "number": np.round(rng.normal(size=n), draw(st.integers(0, 6))),
+            "code": common * 1_000_003.0 - 2_000_006.0,
+            "truth": common > most // 2,
+        }.get(kind, np.array([f"value {rank}" for rank in common], dtype=object))
+        lacks = rng.random(n) < (0.0 if kind == "truth" else draw(st.sampled_from([0.0, 0.0, 0.1, 0.7, 1.0])))
+        if lacks.any():
+            values[lacks] = None if values.dtype == object else np.nan
+        if kind in ("text", "category"):
+            values = pd.Series(values, dtype="str").astype("category" if kind == "category" else "str")
+        columns[f"{kind} {i}"] = values
+    for name, names in (("paid", [0, 1, 2]), ("sex", ["a", "b", "c"])):
+        known = names[: draw(st.integers(2, 3))]
+        columns[name] = [*known, *rng.choice(known, n - len(known)).tolist()]
+    return pd.DataFrame(columns)
 
 
 @pytest.fixture(scope="session")

@@ -165,6 +165,7 @@ def test_bad_addresses_and_tables(encoder: FairTreeEncoder, duck: DuckDB, tmp_pa
     for address, error, message in [
         ("duckdb:///nowhere.db", FileError, "nowhere.db"),
         ("mysql://me:secret@host/db", WarehouseError, r"mysql://me:…@host"),
+        ("mysql://host/db?user=me&password=secret", WarehouseError, r"password=…'"),
         ("people.db", WarehouseError, "no address"),
         (f"postgresql://me:secret@/db?host={tmp_path}&connect_timeout=2", WarehouseError, "cannot be reached"),
     ]:

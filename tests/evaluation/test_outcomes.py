@@ -32,6 +32,29 @@ def test_interval_is_the_exact_one():
     assert 0.15 < interval.lower < 0.25 < interval.upper < 0.35
 
 
+def test_limits_of_other_metrics_look_at_their_records():
+    rng = np.random.default_rng(0)
+    s, y = rng.integers(0, 2, 4000), rng.integers(0, 2, 4000)
+    predicted = np.where(y == 1, rng.random(4000) < 0.3 + 0.4 * s, rng.random(4000) < 0.5).astype(int)
+    outcome = Outcome.of(s, y, predicted)
+    among = Outcome.of(s[y == 1], y[y == 1], predicted[y == 1]).interval()
+    opportunity = outcome.interval(metric="equal_opportunity")
+    assert (opportunity.lower, opportunity.upper) == pytest.approx((among.lower, among.upper))
+    for metric in ("demographic_parity", "equal_opportunity", "equalized_odds"):
+        limits = outcome.interval(metric=metric)
+        assert limits.estimate == pytest.approx(outcome.distance(metric))
+        assert limits.lower < limits.estimate < limits.upper
+
+
+def test_counts_as_text():
+    rng = np.random.default_rng(1)
+    outcome = Outcome.of(rng.integers(0, 3, 500), rng.integers(0, 2, 500), rng.integers(0, 2, 500))
+    for metric in ("demographic_parity", "equal_opportunity", "equalized_odds"):
+        assert Outcome.parse(outcome.text(metric)).distance(metric) == outcome.distance(metric)
+    assert (Outcome.parse(outcome.text("equalized_odds")).counts == outcome.counts).all()
+    assert Outcome.parse(outcome.text()).counts.shape == (3, 1, 2)
+
+
 def test_constant_prediction():
     outcome = Outcome.of([0, 1, 0, 1], [0, 1, 1, 0], [0, 0, 0, 0])
     assert outcome.distance() == 0.0

@@ -59,10 +59,10 @@ def test_points_agree_with_an_encoder(data, parts, points):
     rates = [votes[cells][test.s == g].mean() for g in (0, 1)]
     assert point.vote().distance() == pytest.approx(abs(rates[0] - rates[1]))
     tasks = np.array([np.bincount(train.tasks["rich"][train_cells == i], minlength=2).argmax() for i in range(4)])
-    accuracy, distance = point.task(0)
+    accuracy, outcome = point.task(0)
     assert accuracy == pytest.approx(np.mean(tasks[cells] == test.tasks["rich"]))
     rates = [tasks[cells][test.s == g].mean() for g in (0, 1)]
-    assert distance == pytest.approx(abs(rates[0] - rates[1]))
+    assert outcome.distance() == pytest.approx(abs(rates[0] - rates[1]))
 
 
 def test_adversary_is_at_least_as_unfair_on_training_records(points):

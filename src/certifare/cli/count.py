@@ -54,8 +54,9 @@ def count(
 
     Whoever has the counts files of several holders adds them up with: certifare certify counts/*.json
     """
+    from certifare.certificates.certify import check_overlap
     from certifare.document import digest
-    from certifare.encoders import load_encoder
+    from certifare.encoders import Fingerprint, load_encoder
     from certifare.engines.counting import table_of
     from certifare.engines.federated import CountsFile
     from certifare.engines.filing import count_file
@@ -65,6 +66,10 @@ def count(
 
     file = encoder_file(encoder)
     fitted = load_encoder(file)
+    fingerprint = file.parent / "private" / "fingerprint.npz"
+    if fingerprint.exists():
+        # The producer's own folder: the records that the encoder was fitted on can be recognised.
+        fitted.fingerprint_ = Fingerprint.load(fingerprint)
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     if label is not None and len(label) > 1:
@@ -74,7 +79,7 @@ def count(
     encoder_digest = digest(file)
     one_label = None if label is None else label[0]
     on_missing: Missing = "unknown" if unknown_groups else "drop"
-    checksum = None
+    checksum, looked_up = None, False
     if sql is not None:
         if table is None:
             raise ArgumentError("--sql needs --table: the name of the table to count.")
@@ -95,10 +100,19 @@ def count(
                 missing=listed(missing) or MISSING,
                 progress=advance,
             )
+        if fitted.fingerprint_ is not None:
+            check_overlap(fitted.fingerprint_.judge(tally.looked_up, tally.seen))
+            looked_up = True
         counts = table_of(tally.entries, fitted.n_cells_, labelled=one_label is not None, missing=on_missing)
         checksum = tally.checksum
     made = CountsFile.make(
-        counts, encoder_digest, sensitive=listed(sensitive), label=one_label, checksum=checksum, holder=holder
+        counts,
+        encoder_digest,
+        sensitive=listed(sensitive),
+        label=one_label,
+        checksum=checksum,
+        looked_up=looked_up,
+        holder=holder,
     )
     made.save(output)
     document = {"id": made.id, "records": counts.n_records, "groups": counts.group_sizes, "output": str(output)}

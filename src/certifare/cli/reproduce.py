@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -54,8 +56,10 @@ def reproduce(
     written = {}
     for chosen in EXPERIMENTS if name is None else [name]:
         run = Run(name=chosen, out=out, data=data, quick=quick, seed=seed, jobs=jobs, baselines=baselines)
-        with common.progress(f"reproduce {chosen}", None, quiet=as_json):
-            written[chosen] = [str(path) for path in run_experiment(run)]
+        with common.stages(quiet=as_json) as tell:
+            tell(f"{chosen}: reading", 0, 1)
+            told = replace(run, tell=partial(tell, f"{chosen}: parts"))
+            written[chosen] = [str(path) for path in run_experiment(told)]
         if not as_json:
             common.out.print(f"{chosen}: {', '.join(written[chosen])}", soft_wrap=True)
     if as_json:

@@ -73,13 +73,14 @@ def load_acs_income(
         ``CERTIFARE_DATA`` names unless given.
     """
     chosen = _states(states)
-    path = sources.find(f"acs_income_{year}.parquet", data)
+    file = f"acs_income_{year}.parquet"
+    path = sources.find(file, data)
     if path is not None:
         table = pq.read_table(path)
         if len(chosen) < len(STATES):
             table = table.filter(pc.is_in(table["ST"], pa.array([STATES[s] for s in chosen], table["ST"].type)))
     else:
-        table = pa.concat_tables([_downloaded("income", state, year) for state in chosen])
+        table = pa.concat_tables([_downloaded("income", state, year, sources.missing(file, data)) for state in chosen])
     if not table.num_rows:
         raise DataFileError(f"{path} holds no records of {', '.join(chosen)}.")
     y = table["PINCP_GT50K"].to_numpy() if "PINCP_GT50K" in table.column_names else table["PINCP"].to_numpy() > 50_000
@@ -133,13 +134,16 @@ def load_acs_employment(
 
     From ``acs_employment_<state>_2015_2018.parquet`` (columns of the task, ``employed``, ``year``), or downloaded.
     """
-    path = sources.find(f"acs_employment_{state.lower()}_2015_2018.parquet", data)
+    file = f"acs_employment_{state.lower()}_2015_2018.parquet"
+    path = sources.find(file, data)
     if path is not None:
         table = pq.read_table(path)
         table = table.filter(pc.is_in(table["year"], pa.array(list(years), table["year"].type)))
     else:
         (state,) = _states(state)
-        table = pa.concat_tables([_downloaded("employment", state, year) for year in years])
+        table = pa.concat_tables(
+            [_downloaded("employment", state, year, sources.missing(file, data)) for year in years]
+        )
     if not table.num_rows:
         raise DataFileError(f"{path} holds no records of the years {', '.join(map(str, years))}.")
     name = f"ACSEmployment-{state.upper()}-{'-'.join(map(str, years))}"
@@ -182,8 +186,11 @@ def _states(states: Sequence[str] | str | None) -> list[str]:
     return chosen
 
 
-def _downloaded(task: str, state: str, year: int) -> pa.Table:
-    """Person records of one state and year, filtered for a task; from the cache, or from the Census Bureau."""
+def _downloaded(task: str, state: str, year: int, missing: str) -> pa.Table:
+    """Person records of one state and year, filtered for a task; from the cache, or from the Census Bureau.
+
+    ``missing`` says which file would have been taken instead, for the case that neither is there.
+    """
     kept = sources.cache_folder() / f"acs_{task}_{state.lower()}_{year}.parquet"
     if kept.is_file():
         return pq.read_table(kept)
@@ -192,7 +199,7 @@ def _downloaded(task: str, state: str, year: int) -> pa.Table:
             f"{CENSUS}/{year}/1-Year/csv_p{state.lower()}.zip", f"csv_p{state.lower()}_{year}.zip"
         )
     except DataFileError as error:
-        raise DataFileError(f"{sources.missing(f'acs_{task}_{year}.parquet')} A download was tried: {error}") from error
+        raise DataFileError(f"{missing} A download was tried: {error}") from error
     table = read_person_records(archive, task)
     temporary = kept.with_name(f".{kept.name}.{os.getpid()}")
     try:

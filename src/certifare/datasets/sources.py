@@ -54,10 +54,13 @@ def require(name: str, origin: str, data: str | os.PathLike[str] | None = None) 
 def missing(name: str, data: str | os.PathLike[str] | None = None) -> str:
     """Say where a file was looked for."""
     folder = data_folder(data)
-    where = f"in {folder}" if folder is not None else "(CERTIFARE_DATA is not set)"
+    if folder is None:
+        where = "(CERTIFARE_DATA is not set)"
+    else:
+        where = f"in {folder}" + ("" if folder.is_dir() else ", which is no folder")
     return (
-        f"The data file {name} was not found {where}. Put it into a folder and name that folder in the "
-        f"environment variable CERTIFARE_DATA, or pass data=."
+        f"The data file {name} was not found {where}. Put it into a folder and name that folder by --data (in Python "
+        "data=) or in the environment variable CERTIFARE_DATA."
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.columns import Field
+from certifare.compiler import helper, kernel
 from certifare.errors import EncoderFileError
 from certifare.growth import Dictionary
 
@@ -215,8 +216,22 @@ def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
         for start in range(0, n, BLOCK):
             rows = slice(start, start + BLOCK)
             bits = table[column.indices[rows]] if isinstance(column, Dictionary) else _bits(column[rows])
-            hashes[rows] = mix(hashes[rows] ^ mix(bits + offset))
+            _add(hashes[rows], bits, offset)
     return hashes
+
+
+@kernel
+def _add(hashes: NDArray[np.uint64], bits: NDArray[np.uint64], offset: np.uint64) -> None:
+    """Add a column to the hashes of records."""
+    for i in range(len(hashes)):
+        hashes[i] = _mix(hashes[i] ^ _mix(bits[i] + offset))
+
+
+@helper
+def _mix(bits: np.uint64) -> np.uint64:
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
 
 
 def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:

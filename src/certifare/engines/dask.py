@@ -7,6 +7,7 @@ was read and coded again after a worker was lost: the counts are the same.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -45,7 +46,10 @@ FAN_IN = 8
 """How many results are merged by one task."""
 
 BLOCKS_PER_THREAD = 2
-"""Coded partitions are joined until there are about so many blocks for each thread of the cluster."""
+"""Coded partitions are joined until there are no more blocks than so many for each thread of the cluster."""
+
+BLOCK_COST = 4 << 20
+"""One more block delays a round about as much as counting so many bytes of coded records."""
 
 
 def prepare(
@@ -194,8 +198,11 @@ class DaskEngine:
 
         shared, run, join = delayed(plan, pure=False), delayed(_code), delayed(_join)
         coded = [run(shared, part, length) for part, length in zip(self._parts, lengths, strict=True)]
-        n_threads = sum(self._client.nthreads().values())
-        n_blocks = max(1, min(len(coded), BLOCKS_PER_THREAD * n_threads))
+        threads = self._client.nthreads()
+        n_bytes = 4 * sum(lengths) * Records.width(plan.n_codes, plan.n_classes)
+        # With b blocks a round takes b · cost + bytes / b, which is least at this number.
+        n_blocks = max(len(threads), math.isqrt(n_bytes // BLOCK_COST))
+        n_blocks = max(1, min(len(coded), n_blocks, BLOCKS_PER_THREAD * sum(threads.values())))
         bounds = [len(coded) * i // n_blocks for i in range(n_blocks + 1)]
         blocks = [join(coded[a:b]) if b > a + 1 else coded[a] for a, b in pairwise(bounds)]
         futures = self._client.compute(blocks)
@@ -263,7 +270,10 @@ class CodedBlock:
                     goes_left = np.unpackbits(cut.goes_left, count=cut.n_codes).astype(bool)
                     middle = self._records.divide((start, stop), cut.column, goes_left)
                     self._runs[cut.left], self._runs[cut.right] = (start, middle), (middle, stop)
-            return np.array([self._records.count(self._runs[node]) for node in orders.count], dtype=np.int64)
+            counts = np.empty((len(orders.count), self.n_classes, sum(self.n_codes)), dtype=np.int64)
+            for of_node, node in zip(counts, orders.count, strict=True):
+                of_node[:] = self._records.count(self._runs[node])
+            return counts
 
     def __sizeof__(self) -> int:
         return int(self.words.nbytes)
@@ -354,22 +364,28 @@ class DaskSource:
             self._histograms[larger] = self._histograms[key] - histogram
 
     def _ask(self, nodes: tuple[int, ...]) -> list[Histogram]:
+        from dask import delayed
+
         # A task of its own carries the orders, so that they travel once to each worker and can be made again.
-        orders = self.client.submit(_as_is, Orders(self._growth, tuple(self._cuts), nodes), pure=False)
-        counts = [self.client.submit(_count, block, orders, pure=False) for block in self.blocks]
-        total = tree_merge(self.client, add_counts, counts).result()
+        orders = delayed(Orders(self._growth, tuple(self._cuts), nodes), pure=False, traverse=False)
+        count = delayed(_count, pure=False)
+        total = tree_merge(self.client, add_counts, [count(block, orders) for block in self.blocks]).result()
         self.rounds += 1
         self.bytes += total.nbytes
         return [Histogram(of_node, self.offsets) for of_node in total]
 
 
-def tree_merge(client: Client, merge: Callable[[Sequence[T]], T], futures: Sequence[Future]) -> Future:
+def tree_merge(client: Client, merge: Callable[[Sequence[T]], T], parts: Sequence[Future | Delayed]) -> Future:
     """Merge results on the workers, a few at a time, in order."""
-    futures = list(futures)
-    while len(futures) > 1:
-        groups = [futures[i : i + FAN_IN] for i in range(0, len(futures), FAN_IN)]
-        futures = [client.submit(merge, group, pure=False) if len(group) > 1 else group[0] for group in groups]
-    return futures[0]
+    from dask import delayed
+
+    # All tasks go to the scheduler at once: to send them one by one takes milliseconds for each.
+    join = delayed(_merge, pure=False)
+    parts = list(parts)
+    while True:
+        parts = [join(merge, *parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+        if len(parts) == 1:
+            return client.compute(parts[0])
 
 
 def _watch(futures: Sequence[Future], progress: Share | None) -> None:
@@ -410,8 +426,8 @@ def _count(block: CodedBlock, orders: Orders) -> NDArray[np.int64]:
     return block.count(orders)
 
 
-def _as_is(value: T) -> T:
-    return value
+def _merge(merge: Callable[[Sequence[T]], T], *parts: T) -> T:
+    return merge(parts) if len(parts) > 1 else parts[0]
 
 
 def _combine(

@@ -85,7 +85,10 @@ def _cells(
 
 def add_counts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Add counts up."""
-    return np.asarray(np.sum(parts, axis=0))
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
 
 
 def merge_tallies(parts: Sequence[Tallies]) -> Tallies:

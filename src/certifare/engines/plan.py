@@ -83,7 +83,7 @@ def _places(fields: Sequence[Field], known: Sequence[Any]) -> NDArray[np.int64]:
     joint = np.ravel_multi_index([codes for codes, _ in parts], shape)
     place_of = {value: place for place, value in enumerate(known)}
     table = np.full(int(np.prod(shape)), -1, dtype=np.int64)
-    for i in np.unique(joint).tolist():
+    for i in np.flatnonzero(np.bincount(joint)).tolist():
         found = tuple(values[j] for (_, values), j in zip(parts, np.unravel_index(i, shape), strict=True))
         value = found[0] if len(found) == 1 else found
         if value not in place_of:

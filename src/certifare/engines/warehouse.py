@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
@@ -103,18 +104,20 @@ class Spark:
 
     def columns(self, table: str) -> list[str]:
         """Name the columns of a table."""
-        return list(self._sql(f"SELECT * FROM {table} LIMIT 0").columns)  # noqa: S608
+        return list(self._ask(lambda: self._session.sql(f"SELECT * FROM {table} LIMIT 0").columns))  # noqa: S608
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a query."""
-        return [tuple(row) for row in self._sql(sql).collect()]
+        # Nothing is computed, and little noticed, before the rows are collected.
+        return [tuple(row) for row in self._ask(lambda: self._session.sql(sql).collect())]
 
-    def _sql(self, sql: str) -> Any:
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
-            return self._session.sql(sql)
-        except PySparkException as error:
+            return question()
+        except (PySparkException, Py4JError) as error:
             raise WarehouseError(f"Spark refuses the query: {_first_line(error)}") from error
 
 
@@ -137,19 +140,23 @@ def connect(address: str) -> Iterator[Warehouse]:
             path = urlsplit(address).path.removeprefix("/")
             if not Path(path).is_file():
                 raise FileError(f"There is no file {path!r}; an address looks like duckdb:///people.db.")
-            with _opened(lambda: duckdb.connect(path, read_only=True), duckdb.Error) as connection:
+            with contextlib.closing(_reach(lambda: duckdb.connect(path, read_only=True), duckdb.Error)) as connection:
                 yield DuckDB(connection)
         elif scheme in ("postgresql", "postgres"):
             import psycopg
 
-            with _opened(lambda: psycopg.connect(address), psycopg.Error) as connection:
+            with contextlib.closing(_reach(lambda: psycopg.connect(address), psycopg.Error)) as connection:
                 connection.read_only = True
                 yield PostgreSQL(connection)
         elif scheme == "spark":
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
             from pyspark.sql import SparkSession
 
             builder = SparkSession.builder.appName("certifare")
-            yield Spark((builder.master(address) if urlsplit(address).netloc else builder).getOrCreate())
+            builder = builder.master(address) if urlsplit(address).netloc else builder
+            # The session stays open: it may be one that was there before.
+            yield Spark(_reach(builder.getOrCreate, PySparkException, Py4JError))
         else:
             raise WarehouseError(
                 f"{without_password(address)!r} is no address of a database that certifare can ask; it knows "
@@ -302,8 +309,6 @@ def _quoted(name: str, dialect: str) -> str:
 
 def parse_blindly(text: str) -> str | Comparison:
     """Understand a role without knowing the table's columns: a comparison if it looks like one."""
-    import re
-
     found = re.match(r"\s*(\S.*?)\s*(>=|<=|==|!=|≥|≤|≠|=|>|<)", text)
     return text.strip() if found is None else parse_role(text, [found[1]])
 
@@ -350,16 +355,11 @@ def _name(value: Any) -> str | None:
     return name_of(value)
 
 
-@contextlib.contextmanager
-def _opened(open_: Any, failure: type[Exception]) -> Iterator[Any]:
+def _reach(open_: Callable[[], Any], *failures: type[Exception]) -> Any:
     try:
-        connection = open_()
-    except failure as error:
+        return open_()
+    except failures as error:
         raise WarehouseError(f"The database cannot be reached: {_first_line(error)}") from error
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def _first_line(error: Exception) -> str:
@@ -367,6 +367,11 @@ def _first_line(error: Exception) -> str:
 
 
 def without_password(address: str) -> str:
-    """Hide the password in an address, if there is one."""
-    parts = urlsplit(address)
-    return address if parts.password is None else address.replace(f":{parts.password}@", ":…@")
+    """Hide the password in an address, if there is one: before the host, or among the options behind it.
+
+    >>> without_password("postgresql://me:secret@host/db"), without_password("postgresql://host/db?user=me&password=x")
+    ('postgresql://me:…@host/db', 'postgresql://host/db?user=me&password=…')
+    """
+    password = urlsplit(address).password
+    hidden = address if password is None else address.replace(f":{password}@", ":…@", 1)
+    return re.sub(r"([?&](?:ssl)?password=)[^&#]*", r"\1…", hidden, flags=re.IGNORECASE)

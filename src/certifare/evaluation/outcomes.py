@@ -45,6 +45,22 @@ class Outcome:
         flat = (groups * c + labels) * c + guesses
         return cls(np.bincount(flat, minlength=g * c * c).reshape(g, c, c))
 
+    @classmethod
+    def parse(cls, text: str) -> Outcome:
+        """Read what :meth:`text` wrote."""
+        rows = [[label.split() for label in group.split("/")] for group in text.split(";")]
+        return cls(np.array(rows, dtype=np.int64))
+
+    def text(self, metric: str = "demographic_parity") -> str:
+        """Return the counts as text, as far as the metric needs them: demographic parity does without labels.
+
+        >>> from certifare.evaluation import Outcome
+        >>> Outcome.of(s=[0, 0, 1, 1], y=[0, 1, 0, 1], predictions=[0, 0, 0, 1]).text()
+        '2 0;1 1'
+        """
+        counts = self.counts.sum(1, keepdims=True) if metric == "demographic_parity" else self.counts
+        return ";".join("/".join(" ".join(map(str, label)) for label in group) for group in counts.tolist())
+
     @property
     def accuracy(self) -> float:
         """Share of records whose label was predicted."""
@@ -68,14 +84,15 @@ class Outcome:
             return math.fsum(_gap(self.counts[:, i]) for i in range(self.counts.shape[1])) / self.counts.shape[1]
         raise UnknownMetricError(f"Unknown metric {metric!r}: choose one of {', '.join(METRICS)}.")
 
-    def interval(self, confidence: float = 0.95) -> Interval:
-        """Exact limits of the classifier's demographic parity distance.
+    def interval(self, confidence: float = 0.95, metric: str = "demographic_parity") -> Interval:
+        """Exact limits of the classifier's distance.
 
         Valid where the classifier was made without these records.
         """
-        table = self.counts.sum(1).T
+        table = self.counts.transpose(2, 0, 1)
         groups = [f"group {i}" for i in range(table.shape[1])]
-        certificate = certify_counts(CellCounts(table, groups), confidence=confidence, min_group_size=1)
+        counts = CellCounts(table, groups, [str(i) for i in range(table.shape[2])])
+        certificate = certify_counts(counts, metric, confidence, min_group_size=1)
         return certificate.for_classifier(np.arange(len(table)))
 
 

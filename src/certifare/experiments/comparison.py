@@ -1,4 +1,4 @@
-"""Main comparison (the paper's figures 3 and 4): accuracy over distance on ACSIncome-CA, ACSIncome-US and Health."""
+"""Main comparison (figures 3, 4 and 10): accuracy over distance on ACSIncome-CA, ACSIncome-US and Health."""
 
 from __future__ import annotations
 

@@ -13,18 +13,20 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from certifare.datasets import Dataset, load_acs_employment, load_acs_income_classes
+from certifare.evaluation.outcomes import Outcome
 from certifare.experiments.arrays import SHARES, load
 from certifare.frontier import Grid
 
-QUICK_RECORDS = 6_000
+QUICK_RECORDS = 5_000
 #: Temporary files are private; results are for everyone.
 READABLE = 0o644
 #: Distances at which tables ask for the best accuracy.
@@ -34,7 +36,7 @@ GRID = {
     "cells": (2, 3, 5, 8, 12, 20, 32, 50, 100, 200),
     "min_cell_sizes": (100, 600),
 }
-QUICK_GRID = {"gammas": (0.5, 0.9), "cells": (2, 4, 8, 16), "min_cell_sizes": (50,)}
+QUICK_GRID = {"gammas": (0.7,), "cells": (2, 4, 8), "min_cell_sizes": (50,)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,8 @@ class Run:
     seed, jobs : int
     baselines : Path, optional
         Results of the published methods (``benchmarks/train_baselines.py``); without it they are left out.
+    tell : callable, optional
+        Told how many of the parts under way are done, and how many there are.
     """
 
     name: str
@@ -61,6 +65,7 @@ class Run:
     seed: int = 0
     jobs: int = 2
     baselines: Path | None = None
+    tell: Callable[[int, int], None] | None = field(default=None, compare=False, repr=False)
 
     def load(self, name: str) -> Dataset:
         """Load a data set by its short name; a sample of it in a quick run."""
@@ -77,6 +82,10 @@ class Run:
         """Return the grid of restricted encoders to try."""
         return Grid(**{**GRID, **changes, **(QUICK_GRID if self.quick else {})})
 
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of restricted encoders; a quick run leaves the slower one to the experiments that need it."""
+        return ("tree",) if self.quick else ("tree", "boosted")
+
     def shares(self) -> dict[str, float]:
         """Shares of training, selection, certification and test."""
         return dict(SHARES)
@@ -88,11 +97,13 @@ class Run:
         items = list(items)
         keys = [self._key(function, item) for item in items]
         missing = [i for i, key in enumerate(keys) if not key.is_file()]
-        if self.jobs == 1 or len(missing) == 1:
-            for i in missing:
-                _compute(self, function, items[i], keys[i])
-        elif missing:
-            Parallel(n_jobs=self.jobs)(delayed(_compute)(self, function, items[i], keys[i]) for i in missing)
+        alone = replace(self, tell=None)  # a progress bar stays in this process
+        calls = [delayed(_compute)(alone, function, items[i], keys[i]) for i in missing]
+        tell = self.tell or (lambda done, total: None)
+        tell(len(items) - len(missing), len(items))
+        workers = Parallel(n_jobs=min(self.jobs, max(1, len(missing))), return_as="generator_unordered")
+        for done, _ in enumerate(workers(calls), len(items) - len(missing) + 1):
+            tell(done, len(items))
         return [json.loads(key.read_text()) for key in keys]
 
     def _key(self, function: Callable[..., Any], item: Any) -> Path:
@@ -126,12 +137,12 @@ class Page:
     blocks : sequence of Block
         Tables.
     records : sequence of mapping
-        Everything, for the CSV file.
+        Everything, for the CSV file, which leaves out what is no plain value.
     chart : Altair chart, optional
     notes : sequence of str
         What a reader must know to judge the figures.
     claims : sequence of mapping
-        (encoder, classifier, measured, bound): each measured distance on fresh records beside its certified bound.
+        Each measured distance on fresh records beside its certified bound; see :func:`claim`.
     """
 
     title: str
@@ -141,6 +152,24 @@ class Page:
     chart: Any = None
     notes: Sequence[str] = ()
     claims: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+
+def claim(
+    data: str, encoder: str, classifier: str, outcome: str, bound: float, metric: str = "demographic_parity"
+) -> dict[str, Any]:
+    """Return a classifier's distance on fresh records beside the bound for every classifier.
+
+    ``outcome`` holds its predictions by group, as :meth:`certifare.evaluation.Outcome.text` writes them.
+    """
+    return {
+        "data": data,
+        "encoder": encoder,
+        "classifier": classifier,
+        "metric": metric,
+        "measured": Outcome.parse(outcome).distance(metric),
+        "bound": bound,
+        "counts": outcome,
+    }
 
 
 def write_page(page: Page, run: Run) -> list[Path]:
@@ -201,23 +230,32 @@ def show(value: Any) -> str:
 
 
 def _write_csv(path: Path, records: Sequence[Mapping[str, Any]]) -> Path:
+    records = [{k: v for k, v in record.items() if not isinstance(v, dict | list)} for record in records]
     columns = list(dict.fromkeys(name for record in records for name in record))
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", newline="") as file:
+    with _whole(path) as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         for record in records:
             writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in record.items()})
-    os.chmod(temporary, READABLE)
-    os.replace(temporary, path)
     return path
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole, or not at all."""
+    with _whole(path) as file:
+        file.write(text)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[TextIO]:
+    """Open a file that takes its place when it is complete; an interruption leaves what was there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    os.chmod(temporary, READABLE)
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "w", newline="") as file:
+            yield file
+        os.chmod(temporary, READABLE)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts, Certificate, certify_counts, one_per_cluster
 from certifare.datasets import Dataset
 from certifare.evaluation.outcomes import Outcome
+from certifare.experiments.framework import claim
 from certifare.frontier.paths import Explorer, Path
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, shortlist
@@ -88,13 +89,15 @@ class Point:
         )
         return _outcome(self.counts(part), (shares[:, second] > shares[:, first]).astype(np.int64))
 
-    def task(self, index: int, part: str = "test") -> tuple[float, float]:
-        """Accuracy and distance of the majority vote for another label (:func:`explore` with ``tasks``)."""
+    def task(self, index: int, part: str = "test") -> tuple[float, Outcome]:
+        """Accuracy of the majority vote for another label (:func:`explore` with ``tasks``), and its predictions.
+
+        That label was not counted by group: the outcome knows predictions alone.
+        """
         votes = self.path.at("again", self.cells).labels[1 + index].argmax(1)
         labels = self.path.at(part, self.cells).labels[1 + index]
-        groups = self.counts(part).sum(2)
-        rates = groups[votes == 1].sum(0) / groups.sum(0)
-        return float(labels[np.arange(len(votes)), votes].sum() / labels.sum()), float(rates.max() - rates.min())
+        accuracy = float(labels[np.arange(len(votes)), votes].sum() / labels.sum())
+        return accuracy, Outcome(_outcome(self.counts(part), votes).counts.sum(1, keepdims=True))
 
     def record(self, metric: str = "demographic_parity") -> dict[str, Any]:
         """Figures of the encoder: accuracy and distances on the test records, T* on the certification records."""
@@ -112,6 +115,8 @@ class Point:
             "estimate": certificate.estimate,
             "lower": certificate.lower,
             "retained": self.path.retained.get(self.cells),
+            "metric": metric,
+            "outcomes": {"majority vote": vote.text(metric), "adversary": adversary.text(metric)},
         }
 
 
@@ -204,15 +209,16 @@ def best(records: Iterable[Mapping[str, Any]], limit: float, by: str = "bound") 
 
 
 def claims_of(records: Iterable[Mapping[str, Any]], data: str) -> list[dict[str, Any]]:
-    """Measured distances beside certified bounds, for the audit."""
+    """Claims of encoders as :meth:`Point.record` describes them."""
     return [
-        {
-            "data": data,
-            "encoder": f"{r['kind']} gamma={r['gamma']} n={r['min_cell_size']} k={r['cells']}",
-            "classifier": who,
-            "measured": r[column],
-            "bound": r["bound"],
-        }
+        claim(
+            data,
+            f"{r['kind']} gamma={r['gamma']} n={r['min_cell_size']} k={r['cells']}",
+            classifier,
+            outcome,
+            r["bound"],
+            r["metric"],
+        )
         for r in records
-        for who, column in (("majority vote", "distance"), ("adversary", "adversary"))
+        for classifier, outcome in r["outcomes"].items()
     ]

@@ -1,4 +1,4 @@
-"""Imbalance of the groups (appendix F.5): trees fitted on subsets of equal size in which one group has a share c."""
+"""Imbalance of the groups (appendix H.5, figure 14): trees fitted on equally large subsets, one group's share c."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interpretability (section 6): the cells of a small tree, in words."""
+"""Interpretability (section 7): the cells of a small tree, in words."""
 
 from __future__ import annotations
 

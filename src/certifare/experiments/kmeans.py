@@ -1,4 +1,4 @@
-"""K-means encoders (appendix C): a restricted encoder that does not look at groups."""
+"""K-means encoders (appendix C, figure 7): a restricted encoder that does not look at groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equal opportunity and equalized odds (appendix D.2), on Health."""
+"""Equal opportunity and equalized odds (appendix D.2, figure 9), on Health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several labels and groups (appendix D.1): four classes of income, three groups of race."""
+"""Several labels and groups (appendix D.1, figure 8): four classes of income, three groups of race."""
 
 from __future__ import annotations
 

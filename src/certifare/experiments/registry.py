@@ -27,23 +27,24 @@ class Experiment:
 
 EXPERIMENTS = {
     "comparison": Experiment(
-        "comparison", "main comparison on ACSIncome-CA, ACSIncome-US and Health (figures 3, 4, 9)"
+        "comparison", "main comparison on ACSIncome-CA, ACSIncome-US and Health (figures 3, 4, 10)"
     ),
+    "learning": Experiment("learning", "published methods along their fairness knobs (Adult, ACSIncome-CA)"),
     "size": Experiment("size", "data size M (figure 5)"),
     "classifiers24": Experiment("classifiers24", "24 classifiers, half of them adversarial (figure 6)"),
-    "interpretability": Experiment("interpretability", "cells of a small tree in words (section 6)"),
-    "transfer": Experiment("transfer", "five unseen conditions of Health (tables 1 and 4)"),
+    "interpretability": Experiment("interpretability", "cells of a small tree in words (section 7)"),
+    "transfer": Experiment("transfer", "five unseen conditions of Health (tables 1 and 3)"),
     "kmeans": Experiment("kmeans", "k-means encoders (figure 7)"),
     "multi": Experiment("multi", "four labels and three groups (figure 8)"),
-    "opportunity": Experiment("metrics", "equal opportunity on Health (figure 8)", "opportunity"),
-    "odds": Experiment("metrics", "equalized odds on Health (figure 8)", "odds"),
-    "efficiency": Experiment("efficiency", "time and memory of all methods (table 3)"),
-    "downstream": Experiment("downstream", "other downstream classifiers (figure 11)"),
+    "opportunity": Experiment("metrics", "equal opportunity on Health (figure 9, left)", "opportunity"),
+    "odds": Experiment("metrics", "equalized odds on Health (figure 9, right)", "odds"),
+    "efficiency": Experiment("efficiency", "time and memory of all methods (table 4)"),
+    "downstream": Experiment("downstream", "other downstream classifiers (figure 12)"),
     "ablation": Experiment("ablation", "ablation of k (table 5)"),
-    "years": Experiment("years", "one year and two (figure 12)"),
-    "shift": Experiment("shift", "distribution shift (figure 10)", "shift"),
-    "imputation": Experiment("shift", "missing values (figure 10)", "imputation"),
-    "imbalance": Experiment("imbalance", "imbalance of the groups (figure 13)"),
+    "years": Experiment("years", "one year and two (figure 13)"),
+    "shift": Experiment("shift", "distribution shift (figure 11, left)", "shift"),
+    "imputation": Experiment("shift", "missing values (figure 11, right)", "imputation"),
+    "imbalance": Experiment("imbalance", "imbalance of the groups (figure 14)"),
     "audit": Experiment("audit", "measured distances against certificates, over all results so far"),
 }
 

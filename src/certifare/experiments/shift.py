@@ -1,4 +1,4 @@
-"""Shift and missing values (appendix F.4)."""
+"""Shift and missing values (appendix H.4, figure 11)."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ def _elsewhere(point: Point, suffix: str) -> dict[str, Any]:
         "adversary": adversary.distance(),
         "bound": certificate.bound,
         "estimate": certificate.estimate,
+        "lower": certificate.lower,
+        "outcomes": {"majority vote": vote.text(), "adversary": adversary.text()},
     }
 
 
@@ -120,7 +122,7 @@ def spoil(
 
 def shift(run: Run) -> Page:
     """Certificates of one year do not hold for another; those made anew do."""
-    kinds = ("tree", "boosted")
+    kinds = run.kinds()
     results = dict(zip(kinds, run.each(across_years, kinds), strict=True))
     rows, points = [], []
     for kind, records in results.items():

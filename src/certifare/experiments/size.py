@@ -40,7 +40,7 @@ def certificates(run: Run, kind: str) -> list[dict[str, Any]]:
 
 def run(run: Run) -> Page:
     """Show how much more data would help."""
-    records = [r for part in run.each(certificates, ["tree", "boosted"]) for r in part]
+    records = [r for part in run.each(certificates, run.kinds()) for r in part]
     rows = []
     for key in dict.fromkeys((r["kind"], r["gamma"], r["cells"]) for r in records):
         own = {r["M"]: r for r in records if (r["kind"], r["gamma"], r["cells"]) == key}

@@ -1,4 +1,4 @@
-"""Two years (appendix F.3): whether the gap to the unfair classifier grows with the data."""
+"""Two years (appendix H.3, figure 13): whether the gap to the unfair classifier grows with the data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def encoders(run: Run, item: Sequence[str]) -> dict[str, Any]:
 
 def run(run: Run) -> Page:
     """Compare one year and two."""
-    items = [(data, kind) for data in YEARS for kind in ("tree", "boosted")]
+    items = [(data, kind) for data in YEARS for kind in run.kinds()]
     results = dict(zip(items, run.each(encoders, items), strict=True))
     rows, points = [], []
     for (data, kind), result in results.items():
