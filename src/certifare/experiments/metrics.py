@@ -19,7 +19,7 @@ def encoders(run: Run, item: Sequence[str]) -> dict[str, Any]:
     metric, kind = item
     dataset = run.load("health")
     parts = independent_parts(dataset, run.shares(), run.seed)
-    grid = run.grid(kinds=[kind], gammas=(0.0, 0.5, 0.85), min_cell_sizes=(100,))
+    grid = run.grid(kinds=[kind], gammas=(0.0, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99), min_cell_sizes=(100,))
     points = list(explore(dataset, parts, grid, seed=run.seed, metric=metric))
     chosen = {f"{level}": choose(points, level, metric) for level in LEVELS}
     return {
