@@ -4,6 +4,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
+from certifare import BoostedEncoder
 from certifare.encoders.scores import FeatureMap, Forest, Opaque, Scores, default_model, fit_scores
 from certifare.encoders.training import Levels, read_training
 from certifare.errors import NotPublishableError
@@ -154,3 +155,14 @@ def test_only_trees_can_be_published():
 
 def test_the_default_model_is_seeded():
     assert default_model(3).random_state == 3
+
+
+@pytest.mark.parametrize("empty", [np.full(400, np.nan), np.full(400, None)])
+def test_a_column_without_any_value_tells_nothing(empty):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.integers(18, 80, 400), "empty": empty})
+    y, s = (X["age"] > 40).astype(int), rng.integers(0, 2, 400)
+    encoder = BoostedEncoder(gamma=0.3, min_cell_size=20, categorical_features=["empty"] * (empty.dtype == object))
+    encoder.fit(X, y, sensitive_features=s)
+    assert encoder.n_cells_ > 1
+    assert np.array_equal(encoder.apply(X), encoder.apply(X.assign(empty="new" if empty.dtype == object else 1.0)))

@@ -297,6 +297,8 @@ def fit_scores(
             _crossed_means(of_others[i], values[others], n, seed) for i, n in zip(features.averaged, sizes, strict=True)
         ]
         matrix = np.ascontiguousarray(np.hstack([numbers[others], *crossed]))
+        # Some models refuse a column without any value; as a constant it tells them as little.
+        matrix[:, np.isnan(matrix).all(axis=0)] = 0.0
         models: list[Forest | Opaque] = []
         # Threads that wait for each other at every node lose more than they gain where other work is running.
         with threadpool_limits(1, user_api="openmp"):
