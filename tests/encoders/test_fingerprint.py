@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from certifare.columns import Frame
+from certifare.encoders import fingerprint
 from certifare.encoders.fingerprint import Fingerprint, hash_records
 from certifare.errors import EncoderFileError
 
@@ -121,3 +122,11 @@ def test_what_is_no_fingerprint_is_refused(tmp_path, spoil):
     spoil(path)
     with pytest.raises(EncoderFileError, match="fingerprint"):
         Fingerprint.load(path)
+
+
+def test_the_kernel_hashes_as_numpy_does(monkeypatch):
+    rng = np.random.default_rng(0)
+    fields = fields_of(pd.DataFrame({"a": rng.normal(size=500), "b": rng.integers(0, 9, 500)}))
+    plain = hash_records(fields, b"salt")
+    monkeypatch.setattr(fingerprint, "WORTH_COMPILING", 0)
+    assert np.array_equal(hash_records(fields, b"salt"), plain)

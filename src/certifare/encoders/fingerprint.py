@@ -203,6 +203,10 @@ class Fingerprint:
         return bool(binom.sf(seen - 1, n, chance) < LEVEL)
 
 
+WORTH_COMPILING = 1 << 16
+"""Fewer records are hashed before the faster kernel is compiled."""
+
+
 def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
     """Hash each record's features: equal values give equal hashes, whatever table or dtype they come from."""
     n = len(fields[0])
@@ -216,22 +220,28 @@ def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
         for start in range(0, n, BLOCK):
             rows = slice(start, start + BLOCK)
             bits = table[column.indices[rows]] if isinstance(column, Dictionary) else _bits(column[rows])
-            _add(hashes[rows], bits, offset)
+            if n < WORTH_COMPILING:
+                hashes[rows] = mix(hashes[rows] ^ mix(bits + offset))
+            else:
+                _add(hashes[rows], bits, offset)
     return hashes
+
+
+def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread every bit over all others (the finaliser of splitmix64); overflow is meant."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+_mix_one = helper(mix)
 
 
 @kernel
 def _add(hashes: NDArray[np.uint64], bits: NDArray[np.uint64], offset: np.uint64) -> None:
     """Add a column to the hashes of records."""
     for i in range(len(hashes)):
-        hashes[i] = _mix(hashes[i] ^ _mix(bits[i] + offset))
-
-
-@helper
-def _mix(bits: np.uint64) -> np.uint64:
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+        hashes[i] = _mix_one(hashes[i] ^ _mix_one(bits[i] + offset))
 
 
 def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
@@ -244,10 +254,3 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 def _hash_text(value: str, salt: bytes) -> int:
     digest = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), key=salt, digest_size=8).digest()
     return int.from_bytes(digest, "little")
-
-
-def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Spread every bit over all others (the finaliser of splitmix64); overflow is meant."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))

@@ -17,6 +17,9 @@ from certifare.compiler import kernel
 from certifare.encoders.training import ColumnSchema
 from certifare.growth import Bins, CategoricalBins, Codes
 
+WORTH_COMPILING = 1 << 16
+"""Fewer records are counted before the faster kernel is compiled."""
+
 
 @dataclass(frozen=True, eq=False)
 class Representatives:
@@ -162,9 +165,17 @@ def _medians(
     return result
 
 
-@kernel
-def _count(cells: Any, codes: Any, n_cells: int, n_codes: int) -> Any:
+def _count(cells: NDArray[np.integer], codes: NDArray[Any], n_cells: int, n_codes: int) -> NDArray[np.int64]:
     """How often each code occurs in each cell."""
+    if len(cells) >= WORTH_COMPILING:
+        counts: NDArray[np.int64] = _count_many(cells, codes, n_cells, n_codes)
+        return counts
+    places = cells.astype(np.int64) * n_codes + codes
+    return np.bincount(places, minlength=n_cells * n_codes).reshape(n_cells, n_codes)
+
+
+@kernel
+def _count_many(cells: Any, codes: Any, n_cells: int, n_codes: int) -> Any:
     counts = np.zeros((n_cells, n_codes), dtype=np.int64)
     for i in range(len(cells)):
         counts[cells[i], codes[i]] += 1
