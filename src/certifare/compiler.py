@@ -5,6 +5,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from numba import njit, types
 
+WORTH_COMPILING = 1 << 16
+"""With fewer records NumPy is done before a kernel is compiled."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -65,8 +65,8 @@ def difference_limit(n0: int, n1: int, m: int, epsilon: float) -> float:
 
     Examples
     --------
-    >>> round(difference_limit(20, 300, 900, 0.05), 2)
-    0.34
+    >>> round(difference_limit(20, 300, 900, 0.05), 3)
+    0.345
     """
     n0, n1, m = int(n0), int(n1), int(m)
     if m >= n0 * n1:

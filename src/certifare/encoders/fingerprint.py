@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.columns import Field
-from certifare.compiler import helper, kernel
+from certifare.compiler import WORTH_COMPILING, helper, kernel
 from certifare.errors import EncoderFileError
 from certifare.growth import Dictionary
 
@@ -203,10 +203,6 @@ class Fingerprint:
         return bool(binom.sf(seen - 1, n, chance) < LEVEL)
 
 
-WORTH_COMPILING = 1 << 16
-"""Fewer records are hashed before the faster kernel is compiled."""
-
-
 def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
     """Hash each record's features: equal values give equal hashes, whatever table or dtype they come from."""
     n = len(fields[0])
@@ -225,6 +221,12 @@ def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
             else:
                 _add(hashes[rows], bits, offset)
     return hashes
+
+
+def hash_numbers(start: int, n: int, seed: int) -> NDArray[np.uint64]:
+    """Hash the numbers ``start … start + n - 1``: rows are dealt by it, whatever they hold."""
+    numbers = np.arange(start, start + n, dtype=np.uint64)
+    return mix(mix(numbers) ^ mix(np.array([seed + 1], dtype=np.uint64)))
 
 
 def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

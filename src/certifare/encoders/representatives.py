@@ -13,12 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.columns import ColumnType, Field
-from certifare.compiler import kernel
+from certifare.compiler import WORTH_COMPILING, kernel
 from certifare.encoders.training import ColumnSchema
 from certifare.growth import Bins, CategoricalBins, Codes
-
-WORTH_COMPILING = 1 << 16
-"""Fewer records are counted before the faster kernel is compiled."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.boosted import BoostedEncoder
-from certifare.encoders.fingerprint import mix
+from certifare.encoders.fingerprint import hash_numbers
 from certifare.encoders.scoremap import ScoreMap, fit_axes
 from certifare.encoders.scores import INNER_FOLDS, SMOOTHING, FeatureMap, Fold, Forest, Scores, target_values
 from certifare.encoders.training import Levels
@@ -86,9 +86,7 @@ class Folds:
 
     def of(self, start: int, n_records: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Fold and part of the records from number ``start`` on."""
-        numbers = np.arange(start, start + n_records, dtype=np.uint64)
-        hashed = mix(mix(numbers) ^ mix(np.array([self.seed], dtype=np.uint64) + np.uint64(1)))
-        places = (hashed >> np.uint64(33)).astype(np.int64)
+        places = (hash_numbers(start, n_records, self.seed) >> np.uint64(33)).astype(np.int64)
         return places % self.n, places // self.n % INNER_FOLDS
 
 

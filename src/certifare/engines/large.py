@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts
 from certifare.certificates.counts import INTERSECTION, name_of
 from certifare.columns import Frame
-from certifare.encoders.fingerprint import mix
+from certifare.encoders.fingerprint import hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Feature, Reading, by_piece
 from certifare.engines.counting import count_over, table_of
@@ -79,9 +79,7 @@ class Dealt:
 
     def mask(self, start: int, n_rows: int) -> NDArray[np.bool_]:
         """Say which of the rows ``start … start + n_rows - 1`` are in the part."""
-        numbers = np.arange(start, start + n_rows, dtype=np.uint64)
-        hashed = mix(mix(numbers) ^ mix(np.array([self.seed + 1], dtype=np.uint64)))
-        share = (hashed >> np.uint64(11)).astype(np.float64) / 2.0**53
+        share = (hash_numbers(start, n_rows, self.seed) >> np.uint64(11)).astype(np.float64) / 2.0**53
         mask = (share >= self.low) & (share < self.high)
         first, last = np.searchsorted(self.without, [start, start + n_rows])
         mask[self.without[first:last] - start] = False
