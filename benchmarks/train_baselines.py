@@ -22,6 +22,7 @@ import threading
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "4")
@@ -69,16 +70,18 @@ def run_job(name: str, method: str, arrays, matrix, args, results: Results, fore
     metrics = ["demographic_parity"]
     if method == "FNF" and name == "health":
         metrics = args.flow_metrics.split(",")
-    for metric in metrics:
+    for metric, seed in product(metrics, range(args.seeds)):
         settings = grid(method, arrays.family, args.thin)
         begun = time.time()
-        z = encode_grid(method, arrays, settings, effort=args.effort, metric=metric, matrix=matrix)
+        z = encode_grid(method, arrays, settings, effort=args.effort, seed=seed, metric=metric, matrix=matrix)
         seconds = time.time() - begun
         bad = ~np.isfinite(z).all(axis=(1, 2))
         z[bad] = 0.0
         at, test = arrays.train, ~arrays.train
         s = arrays.s.astype(np.int64)
         base = {"data": name, "method": method, "metric": metric, "effort": args.effort, "seconds": seconds}
+        if args.seeds > 1:
+            base["seed"] = seed
         tasks = {"y": arrays.y, **{t: arrays.tasks[:, i] for i, t in enumerate(arrays.task_names)}}
         downstream = [("mlp50", (50,), 5)]
         if name == "ca" and not args.only_mlp:
@@ -182,7 +185,7 @@ def run(names: list[str], args) -> None:
     import torch
 
     from certifare.baselines.arrays import Arrays
-    from certifare.baselines.grids import IDENTITY, METHODS
+    from certifare.baselines.grids import IDENTITY, METHODS, VARIANTS
 
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -192,9 +195,9 @@ def run(names: list[str], args) -> None:
         for name, arrays in loaded.items():
             loaded[name] = subset(arrays, args.rows)
     matrices = {name: arrays.matrix() for name, arrays in loaded.items()}
-    methods = args.methods.split(",") if args.methods else [*METHODS, IDENTITY]
+    methods = args.methods.split(",") if args.methods else [*METHODS, *VARIANTS, IDENTITY]
     jobs = queue.SimpleQueue()
-    longest_first = ["CVIB", "FCRL", "sIPM-LFR", "LAFTR", "FNF", "FairPath", "identity"]
+    longest_first = ["CVIB", "FCRL", "sIPM-LFR", "LAFTR", *VARIANTS, "FNF", "FairPath", IDENTITY]
     for method in sorted(methods, key=longest_first.index):
         for name in names:
             jobs.put((name, method))
@@ -248,6 +251,7 @@ def main() -> None:
         "--flow-metrics", default="demographic_parity,equal_opportunity,equalized_odds", help="FNF on Health"
     )
     parser.add_argument("--effort", type=float, default=1.0, help="share of the published epochs")
+    parser.add_argument("--seeds", type=int, default=1, help="train every setting so many times")
     parser.add_argument("--thin", type=int, help="at most so many settings per method")
     parser.add_argument("--adversaries", type=int, default=12, help="settings per method that are attacked")
     parser.add_argument("--max-epochs", type=int, default=200, help="of the downstream networks")

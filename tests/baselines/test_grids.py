@@ -4,7 +4,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
 
 from certifare.baselines.arrays import Arrays
-from certifare.baselines.grids import IDENTITY, METHODS, describe, encode_grid, grid
+from certifare.baselines.grids import IDENTITY, METHODS, VARIANTS, describe, encode_grid, grid
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_arrays_survive_a_file(tmp_path):
     assert (one.matrix()[:, 2:].sum(1) == 2).all()
 
 
-@pytest.mark.parametrize("method", [*METHODS, IDENTITY])
+@pytest.mark.parametrize("method", [*METHODS, *VARIANTS, IDENTITY])
 def test_every_method_runs_on_arrays(method):
     settings = grid(method, "acs", thin=2)
     z = encode_grid(method, arrays(), settings, effort=0.004, device="cpu")

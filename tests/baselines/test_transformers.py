@@ -18,6 +18,9 @@ from certifare.baselines import (
 )
 from certifare.errors import BaselineError
 
+STEADY_LAFTR = {"opponent": "steady", "sees_group": False, "size": 3, "batch_size": 64, "epochs": 12}
+STEADY_SIPM = {"opponent": "steady", "size": 4, "batch_size": 256, "epochs": 20, "lr": 1e-3}
+
 
 @pytest.fixture(scope="module")
 def people():
@@ -49,8 +52,10 @@ def accuracy(z, wanted):
         (FCRL(0.001, epochs=12), FCRL(0.1, 0.15, epochs=12)),
         (Identity(), DiscreteFNF(0.0, epochs=10)),
         (Identity(), ContinuousFNF(0.7, columns=["skill", "money", "noise"], prior_epochs=6, epochs=6, batch_size=128)),
+        (LAFTR(0.0, **STEADY_LAFTR), LAFTR(2.0, **STEADY_LAFTR)),
+        (SIPMLFR(0.0, **STEADY_SIPM), SIPMLFR(3.0, **STEADY_SIPM)),
     ],
-    ids=["CVIB", "FCRL", "DiscreteFNF", "ContinuousFNF"],
+    ids=["CVIB", "FCRL", "DiscreteFNF", "ContinuousFNF", "LAFTR", "SIPMLFR"],
 )
 def test_the_adversary_gets_weaker_and_the_label_stays(people, mild, strong):
     X, y, s = people

@@ -79,6 +79,17 @@ def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.Da
         np.testing.assert_array_equal(by_label, pd.crosstab(cells, rows[name]).to_numpy())
 
 
+def test_boosted_encoders_are_counted_over_one_map(people: pd.DataFrame, path: Path) -> None:
+    """The certification records are scored once; each encoder's counts are what it would have found itself."""
+    grid = Grid(kinds=["boosted"], gammas=[0.5, 0.9], min_cell_sizes=[50], cells=[2, 4, 8])
+    search = LargeSearch(path, grid, label="paid", sensitive="sex", sample_records=6000, seed=1).run()
+    numbers = [0, len(search.candidates) // 2, len(search.candidates) - 1]
+    rows = people[Dealt(0.0, 0.3, search._sampled, 1).mask(0, 24_000)]
+    for encoder, certificate in search.certify(numbers):
+        wanted = CellCounts.from_cells(encoder.apply(rows), rows["sex"], None, encoder.n_cells_)
+        assert certificate.counts == wanted
+
+
 def test_what_needs_memory_is_refused(path: Path) -> None:
     with pytest.raises(ArgumentError, match="weight"):
         large.search_large(path, GRID, {"label": "paid", "sensitive": "sex", "weight": "wage"})

@@ -9,12 +9,17 @@ Differences from the published configurations, each harmless to the comparison o
   representation. (There,
   the frozen encoder went on drifting by the momentum of its optimiser.)
 - An epoch's incomplete last batch is left out.
+
+Both published opponents can stop learning: their losses are flat where they are sure and wrong, and an encoder escapes
+them by the scale of its codes. ``opponent="steady"`` sets against either encoder one that goes on learning (see
+:class:`Opponent`); the encoder's own loss stays what it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -24,6 +29,11 @@ from torch.nn import functional
 
 from certifare.baselines.loop import Progress, pick_device, train
 from certifare.baselines.networks import StackedMLP, adam, descend, per_setting, seeded
+
+OpponentName = Literal["published", "steady"]
+STEADY_HIDDEN = (100, 100)
+STEADY_STEPS = 5
+STEADY_RATE = 3e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +73,59 @@ def sigmoid_ipm(scores: Tensor, s: Tensor) -> Tensor:
     return gap.abs()
 
 
-class LAFTRCodes:
-    """Trained LAFTR encoders, one per setting. They take the group beside x."""
+def balanced_cross_entropy(logits: Tensor, s: Tensor, shares: Tensor) -> Tensor:
+    """Cross-entropy of a guess at s, mean over records, for each setting: each group weighs the same."""
+    share = torch.where(s > 0.5, shares[1], shares[0])
+    return ((functional.softplus(logits) - logits * s) / (2 * share)).mean(-1)
 
-    def __init__(self, encoder: StackedMLP, device: torch.device) -> None:
+
+class Opponent:
+    """A network for each setting that guesses the group from a code.
+
+    A steady one sees codes standardised over the batch, so that their scale is no way out, has two hidden layers, and
+    takes several steps down the cross-entropy for each of the encoder's: a loss that is steepest where it is wrong.
+    """
+
+    def __init__(self, network: StackedMLP, optimizer: torch.optim.Optimizer, *, steady: bool) -> None:
+        self.network = network
+        self.optimizer = optimizer
+        self.steady = steady
+
+    def logits(self, z: Tensor) -> Tensor:
+        """Return the guess at each record before the sigmoid: (settings, rows)."""
+        if self.steady:
+            z = (z - z.mean(1, keepdim=True)) / (z.std(1, keepdim=True) + 1e-4)
+        return self.network(z).squeeze(-1)  # type: ignore[no-any-return]
+
+    def guess(self, z: Tensor) -> Tensor:
+        """Return the probability of s = 1 for each record: (settings, rows)."""
+        return torch.sigmoid(self.logits(z))
+
+    def learn(self, z: Tensor, s: Tensor, shares: Tensor) -> None:
+        """Take a steady opponent's steps on one batch of codes."""
+        for _ in range(STEADY_STEPS):
+            descend(self.optimizer, balanced_cross_entropy(self.logits(z), s, shares).sum())
+
+
+class LAFTRCodes:
+    """Trained LAFTR encoders, one per setting. They take the group beside x unless they were trained without."""
+
+    def __init__(self, encoder: StackedMLP, device: torch.device, *, sees_group: bool) -> None:
         self.encoder = encoder
         self.device = device
+        self.sees_group = sees_group
 
-    def encode(self, x: NDArray[np.float32], s: NDArray[np.float32]) -> NDArray[np.float32]:
+    def encode(self, x: NDArray[np.float32], s: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Representation of each record: (settings, rows, size)."""
-        return _encode(self.encoder, np.column_stack([x, s]).astype(np.float32), self.device)
+        return _encode(self.encoder, _laftr_inputs(x, s, self.sees_group), self.device)
+
+
+def _laftr_inputs(x: NDArray[np.float32], s: NDArray[np.float32] | None, sees_group: bool) -> NDArray[np.float32]:
+    if not sees_group:
+        return x
+    if s is None:
+        raise ValueError("This encoder takes the group beside the record: pass s.")
+    return np.column_stack([x, s]).astype(np.float32)
 
 
 class SIPMCodes:
@@ -101,6 +154,8 @@ def train_laftr(
     *,
     size: int = 32,
     hidden: tuple[int, int] = (100, 50),
+    sees_group: bool = True,
+    opponent: OpponentName = "published",
     epochs: int = 500,
     batch_size: int = 64,
     seed: int = 0,
@@ -111,10 +166,11 @@ def train_laftr(
     """Train one LAFTR encoder for each setting.
 
     Encoder, classifier and decoder minimise L = ⅓·mean(|y − ŷ| + r·‖x − x̂‖²/d − g·|s − ŝ|/P(s)); the auditor
-    minimises −L. ``hidden``: width of encoder and decoder, and of classifier and auditor.
+    minimises −L, or with ``opponent="steady"`` the cross-entropy of its guess. ``hidden``: width of encoder and
+    decoder, and of classifier and auditor. ``sees_group``: whether the encoder's input has s beside x.
     """
     place = pick_device(device)
-    X, Y, S = (torch.as_tensor(a, device=place) for a in (np.column_stack([x, s]).astype(np.float32), y, s))
+    X, Y, S = (torch.as_tensor(a, device=place) for a in (_laftr_inputs(x, s, sees_group), y, s))
     k, d = len(settings), X.shape[1]
     wide, narrow = hidden
     weights = seeded(seed)
@@ -122,11 +178,15 @@ def train_laftr(
     def network(*sizes: int) -> StackedMLP:
         return StackedMLP(k, sizes, leaky(0.2), weights, init="xavier").to(place)
 
-    encoder, classifier, auditor = network(d, wide, size), network(size, narrow, 1), network(size, narrow, 1)
+    steady = opponent == "steady"
+    encoder, classifier = network(d, wide, size), network(size, narrow, 1)
+    judge = network(size, *(STEADY_HIDDEN if steady else (narrow,)), 1)
     rebuilds = any(setting.reconstruction for setting in settings)
     decoder = network(size + 1, wide, d) if rebuilds else None
     model = nn.ModuleList([encoder, classifier, *([decoder] if decoder is not None else [])])
-    model_adam, audit_adam = adam(model.parameters(), place), adam(auditor.parameters(), place)
+    model_adam = adam(model.parameters(), place)
+    audit_adam = adam(judge.parameters(), place, lr=STEADY_RATE if steady else 1e-3)
+    auditor = Opponent(judge, audit_adam, steady=steady)
     g = per_setting([setting.g for setting in settings], place)
     reconstruction = per_setting([setting.reconstruction for setting in settings], place)
     shares = torch.stack([1.0 - S.mean(), S.mean()])
@@ -134,7 +194,7 @@ def train_laftr(
     def loss_of(rows: Tensor, with_task: bool) -> Tensor:
         bx, by, bs = X[rows], Y[rows], S[rows]
         z = encoder(bx)
-        loss = -g * audit_loss(torch.sigmoid(auditor(z)).squeeze(-1), bs, shares)
+        loss = -g * audit_loss(auditor.guess(z), bs, shares)
         if with_task:
             loss = loss + (torch.sigmoid(classifier(z)).squeeze(-1) - by).abs().mean(-1)
             if decoder is not None:
@@ -145,7 +205,10 @@ def train_laftr(
 
     def step(rows: Sequence[Tensor]) -> None:
         descend(model_adam, loss_of(rows[0], with_task=True))
-        descend(audit_adam, -loss_of(rows[0], with_task=False))
+        if steady:
+            auditor.learn(encoder(X[rows[0]]).detach(), S[rows[0]], shares)
+        else:
+            descend(audit_adam, -loss_of(rows[0], with_task=False))
 
     train(
         step,
@@ -157,7 +220,7 @@ def train_laftr(
         progress=progress,
         max_steps=max_steps,
     )
-    return LAFTRCodes(encoder, place)
+    return LAFTRCodes(encoder, place, sees_group=sees_group)
 
 
 def train_sipm(
@@ -167,6 +230,7 @@ def train_sipm(
     settings: Sequence[SIPMSetting],
     *,
     size: int = 60,
+    opponent: OpponentName = "published",
     epochs: int = 300,
     batch_size: int = 512,
     lr: float = 0.02,
@@ -178,7 +242,8 @@ def train_sipm(
     """Train one sIPM-LFR encoder for each setting.
 
     Encoder, head and decoder minimise λ·BCE(y) + λ_F·|mean disc(z | s=0) − mean disc(z | s=1)| + λ_R·‖x − x̂‖²; after
-    each of their steps the discriminator takes two to make the middle term large.
+    each of their steps the discriminator takes two to make the middle term large, or with ``opponent="steady"`` five
+    to guess the group better.
     """
     place = pick_device(device)
     X, Y, S = (torch.as_tensor(a, device=place) for a in (x, y, s))
@@ -186,18 +251,21 @@ def train_sipm(
     weights = seeded(seed)
     encoder = StackedMLP(k, (d, size, size), leaky(0.01), weights).to(place)
     head = StackedMLP(k, (size, size, 1), torch.sigmoid, weights).to(place)
-    discriminator = StackedMLP(k, (size, 1), torch.sigmoid, weights).to(place)
+    steady = opponent == "steady"
+    judge = StackedMLP(k, (size, *(STEADY_HIDDEN if steady else ()), 1), torch.sigmoid, weights).to(place)
     rebuilds = any(setting.reconstruction for setting in settings)
     decoder = StackedMLP(k, (size, size, d), leaky(0.01), weights).to(place) if rebuilds else None
     model = nn.ModuleList([encoder, head, *([decoder] if decoder is not None else [])])
     model_adam = adam(model.parameters(), place, lr=lr)
-    opponent_adam = adam(discriminator.parameters(), place, lr=lr)
+    judge_adam = adam(judge.parameters(), place, lr=STEADY_RATE if steady else lr)
+    discriminator = Opponent(judge, judge_adam, steady=steady)
+    shares = torch.stack([1.0 - S.mean(), S.mean()])
     task = per_setting([setting.task for setting in settings], place)
     fairness = per_setting([setting.fairness for setting in settings], place)
     reconstruction = per_setting([setting.reconstruction for setting in settings], place)
 
     def gap(z: Tensor, s_: Tensor) -> Tensor:
-        return sigmoid_ipm(torch.sigmoid(discriminator(z)).squeeze(-1), s_)
+        return sigmoid_ipm(discriminator.guess(z), s_)
 
     def step(rows: Sequence[Tensor]) -> None:
         bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
@@ -208,8 +276,11 @@ def train_sipm(
             loss = loss + reconstruction * (torch.sigmoid(decoder(z)) - bx).square().sum(-1).mean(-1)
         descend(model_adam, loss.sum(), clip=5.0)
         fixed = encoder(bx).detach()
+        if steady:
+            discriminator.learn(fixed, bs, shares)
+            return
         for _ in range(2):
-            descend(opponent_adam, -(fairness * gap(fixed, bs)).sum(), clip=5.0)
+            descend(judge_adam, -(fairness * gap(fixed, bs)).sum(), clip=5.0)
 
     train(
         step,

@@ -22,6 +22,15 @@ from certifare.baselines.loop import Progress
 from certifare.baselines.variational import CVIBSetting, FCRLSetting, train_cvib, train_fcrl
 
 METHODS = ("LAFTR", "CVIB", "FCRL", "FNF", "sIPM-LFR", "FairPath")
+#: Methods whose published configuration hides little from an adversary, changed so that they hide more.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "LAFTR steady": (
+        "LAFTR",
+        {"opponent": "steady", "sees_group": False, "size": 8, "batch_size": 512, "epochs": 100},
+    ),
+    "sIPM-LFR steady": ("sIPM-LFR", {"opponent": "steady", "size": 8, "lr": 1e-3, "epochs": 100}),
+    "FairPath narrow": ("FairPath", {"size": 8}),
+}
 IDENTITY = "identity"
 #: Columns of Health's design matrix that the continuous flow uses.
 HEALTH_FLOW_COLUMNS = (2, 3, 4, 5, 8, 19, 33, 61, 71, 77, 92)
@@ -69,7 +78,11 @@ def grid(method: str, family: str, thin: int | None = None) -> list[Any]:
         strengths = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 50.0, 100.0) if family == "acs" else (0.1, 1.0, 10.0, 50.0)
         rebuilt = (0.0, 1.0) if family == "transfer" else (0.0,)
         settings = [SIPMSetting(t, f, r) for r in rebuilt for t in tasks for f in strengths]
-    elif method == "FairPath":
+    elif method == "LAFTR steady":
+        settings = [LAFTRSetting(g) for g in (0.0, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)]
+    elif method == "sIPM-LFR steady":
+        settings = [SIPMSetting(1.0, f) for f in (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)]
+    elif method in ("FairPath", "FairPath narrow"):
         kappas = (0.0, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0)
         settings = [FairPathSetting(kappa) for kappa in kappas]
     elif method == "FNF" and family == "acs":
@@ -78,7 +91,7 @@ def grid(method: str, family: str, thin: int | None = None) -> list[Any]:
     elif method == "FNF":
         settings = [FlowSetting(gamma) for gamma in (0.0, 0.05, 0.1, 0.2, 0.5, 0.95)]
     else:
-        raise ValueError(f"There is no method {method!r}: choose one of {', '.join(METHODS)}.")
+        raise ValueError(f"There is no method {method!r}: choose one of {', '.join([*METHODS, *VARIANTS])}.")
     return spread(settings, thin)
 
 
@@ -114,6 +127,8 @@ def encode_grid(
     health = arrays.family != "acs"
     common: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
 
+    method, changes = VARIANTS.get(method, (method, {}))
+
     def scaled(n: int) -> int:
         return max(1, round(n * effort))
 
@@ -124,12 +139,17 @@ def encode_grid(
         train = train_cvib if method == "CVIB" else train_fcrl
         trained = train(x[at], y[at], s[at], settings, hidden=100 if health else 50, epochs=scaled(200), **common)
     elif method == "LAFTR":
-        shape = {"size": 8, "hidden": (20, 20), "epochs": scaled(100)} if health else {"epochs": scaled(500)}
-        trained = train_laftr(x[at], y[at], s[at], settings, **shape, **common)
+        shape = {"size": 8, "hidden": (20, 20), "epochs": 100} if health else {"epochs": 500}
+        options = {**shape, **changes}
+        options["epochs"] = scaled(options["epochs"])
+        trained = train_laftr(x[at], y[at], s[at], settings, **options, **common)
     elif method == "sIPM-LFR":
-        trained = train_sipm(x[at], y[at], s[at], settings, epochs=scaled(300), **common)
+        options = {"epochs": 300, **changes}
+        options["epochs"] = scaled(options["epochs"])
+        trained = train_sipm(x[at], y[at], s[at], settings, **options, **common)
     elif method == "FairPath":
-        trained = train_fairpath(x[at], y[at], s[at], settings, iterations=scaled(2000 if health else 1000), **common)
+        iterations = scaled(2000 if health else 1000)
+        trained = train_fairpath(x[at], y[at], s[at], settings, iterations=iterations, **changes, **common)
     elif method == "FNF" and arrays.family == "acs":
         if arrays.discrete is None:
             raise ValueError("FNF on this family of data needs category numbers.")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.baselines.adversarial import LAFTRSetting, SIPMSetting, train_laftr, train_sipm
+from certifare.baselines.adversarial import LAFTRSetting, OpponentName, SIPMSetting, train_laftr, train_sipm
 from certifare.baselines.discrete import Discretiser
 from certifare.baselines.fairpath import FairPathSetting, train_fairpath
 from certifare.baselines.fnf_continuous import FlowSetting, train_fnf_continuous
@@ -51,8 +51,10 @@ class Baseline(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     device: str | None
     verbose: bool
 
-    #: Whether ``transform`` needs the group of each record.
-    needs_group = False
+    @property
+    def needs_group(self) -> bool:
+        """Whether ``transform`` needs the group of each record."""
+        return False
 
     def fit(self, X: Any, y: Any, sensitive_features: Any = None) -> Self:
         """Train on records with a label and a group, two of each."""
@@ -66,7 +68,7 @@ class Baseline(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any, sensitive_features: Any = None) -> NDArray[np.float32]:
-        """Representation of each record. LAFTR's and FNF's encoders take the group as well."""
+        """Representation of each record. FNF's encoders take the group as well, LAFTR's unless told otherwise."""
         check_is_fitted(self, "trained_")
         inputs = self._inputs(X)
         groups = None
@@ -193,7 +195,7 @@ class FCRL(Baseline):
 
 
 class LAFTR(Baseline):
-    """Learning adversarially fair and transferable representations (Madras et al. 2018). Encodes with the group.
+    """Learning adversarially fair and transferable representations (Madras et al. 2018).
 
     Parameters
     ----------
@@ -203,11 +205,14 @@ class LAFTR(Baseline):
     size, epochs, batch_size : int
     hidden : pair of int
         Width of encoder and decoder, and of classifier and auditor.
+    sees_group : bool
+        Whether the encoder takes the group beside the record, as published.
+    opponent : {"published", "steady"}
+        The published auditor stops learning once it is sure and wrong; a steady one does not. With
+        ``sees_group=False, opponent="steady", size=8, batch_size=512, epochs=100`` the group is hidden far better.
     categorical_features, scaling, seed, device, verbose
         See :class:`Baseline`.
     """
-
-    needs_group = True
 
     def __init__(
         self,
@@ -216,6 +221,8 @@ class LAFTR(Baseline):
         *,
         size: int = 32,
         hidden: tuple[int, int] = (100, 50),
+        sees_group: bool = True,
+        opponent: OpponentName = "published",
         epochs: int = 500,
         batch_size: int = 64,
         categorical_features: Sequence[str] = (),
@@ -228,6 +235,8 @@ class LAFTR(Baseline):
         self.reconstruction = reconstruction
         self.size = size
         self.hidden = hidden
+        self.sees_group = sees_group
+        self.opponent = opponent
         self.epochs = epochs
         self.batch_size = batch_size
         self.categorical_features = categorical_features
@@ -235,6 +244,11 @@ class LAFTR(Baseline):
         self.seed = seed
         self.device = device
         self.verbose = verbose
+
+    @property
+    def needs_group(self) -> bool:
+        """The published encoder takes the group as an input."""
+        return self.sees_group
 
     def _train(
         self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
@@ -246,6 +260,8 @@ class LAFTR(Baseline):
             [LAFTRSetting(self.g, self.reconstruction)],
             size=self.size,
             hidden=self.hidden,
+            sees_group=self.sees_group,
+            opponent=self.opponent,
             epochs=self.epochs,
             batch_size=self.batch_size,
             progress=progress,
@@ -260,7 +276,14 @@ class SIPMLFR(Baseline):
     ----------
     fairness, task, reconstruction : float
         Weights λ_F, λ and λ_R.
+    size : int
+        Of the representation.
+    opponent : {"published", "steady"}
+        One sigmoid unit as published, or a network that goes on learning. With
+        ``opponent="steady", size=8, lr=1e-3, epochs=100`` the group is hidden far better.
     epochs, batch_size : int
+    lr : float
+        Learning rate of the encoder.
     categorical_features, scaling, seed, device, verbose
         See :class:`Baseline`.
     """
@@ -271,8 +294,11 @@ class SIPMLFR(Baseline):
         task: float = 1.0,
         reconstruction: float = 0.0,
         *,
+        size: int = 60,
+        opponent: OpponentName = "published",
         epochs: int = 300,
         batch_size: int = 512,
+        lr: float = 0.02,
         categorical_features: Sequence[str] = (),
         scaling: Mapping[str, Scaling] | None = None,
         seed: int = 100,
@@ -282,8 +308,11 @@ class SIPMLFR(Baseline):
         self.fairness = fairness
         self.task = task
         self.reconstruction = reconstruction
+        self.size = size
+        self.opponent = opponent
         self.epochs = epochs
         self.batch_size = batch_size
+        self.lr = lr
         self.categorical_features = categorical_features
         self.scaling = scaling
         self.seed = seed
@@ -295,7 +324,17 @@ class SIPMLFR(Baseline):
     ) -> Trained:
         setting = SIPMSetting(self.task, self.fairness, self.reconstruction)
         return train_sipm(
-            x, y, s, [setting], epochs=self.epochs, batch_size=self.batch_size, progress=progress, **self._common
+            x,
+            y,
+            s,
+            [setting],
+            size=self.size,
+            opponent=self.opponent,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            progress=progress,
+            **self._common,
         )
 
 
@@ -306,7 +345,7 @@ class FairPath(Baseline):
     ----------
     kappa : float
         Weight of the distance between the two groups' heads.
-    iterations, batch_size : int
+    size, iterations, batch_size : int
     categorical_features, scaling, seed, device, verbose
         See :class:`Baseline`.
     """
@@ -315,6 +354,7 @@ class FairPath(Baseline):
         self,
         kappa: float = 0.1,
         *,
+        size: int = 200,
         iterations: int = 1000,
         batch_size: int = 128,
         categorical_features: Sequence[str] = (),
@@ -324,6 +364,7 @@ class FairPath(Baseline):
         verbose: bool = False,
     ) -> None:
         self.kappa = kappa
+        self.size = size
         self.iterations = iterations
         self.batch_size = batch_size
         self.categorical_features = categorical_features
@@ -340,6 +381,7 @@ class FairPath(Baseline):
             y,
             s,
             [FairPathSetting(self.kappa)],
+            size=self.size,
             iterations=self.iterations,
             batch_size=self.batch_size,
             progress=progress,
@@ -361,8 +403,6 @@ class DiscreteFNF(Baseline):
         See :class:`Baseline`. Numbers are cut at the median; scaling plays no part.
     """
 
-    needs_group = True
-
     def __init__(
         self,
         gamma: float = 0.5,
@@ -383,6 +423,11 @@ class DiscreteFNF(Baseline):
         self.seed = seed
         self.device = device
         self.verbose = verbose
+
+    @property
+    def needs_group(self) -> bool:
+        """Each group has a map of its own."""
+        return True
 
     def _fit_inputs(self, X: Any) -> NDArray[Any]:
         self.discretiser_ = Discretiser(self.categorical_features, self.drop).fit(X)
@@ -429,8 +474,6 @@ class ContinuousFNF(Baseline):
         See :class:`Baseline`.
     """
 
-    needs_group = True
-
     def __init__(
         self,
         gamma: float = 0.5,
@@ -457,6 +500,11 @@ class ContinuousFNF(Baseline):
         self.seed = seed
         self.device = device
         self.verbose = verbose
+
+    @property
+    def needs_group(self) -> bool:
+        """Each group has a map of its own."""
+        return True
 
     def _inputs(self, X: Any) -> NDArray[Any]:
         matrix = self.design_.transform(X)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ from certifare.certificates.claims import metric_of
 from certifare.certificates.counts import INTERSECTION, UNKNOWN, Exclusion, Missing, name_of, sort_key
 from certifare.columns import Field, levels
 from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.fingerprint import Overlap, hash_records
+from certifare.encoders.fingerprint import Fingerprint, Overlap, hash_records
 from certifare.engines.blocks import Block, Feature, Piece, Reading, Role
 from certifare.engines.training import Share, Worker
 from certifare.errors import ArgumentError, CellIdError, EmptyGroupError, MissingValueError
@@ -146,19 +146,33 @@ def merge_tallies(tallies: Sequence[Tally]) -> Tally:
     )
 
 
+class Finder(Protocol):
+    """What records are counted by: an encoder, or the squares that several encoders share."""
+
+    @property
+    def n_cells_(self) -> int:
+        """How many cells there are."""
+
+    @property
+    def fingerprint_(self) -> Fingerprint | None:
+        """What tells training records."""
+
+    def _find_cells(self, fields: Sequence[Field]) -> NDArray[Any]: ...
+
+
 @dataclass(frozen=True)
 class Teller:
     """Counts pieces.
 
     Attributes
     ----------
-    encoder : RestrictedEncoder
+    encoder : Finder
     reading : Reading
     salt : bytes or None
         For the checksum; None: none is needed.
     """
 
-    encoder: RestrictedEncoder
+    encoder: Finder
     reading: Reading
     salt: bytes | None
 
@@ -189,7 +203,7 @@ class Teller:
 
 
 def count_over(
-    encoder: RestrictedEncoder,
+    encoder: Finder,
     worker: Worker,
     reading: Reading,
     *,

@@ -3,7 +3,9 @@
 Rows are dealt at random, by their number alone. A sample of a million is read into memory; encoders are compared and
 tested there. All other rows are training or certification records that nobody has looked at: fair trees grow from the
 former, a whole sweep from one coded file, and the encoders of the shortlist are certified on the latter. Encoders that
-need the table in memory (boosted ones) are fitted on the sample, and certified on as many records as the trees.
+need the table in memory (boosted ones) are fitted on the sample, and certified on as many records as the trees. All
+boosted encoders of a search share one map of scores, so the certification records are scored once and counted by its
+squares, of which every such encoder's cells are made.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts
 from certifare.certificates.counts import INTERSECTION, name_of
-from certifare.columns import Frame
-from certifare.encoders.fingerprint import hash_numbers
+from certifare.columns import Field, Frame
+from certifare.encoders.boosted import BoostedEncoder
+from certifare.encoders.fingerprint import Fingerprint, hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Feature, Reading, by_piece
-from certifare.engines.counting import count_over, table_of
+from certifare.engines.counting import Finder, Tally, count_over, table_of
 from certifare.engines.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths, roles_of
 from certifare.engines.training import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
@@ -86,6 +89,26 @@ class Dealt:
         return mask
 
 
+@dataclass(frozen=True)
+class Squares:
+    """The squares of a boosted encoder's map, to be counted as if they were cells."""
+
+    encoder: BoostedEncoder
+
+    @property
+    def n_cells_(self) -> int:
+        """How many squares there are."""
+        return self.encoder._score_map.n_squares
+
+    @property
+    def fingerprint_(self) -> Fingerprint | None:
+        """What tells training records."""
+        return self.encoder.fingerprint_
+
+    def _find_cells(self, fields: Sequence[Field]) -> NDArray[Any]:
+        return self.encoder._codes(fields).columns[0]
+
+
 class LargeSearch(Search):
     """Encoders tried on Parquet files.
 
@@ -136,6 +159,7 @@ class LargeSearch(Search):
             raise ArgumentError("retain= clusters the table in memory, and this one does not fit: set it to 0.")
         self._reading = self._read_like(table)
         self._checksum = (0, 0)
+        self._by_square: Tally | None = None
         self._n_train = round((self._files.n_records - len(self._sampled)) * (1.0 - parts[CERTIFY]))
         self.explorer = _LargeExplorer(
             self.train, {"select": self.select}, grid, self._common(), n_jobs, self._prepare_tree, self._n_train
@@ -208,15 +232,26 @@ class LargeSearch(Search):
 
     def _certification_counts(self, encoder: Any, candidate: Candidate, labelled: bool) -> CellCounts:
         """Count the certification records, which lie in the files."""
-        tally = count_over(encoder, self._dealt(CERTIFY), self._reading, salt=b"certification records")
+        if candidate.setting.kind == "boosted":
+            if self._by_square is None:
+                self._by_square = self._count(Squares(encoder))
+            tally = self._by_square
+            cell_of = encoder.cell_map_.ravel().tolist()
+            entries = [entry._replace(cell=cell_of[entry.cell]) for entry in tally.entries]
+        else:
+            tally = self._count(encoder)
+            entries = list(tally.entries)
         self._checksum = tally.checksum
-        counts = table_of(tally.entries, candidate.cells, labelled=True, missing="drop")
+        counts = table_of(entries, candidate.cells, labelled=True, missing="drop")
         unknown = [group for group in counts.groups if group not in self._group_names()]
         if unknown:
             raise GroupError(
                 f"Group {unknown[0]!r} is so small that the sample has no record of it: drop it, or pool it."
             )
         return counts if labelled else counts.without_labels()
+
+    def _count(self, finder: Finder) -> Tally:
+        return count_over(finder, self._dealt(CERTIFY), self._reading, salt=b"certification records")
 
     def _group_names(self) -> tuple[str, ...]:
         return () if self.table.groups is None else self.table.groups.names

@@ -58,21 +58,28 @@ def _run(row: Mapping[str, str]) -> PublishedRun:
 def gather(files: Iterable[tuple[Path, float]], out: Path) -> int:
     """Collect JSON lines of ``benchmarks/train_baselines.py`` into one CSV file.
 
-    Each file comes with the effort to note where a line has none.
+    Each file comes with the effort to note where a line has none. Runs that differ in their seed alone become one row
+    with the counts of all.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
+    seeded: dict[tuple[Any, ...], dict[str, Any]] = {}
     for path, effort in files:
         for line in path.read_text().splitlines():
             record: dict[str, Any] = json.loads(line)
-            rows.append(
-                {
-                    **{k: record[k] for k in ("data", "method", "metric")},
-                    "effort": record.get("effort", effort),
-                    "setting": " ".join(f"{k}={v:g}" for k, v in record["setting"].items()),
-                    **{k: record[k] for k in ("task", "classifier", "target")},
-                    "counts": ";".join(" ".join(map(str, c)) for c in record["counts"]),
-                }
-            )
+            row = {
+                **{k: record[k] for k in ("data", "method", "metric")},
+                "effort": record.get("effort", effort),
+                "setting": " ".join(f"{k}={v:g}" for k, v in record["setting"].items()),
+                **{k: record[k] for k in ("task", "classifier", "target")},
+            }
+            counts = ";".join(" ".join(map(str, c)) for c in record["counts"])
+            if "seed" in record and (known := seeded.get(tuple(row.values()))):
+                known["counts"] += f";{counts}"
+                continue
+            if "seed" in record:
+                seeded[tuple(row.values())] = row
+            row["counts"] = counts
+            rows.append(row)
     with out.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
