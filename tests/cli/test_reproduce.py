@@ -28,10 +28,10 @@ def test_one_experiment_or_all():
 
 
 def test_unknown_experiment(tmp_path):
-    result = CliRunner().invoke(app, ["compare", "--out", str(tmp_path)])
+    result = CliRunner().invoke(app, ["compare", "--output", str(tmp_path)])
     assert "Did you mean" in str(result.exception)
 
 
 def test_audit_without_results(tmp_path):
-    result = CliRunner().invoke(app, ["audit", "--out", str(tmp_path)])
+    result = CliRunner().invoke(app, ["audit", "--output", str(tmp_path)])
     assert "run some experiments first" in str(result.exception)

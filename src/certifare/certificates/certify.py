@@ -351,8 +351,8 @@ def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[st
             raise TrainingOverlapError(
                 f"{overlap.seen:,} of {overlap.records:,} certification records also occur among the training "
                 f"records; chance duplicates explain about {overlap.expected:,.0f}. A certificate needs records that "
-                "played no part in fitting: hold some out. (allow_training_records=True overrides this; the result "
-                "is then no valid certificate.)"
+                "played no part in fitting: hold some out. (In Python, allow_training_records=True overrides "
+                "this; the result is then no valid certificate.)"
             )
         assumptions[0] = (
             f"VOID: {overlap.seen:,} of {overlap.records:,} certification records occur among the training records."

@@ -20,7 +20,9 @@ def reproduce(
     everything: Annotated[bool, typer.Option("--all", help="Run every experiment, then the audit.")] = False,
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder with data files; CERTIFARE_DATA unless given.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for pages, tables and charts.")] = Path("certifare-results"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for pages, tables and charts.")] = Path(
+        "certifare-results"
+    ),
     quick: Annotated[bool, typer.Option("--quick", help="Small samples and grids: a trial run.")] = False,
     baselines: Annotated[
         Path | None,
@@ -55,7 +57,7 @@ def reproduce(
         baselines = BASELINES
     written = {}
     for chosen in EXPERIMENTS if name is None else [name]:
-        run = Run(name=chosen, out=out, data=data, quick=quick, seed=seed, jobs=jobs, baselines=baselines)
+        run = Run(name=chosen, out=output, data=data, quick=quick, seed=seed, jobs=jobs, baselines=baselines)
         with common.stages(quiet=as_json) as tell:
             tell(f"{chosen}: reading", 0, 1)
             told = replace(run, tell=partial(tell, f"{chosen}: parts"))

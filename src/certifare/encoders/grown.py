@@ -143,8 +143,9 @@ class GrownEncoder(RestrictedEncoder):
         """Keep a growth, with representatives and statistics of all its nodes."""
         self._growth = growth
         self.n_cells_ = growth.n_cells
-        ranges = node_ranges(growth, growth.n_cells)
-        self._node_representatives = training.representatives(growth, codes, ranges, self._n_threads)
+        if not training.bare:
+            ranges = node_ranges(growth, growth.n_cells)
+            self._node_representatives = training.representatives(growth, codes, ranges, self._n_threads)
         self._node_statistics = _statistics(growth, training)
 
 

@@ -91,6 +91,9 @@ class Training:
         The encoder's parameters that shaped this; an encoder with others does not take it.
     derived : object
         What one kind of encoder computed besides, such as scores.
+    bare : bool
+        Whether what grows is to find cells and nothing else: looking for representatives is left out. Encoders that are
+        compared need none; the one that is chosen grows again, with them.
     """
 
     columns: tuple[ColumnSchema, ...]
@@ -103,6 +106,7 @@ class Training:
     fingerprint: Fingerprint
     settings: dict[str, Any]
     derived: Any = None
+    bare: bool = False
 
     def __len__(self) -> int:
         return len(self.fields[0])

@@ -287,12 +287,12 @@ class _LargeExplorer(Explorer):
                 self._prepared[kind], self._count = self._prepare_tree(encoder)
             return self._prepared[kind]
 
-    def fit(self, setting: Setting) -> Any:
+    def fit(self, setting: Setting, *, bare: bool = False) -> Any:
         """Return the fitted encoder of a growth."""
         if setting.kind != "tree":
-            return super().fit(setting)
+            return super().fit(setting, bare=bare)
         with self._growing:
-            return super().fit(setting)
+            return super().fit(setting, bare=bare)
 
     def _count_training(self, encoder: Any, setting: Setting) -> Counted:
         return self._count(encoder) if setting.kind == "tree" else super()._count_training(encoder, setting)

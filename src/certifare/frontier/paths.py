@@ -11,7 +11,7 @@ import base64
 import threading
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -183,15 +183,16 @@ class Explorer:
                 )
             return self._prepared[kind]
 
-    def fit(self, setting: Setting) -> Any:
-        """Return the fitted encoder of a growth, with all its cells."""
-        return setting.encoder(**self.common).fit_from(self.prepare(setting.kind))
+    def fit(self, setting: Setting, *, bare: bool = False) -> Any:
+        """Return the fitted encoder of a growth, with all its cells; a bare one has no representatives."""
+        training = self.prepare(setting.kind)
+        return setting.encoder(**self.common).fit_from(replace(training, bare=True) if bare else training)
 
     def walk(self, setting: Setting) -> Path:
         """Fit a growth and count every part on it."""
         from certifare.encoders.retained import retained_information
 
-        encoder = self.fit(setting)
+        encoder = self.fit(setting, bare=True)
         n_cells = int(encoder.n_cells_)
         if _grows(setting):
             starts = {k: np.flatnonzero(np.diff(encoder.cells_at(k), prepend=-1)) for k in self.grid.path(n_cells)}
