@@ -206,7 +206,7 @@ def test_suppression(bundle, tmp_path):
 def test_only_bundles_are_replaced(bundle, tmp_path):
     folder = tmp_path / "bundle"
     bundle.save(folder)
-    with pytest.raises(OutputError, match="exists"):
+    with pytest.raises(OutputError, match="holds a bundle already.*--replace"):
         bundle.save(folder)
     bundle.save(folder, replace=True)
     (folder / "letters.txt").write_text("dear")

@@ -1,49 +1,219 @@
-"""The README's commands and code run as printed."""
+"""The commands and the code of the README and of the pages run as printed, and print what is printed there."""
 
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+from glob import glob
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
+from certifare import load_encoder
+from certifare.cli import main
 from certifare.data import adult
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+TREE = ("--kind", "tree")
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(page, language="[a-z]*"):
+    """Give the blocks of a page, in order: (language, text)."""
+    text = (ROOT / page).read_text()
+    return re.findall(rf"^```({language})\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def execute(page, names=None, only=None):
+    """Run the Python blocks of a page one after the other; gives the variables that they leave."""
+    names = {} if names is None else names
+    found = [text for _, text in blocks(page, "python")]
+    assert found
+    for text in found if only is None else found[only]:
+        exec(compile(text, page, "exec"), names)  # noqa: S102  (our own document)
+    return names
+
+
+def commands(page):
+    """Give the commands of a page, each with the lines that it is said to print."""
+    found = []
+    for language, text in blocks(page):
+        if language in ("", "sh", "console"):
+            for line in text.replace("\\\n", " ").splitlines():
+                if line.removeprefix("$ ").startswith("certifare ") or line.startswith("$ "):
+                    found.append((shlex.split(line.removeprefix("$ "), comments=True), []))
+                elif language == "console" and found:
+                    found[-1][1].append(line)
+    return found
+
+
+def run(words, monkeypatch, capsys):
+    """Run a command; gives its exit status and what it printed."""
+    words = [name for word in words for name in (sorted(glob(word)) or [word])]
+    if words[0] != "certifare":
+        return subprocess.run(words, check=False).returncode, ""
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "argv", words)
+    try:
+        main()
+        status = 0
+    except SystemExit as end:
+        status = end.code or 0
+    printed = capsys.readouterr()
+    return status, printed.out + printed.err
+
+
+def run_all(page, monkeypatch, capsys, skip=(), fit=()):
+    """Run the commands of a page, ``fit`` with these options besides, and compare what they print."""
+    done = []
+    for words, said in commands(page):
+        if any(part in word for part in skip for word in words):
+            continue
+        status, printed = run([*words, *(fit if words[1] == "fit" else ())], monkeypatch, capsys)
+        told = next((line for line in said if line.startswith("error: ")), None)
+        assert (status != 0) == (told is not None), f"{shlex.join(words)}\n{printed}"
+        for line in said:
+            # What follows an ellipsis, or stands before one, is another each time.
+            for part in re.split(r"\S*…\S*", line):
+                assert " ".join(part.split()) in " ".join(printed.split()), f"{shlex.join(words)}\n{printed}"
+        done.append(words[1] if words[0] == "certifare" else words[0])
+    return done
+
+
+def write_people(path, rows):
+    """Write a file as the pages expect it: a label ``approved``, the column ``sex``, and a name to be dropped."""
+    table = adult().take(rows)
+    columns = {"approved": table.y, "sex": table.sensitive.column("sex")}
+    columns |= {name: table.features.column(name) for name in ("age", "education_num", "hours_per_week")}
+    arrays = {name: pa.array(column.to_pylist()) for name, column in columns.items()}
+    arrays["name"] = pa.array([f"person {i}" for i in rows])
+    return pacsv.write_csv(pa.table(arrays), path) if path.suffix == ".csv" else pq.write_table(pa.table(arrays), path)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    """A folder in which someone followed the README: people, fresh records, keys and a bundle."""
+    folder = tmp_path_factory.mktemp("documents")
+    order = np.random.default_rng(0).permutation(48_842).tolist()
+    write_people(folder / "people.csv", order[:20_000])
+    write_people(folder / "fresh.csv", order[20_000:36_000])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for line in (
+            "certifare key new producer",
+            "certifare fit people.csv --label approved --sensitive sex --drop name --target 0.05 --kind tree "
+            "--key producer.pem -o bundle",
+        ):
+            done = subprocess.run(
+                [sys.executable, "-m", *shlex.split(line)], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture
+def desk(bundle, tmp_path, monkeypatch):
+    """A copy of that folder, in which the commands of a page are run."""
+    shutil.copytree(bundle, tmp_path / "desk")
+    monkeypatch.chdir(tmp_path / "desk")
+    return tmp_path / "desk"
+
+
+@pytest.fixture
+def inside(desk, monkeypatch):
+    """The bundle itself, with the producer's public key and fresh records, as an auditor has them."""
+    for name in ("producer.pub.pem", "fresh.csv"):
+        shutil.copy(desk / name, desk / "bundle")
+    monkeypatch.chdir(desk / "bundle")
+    return desk / "bundle"
 
 
 def test_the_code_of_the_readme_prints_what_it_says(capsys):
-    (block,) = blocks("python")
-    exec(compile(block, "README.md", "exec"), {})  # noqa: S102  (our own document)
+    ((_, block),) = blocks("README.md", "python")
+    execute("README.md")
     said = re.search(r"# (demographic parity distance .*)", block)
     assert said is not None
     assert capsys.readouterr().out.strip() == said.group(1)
 
 
-@pytest.fixture
-def people(tmp_path):
-    """A file as the README's commands expect it: a label ``approved`` and the column ``sex``."""
-    table = adult().take(range(20_000))
-    columns = {"approved": table.y, "sex": table.sensitive.column("sex")}
-    columns |= {name: table.features.column(name) for name in ("age", "education_num", "hours_per_week")}
-    pacsv.write_csv(
-        pa.table({name: pa.array(column.to_pylist()) for name, column in columns.items()}), tmp_path / "people.csv"
-    )
-    return tmp_path
+def test_the_commands_of_the_readme_run(desk, monkeypatch, capsys):
+    shutil.rmtree("bundle")
+    # The last of them needs a tree, as its comment says.
+    done = run_all("README.md", monkeypatch, capsys, fit=TREE)
+    assert done == ["fit", "encode", "verify", "sql"]
 
 
-def test_the_commands_of_the_readme_run(people):
-    commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("certifare ")]
-    assert [command.split()[1] for command in commands] == ["fit", "encode", "verify", "sql"]
-    for command in commands:
-        words = command.split("#")[0].split()
-        # The last of them needs a tree, as its comment says.
-        words += ["--kind", "tree"] if words[1] == "fit" else []
-        done = subprocess.run([sys.executable, "-m", *words], cwd=people, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+def test_producer(desk, monkeypatch, capsys):
+    for name in ("bundle", "producer.pem", "producer.pub.pem"):
+        shutil.rmtree(desk / name) if (desk / name).is_dir() else (desk / name).unlink()
+    done = run_all("docs/producer.md", monkeypatch, capsys)
+    assert done == ["fit", "encode", "key", "fit", "sweep"]
+    shutil.rmtree("bundle")
+    names = execute("docs/producer.md")
+    assert names["bundle"].verdict == "PASS"
+
+
+def test_auditor(inside, monkeypatch, capsys):
+    n_cells = load_encoder("encoder.json").n_cells_
+    lines = ["cell,prediction", *(f"{cell},{cell % 2}" for cell in range(n_cells))]
+    Path("predictions.csv").write_text("\n".join(lines) + "\n")
+    assert run_all("docs/auditor.md", monkeypatch, capsys) == ["verify"] * 5
+    assert execute("docs/auditor.md")["verdict"].passed
+
+
+def test_report(desk, monkeypatch, capsys):
+    assert run_all("docs/report.md", monkeypatch, capsys) == ["report"]
+    monkeypatch.chdir(desk / "bundle")
+    assert execute("docs/report.md")["html"].startswith("<!DOCTYPE html>")
+
+
+def test_certificate_format(inside):
+    from certifare.document import read_document
+
+    certificate = read_document("certificate.json").certificate
+    Path("producer.pub.pem").unlink()
+    names = execute("docs/certificate-format.md", {"certificate": certificate})
+    assert names["document"].certificate.bound >= certificate.bound
+
+
+def test_commands(desk, monkeypatch, capsys):
+    """The page on commands, but for the demo and the experiments, which have tests of their own."""
+    shutil.rmtree("bundle")
+    done = run_all("docs/cli.md", monkeypatch, capsys, skip=("COMMAND", "demo", "reproduce", "new"), fit=TREE)
+    assert done == ["fit", "encode", "certify", "count", "verify", "sweep", "show", "sql", "report", "key"]
+
+
+def test_warehouse(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("duckdb", reason="DuckDB (the extra 'duckdb') is not installed")
+    monkeypatch.chdir(tmp_path)
+    execute("docs/warehouse.md", only=slice(1))
+    done = run_all("docs/warehouse.md", monkeypatch, capsys, skip=("postgresql:",))
+    assert done == ["fit", "certify", "mkdir", "count", "count", "count", "certify", "certify", "cp", "certify"]
+    execute("docs/warehouse.md", only=slice(1, None))
+    assert "<= 0.0707 with 95 % confidence" in capsys.readouterr().out
+
+
+def test_scale(tmp_path, monkeypatch):
+    """The first of its blocks; the others need a cluster, and have tests with a real one."""
+    monkeypatch.chdir(tmp_path)
+    for folder, rows in (("people", range(6000)), ("fresh", range(6000, 12_000))):
+        Path(folder).mkdir()
+        write_people(Path(folder) / "part.parquet", rows)
+    assert execute("docs/scale.md", only=slice(1))["certificate"].bound < 1.0
+
+
+def test_encoders_and_boosted():
+    for page in ("docs/encoders.md", "docs/boosted.md"):
+        execute(page)
+
+
+def test_baselines():
+    pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
+    table = adult().take(range(1500))
+    X, y, s = table.features.to_pandas(), table.y.to_pandas(), table.sensitive.column("sex").to_pandas()
+    given = {"X_train": X[:1000], "y_train": y[:1000], "s_train": s[:1000], "X_test": X[1000:]}
+    assert execute("docs/baselines.md", given)["Z"].shape == (500, 8)

@@ -23,7 +23,7 @@ import numpy as np
 from certifare.certificates import CellCounts, Certificate, Exclusion, Interval, certify_counts
 from certifare.certificates.claims import metric_of
 from certifare.engines.large import is_large, search_large
-from certifare.errors import ArgumentError, CandidateError
+from certifare.errors import ArgumentError, CandidateError, OutputError
 from certifare.files import atomic_folder, check_folder
 from certifare.frontier.pareto import knee
 from certifare.frontier.search import Progress, Search
@@ -210,6 +210,7 @@ class Bundle:
         from certifare.document import write_document
         from certifare.report import describe_encoder, render_html, report_data
 
+        check_output(folder, replace=replace)
         with atomic_folder(folder, replace=is_bundle if replace else None) as temporary:
             encoder_file = temporary / "encoder.json"
             self.encoder.save(encoder_file, statistics=suppress is None)
@@ -393,6 +394,11 @@ def is_bundle(folder: Path) -> bool:
 
 def check_output(folder: str | os.PathLike[str], *, replace: bool = False) -> None:
     """Refuse a folder that a bundle could not be saved in, before any work is done."""
+    if not replace and Path(folder).is_dir() and is_bundle(Path(folder)):
+        raise OutputError(
+            f"{str(folder)!r} holds a bundle already: name another folder, or replace it (--replace; in Python "
+            "replace=True)."
+        )
     check_folder(folder, replace=is_bundle if replace else None)
 
 

@@ -95,7 +95,7 @@ def test_a_bundle_is_replaced_only_if_asked(cli, table, tmp_path):
     before = (folder / "certificate.json").read_bytes()
     refused = cli("fit", table, *ROLES, *QUICK, "-o", folder, "--seed", "2")
     assert refused.status == 2
-    assert "exists" in refused.stderr
+    assert "--replace" in refused.stderr
     assert (folder / "certificate.json").read_bytes() == before
     assert cli("fit", table, *ROLES, *QUICK, "-o", folder, "--seed", "2", "--replace").status == 0
     assert (folder / "certificate.json").read_bytes() != before

@@ -63,13 +63,10 @@ def groups_of(records: Sequence[Record], stratum: int | None) -> list[int]:
     return [r[2] for r in records if stratum is None or r[1][0] == stratum]
 
 
-def group_penalty(problem: Problem, records: Sequence[Record], stratum: int | None) -> Fraction:
-    """1/2 - Gini_s in the stratum, times the records it stands for: all of equal opportunity's node, else its own."""
+def group_penalty(records: Sequence[Record], stratum: int | None) -> Fraction:
+    """1/2 - Gini_s in the stratum, times its records."""
     looked_at = groups_of(records, stratum)
-    if not looked_at:
-        return Fraction(0)
-    weight = len(looked_at) if problem.metric == "equalized_odds" else len(records)
-    return weight * (Fraction(1, 2) - gini(looked_at))
+    return len(looked_at) * (Fraction(1, 2) - gini(looked_at)) if looked_at else Fraction(0)
 
 
 def crosses(problem: Problem, left: Sequence[Record], right: Sequence[Record], stratum: int | None) -> bool:
@@ -87,8 +84,8 @@ def gain_of(problem: Problem, records: Sequence[Record], left: Sequence[Record],
     penalty = Fraction(0)
     for stratum in strata(problem):
         if problem.charge == "every" or crosses(problem, left, right, stratum):
-            penalty += group_penalty(problem, left, stratum) + group_penalty(problem, right, stratum)
-            penalty -= group_penalty(problem, records, stratum)
+            penalty += group_penalty(left, stratum) + group_penalty(right, stratum)
+            penalty -= group_penalty(records, stratum)
     return ((1 - problem.gamma) * labels - problem.gamma * penalty) / len(problem.records)
 
 

@@ -46,10 +46,11 @@ def slow_impurity(criterion: Criterion, counts: np.ndarray) -> float:
     labels = sum(w * gini([int(r[i]) for r in records], 0.0) for i, w in enumerate(weights))
     if criterion.metric == "demographic_parity":
         groups = gini([int(r[-1]) for r in records], worst)
-    elif criterion.metric == "equal_opportunity":
-        groups = gini([int(r[-1]) for r in records if r[0] == criterion.positive], worst)
     elif records:
-        groups = sum(gini([int(r[-1]) for r in records if r[0] == own[0]], worst) for own in records) / len(records)
+        of_label = {y: gini([int(r[-1]) for r in records if r[0] == y], worst) for y in {int(r[0]) for r in records}}
+        if criterion.metric == "equal_opportunity":
+            of_label = {y: own if y == criterion.positive else worst for y, own in of_label.items()}
+        groups = sum(of_label[int(r[0])] for r in records) / len(records)
     else:
         groups = worst
     return float((1 - criterion.gamma) * labels + criterion.gamma * (worst - groups))
@@ -89,7 +90,7 @@ def test_nodes_are_scored_together() -> None:
 @settings(deadline=None)
 @given(nodes(), st.randoms(use_true_random=False))
 def test_terms_give_the_gain_of_a_split(node: tuple[Criterion, np.ndarray], random: object) -> None:
-    """Σ coefficient · D²·(w_L/N_L² + w_R/N_R²) + … is the decrease of n·FairGini."""
+    """Σ coefficient · D²·N/(N_L·N_R) is the decrease of n·FairGini; the groups' part of it never rewards a split."""
     criterion, counts = node
     left = np.array([random.randint(0, int(c)) for c in counts])  # type: ignore[attr-defined]
     right = counts - left
@@ -102,22 +103,14 @@ def test_terms_give_the_gain_of_a_split(node: tuple[Criterion, np.ndarray], rand
     )
     terms = criterion.terms()
     total, of_left = terms.weights @ counts, terms.weights @ left
-    even = 1 / criterion.n_groups
     gain = 0.0
     for axis, (coefficient, stratum) in enumerate(zip(terms.coefficients, terms.stratum_of, strict=True)):
         n, n_left = total[stratum], of_left[stratum]
-        if n == 0:
-            continue
-        weight = 0 if terms.whole else stratum
-        w_left, w_right = of_left[weight], total[weight] - of_left[weight]
-        share = total[terms.n_strata + axis] / n
-        beyond = of_left[terms.n_strata + axis] - share * n_left
         if 0 < n_left < n:
-            gain += coefficient * beyond**2 * (w_left / n_left**2 + w_right / (n - n_left) ** 2)
-            gain += coefficient * 2 * beyond * (share - even) * (w_left / n_left - w_right / (n - n_left))
-        else:
-            gain -= coefficient * (share - even) ** 2 * (w_left if n_left == 0 else w_right)
+            beyond = of_left[terms.n_strata + axis] - total[terms.n_strata + axis] / n * n_left
+            gain += coefficient * beyond**2 * n / (n_left * (n - n_left))
     assert gain == pytest.approx(decrease, abs=1e-9)
+    assert (terms.coefficients[terms.n_label_axes :] <= 0.0).all()
 
 
 @settings(deadline=None)

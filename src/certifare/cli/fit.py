@@ -198,7 +198,7 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
     out.print(Panel(claim, expand=False, padding=(1, 2)))
 
     facts = Grid.grid(padding=(0, 3))
-    sizes = " + ".join(f"{n:,} {printable(group)}" for group, n in certificate.counts.group_sizes.items())
+    sizes = " + ".join(f"{n:,} ({printable(group)})" for group, n in certificate.counts.group_sizes.items())
     facts.add_row("interval", f"[{round_down(certificate.lower)}, {round_up(certificate.bound)}], "
                   f"estimate {certificate.estimate:.4f}".replace("[", r"\["))  # fmt: skip
     facts.add_row("certified on", escape(f"{sizes} records that were not looked at before"))

@@ -9,6 +9,7 @@ from certifare.evaluation.pareto import pareto_front
 from certifare.experiments import charts, published
 from certifare.experiments.framework import LEVELS, Block, Page, Run
 from certifare.experiments.growths import best, choose, claims_of, explore, independent_parts
+from certifare.frontier.settings import GAMMAS
 
 WORDS = {"equal_opportunity": "Equal opportunity", "equalized_odds": "Equalized odds"}
 SHORT = {"equal_opportunity": "eopp", "equalized_odds": "eo"}
@@ -19,7 +20,7 @@ def encoders(run: Run, item: Sequence[str]) -> dict[str, Any]:
     metric, kind = item
     dataset = run.load("health")
     parts = independent_parts(dataset, run.shares(), run.seed)
-    grid = run.grid(kinds=[kind], gammas=(0.0, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99), min_cell_sizes=(100,))
+    grid = run.grid(kinds=[kind], gammas=GAMMAS, min_cell_sizes=(100, 1000))
     points = list(explore(dataset, parts, grid, seed=run.seed, metric=metric))
     chosen = {f"{level}": choose(points, level, metric) for level in LEVELS}
     return {

@@ -95,8 +95,6 @@ class Terms:
         The stratum of each axis.
     n_strata, n_label_axes, n_group_axes : int
         Group axes are counted per stratum.
-    whole : bool
-        Each stratum weighs as much as the whole node (equal opportunity), not as much as its records.
     """
 
     weights: NDArray[np.float64]
@@ -105,7 +103,6 @@ class Terms:
     n_strata: int
     n_label_axes: int
     n_group_axes: int
-    whole: bool
 
 
 @dataclass(frozen=True)
@@ -118,7 +115,7 @@ class Criterion:
         From 0 (only the labels matter) to 1 (only the groups do).
     metric : str
         ``demographic_parity``: Gini_s over all records. ``equal_opportunity``: over those whose first label is
-        ``positive``; a node without any of them tells nothing about the groups, so its Gini_s is the largest.
+        ``positive``; the others tell nothing about the groups and count with the largest Gini_s.
         ``equalized_odds``: the mean over the first label's values, weighted by their counts.
     n_labels, n_groups : tuple of int, int
         As in `Targets`.
@@ -199,11 +196,12 @@ class Criterion:
         worst = 1.0 - 1.0 / self.n_groups
         if self.metric == "demographic_parity":
             return _gini(by_label.sum(axis=-2), empty=worst)
-        if self.metric == "equal_opportunity":
-            return _gini(by_label[..., self.positive, :], empty=worst)
         sizes = by_label.sum(axis=-1)
         total = sizes.sum(axis=-1)
-        mean = (sizes * _gini(by_label, empty=0.0)).sum(axis=-1) / np.maximum(total, 1.0)
+        ginis = _gini(by_label, empty=0.0)
+        if self.metric == "equal_opportunity":
+            ginis[..., np.arange(self.n_labels[0]) != self.positive] = worst
+        mean = (sizes * ginis).sum(axis=-1) / np.maximum(total, 1.0)
         return np.where(total > 0, mean, worst)
 
     def impurity(self, counts: ArrayLike) -> NDArray[np.float64]:
@@ -238,7 +236,6 @@ class Criterion:
             n_strata=len(strata),
             n_label_axes=n_label_axes,
             n_group_axes=len(_axis_values(self.n_groups)),
-            whole=self.metric == "equal_opportunity",
         )
 
     def _label_score(self, labels: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

@@ -104,7 +104,6 @@ class SplitSearch:
         self._quantiles = np.array(QUANTILES if "paper" in names else (), dtype=np.int64)
         self._shrinkage = shrinkage
         self._terms = criterion.terms()
-        self._n_groups = criterion.n_groups
         self._continuous = np.array([isinstance(b, ContinuousBins) for b in bins], dtype=np.bool_)
         self._categorical = np.flatnonzero(~self._continuous).tolist()
         self._n_records = int(classes.sum())
@@ -128,7 +127,6 @@ class SplitSearch:
             terms.coefficients,
             terms.stratum_of,
             terms.n_strata,
-            1.0 / self._n_groups if terms.whole else None,
             self._overall,
             self._min_cell_size,
             np.empty((5, max(n_codes, 257)), dtype=np.int64),
@@ -301,7 +299,6 @@ def _search(
     coefficients: NDArray[np.float64],
     stratum_of: NDArray[np.int64],
     n_strata: int,
-    even: float | None,
     overall: NDArray[np.float64] | None,
     min_size: int,
     places: NDArray[np.int64],
@@ -349,7 +346,7 @@ def _search(
                             rank[order[i]] = i
                     continue
             gain, cut = _best_cut(
-                order, p, which if continuous[column] else 0, sums, totals, coefficients, stratum_of, n_strata, even,
+                order, p, which if continuous[column] else 0, sums, totals, coefficients, stratum_of, n_strata,
                 overall, min_size, prefix, gains,
             )  # fmt: skip
             if gain <= best_gain + TOLERANCE * n:
@@ -389,7 +386,6 @@ def _best_cut(
     coefficients: NDArray[np.float64],
     stratum_of: NDArray[np.int64],
     n_strata: int,
-    even: float | None,
     overall: NDArray[np.float64] | None,
     min_size: int,
     prefix: NDArray[np.float64],
@@ -399,11 +395,9 @@ def _best_cut(
 
     Cut i sends ``order[0 … i]`` left; cuts before ``first_cut`` are not tried. Let a stratum have N records, N_L and
     N_R of them in the children, π be the share of an axis in it, and D what the left child has of the axis beyond
-    N_L·π. The axis gains coefficient · D² · N/(N_L·N_R): by so much its Σp², times records, rises. Where strata weigh
-    as much as the whole node (``even`` is then 1/g, else None), with n_L and n_R records in the children, it is
-    coefficient times D²·(n_L/N_L² + n_R/N_R²) + 2·D·(π - 1/g)·(n_L/N_L - n_R/N_R).
-    Where ``overall`` gives the axes' shares among all records, a group axis counts only if one child has more of it
-    than that and the other less.
+    N_L·π. The axis gains coefficient · D² · N/(N_L·N_R): by so much its Σp², times records, rises. Where ``overall``
+    gives the axes' shares among all records, a group axis counts only if one child has more of it than that and the
+    other less.
     """
     n = totals[0]
     for a in range(n_strata + len(coefficients)):
@@ -423,31 +417,14 @@ def _best_cut(
         coefficient, stratum = coefficients[a], stratum_of[a]
         here = totals[stratum]
         share = totals[n_strata + a] / here if here > 0.0 else 0.0
-        # Compiled as one or the other, since None has a type of its own.
-        if even is not None:
-            for i in range(low, high):
-                left, right = prefix[stratum, i], here - prefix[stratum, i]
-                n_left, n_right = prefix[0, i], n - prefix[0, i]
-                beyond, uneven = prefix[n_strata + a, i] - share * left, share - even
-                if left > 0.0 and right > 0.0:
-                    rise = beyond * beyond * (n_left / (left * left) + n_right / (right * right))
-                    rise += 2.0 * beyond * uneven * (n_left / left - n_right / right)
-                else:
-                    # A child without a record of the stratum tells nothing about the groups: there, Σp² is 1/g.
-                    rise = -uneven * uneven * (n_left if left == 0.0 else n_right)
-                if overall is not None and coefficient < 0.0:
-                    mine = prefix[n_strata + a, i] - overall[a] * left
-                    rise = rise if _crosses(mine, totals[n_strata + a] - overall[a] * here - mine) else 0.0
-                gains[i] += coefficient * rise if here > 0.0 else 0.0
-        else:
-            for i in range(low, high):
-                left = prefix[stratum, i]
-                beyond, product = prefix[n_strata + a, i] - share * left, left * (here - left)
-                rise = here * beyond * beyond / product if product > 0.0 else 0.0
-                if overall is not None and coefficient < 0.0:
-                    mine = prefix[n_strata + a, i] - overall[a] * left
-                    rise = rise if _crosses(mine, totals[n_strata + a] - overall[a] * here - mine) else 0.0
-                gains[i] += coefficient * rise
+        for i in range(low, high):
+            left = prefix[stratum, i]
+            beyond, product = prefix[n_strata + a, i] - share * left, left * (here - left)
+            rise = here * beyond * beyond / product if product > 0.0 else 0.0
+            if overall is not None and coefficient < 0.0:
+                mine = prefix[n_strata + a, i] - overall[a] * left
+                rise = rise if _crosses(mine, totals[n_strata + a] - overall[a] * here - mine) else 0.0
+            gains[i] += coefficient * rise
 
     best, cut = -np.inf, -1
     for i in range(low, high):
