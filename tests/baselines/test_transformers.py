@@ -133,6 +133,8 @@ def test_errors_say_what_to_do(people):
         ContinuousFNF(columns=["age"], device="cpu").fit(X, y, s)
     with pytest.raises(BaselineError, match="Unknown metric"):
         ContinuousFNF(metric="justice", device="cpu").fit(X, y, s)
+    with pytest.raises(BaselineError, match="'published' or 'steady'"):
+        LAFTR(opponent="fierce", device="cpu").fit(X, y, s)
 
 
 def test_too_many_combinations():

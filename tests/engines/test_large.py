@@ -85,9 +85,11 @@ def test_boosted_encoders_are_counted_over_one_map(people: pd.DataFrame, path: P
     search = LargeSearch(path, grid, label="paid", sensitive="sex", sample_records=6000, seed=1).run()
     numbers = [0, len(search.candidates) // 2, len(search.candidates) - 1]
     rows = people[Dealt(0.0, 0.3, search._sampled, 1).mask(0, 24_000)]
-    for encoder, certificate in search.certify(numbers):
+    told: list[tuple[str, int, int]] = []
+    for encoder, certificate in search.certify(numbers, progress=lambda *what: told.append(what)):
         wanted = CellCounts.from_cells(encoder.apply(rows), rows["sex"], None, encoder.n_cells_)
         assert certificate.counts == wanted
+    assert told.count(("counting certification records", 100, 100)) == 1
 
 
 def test_what_needs_memory_is_refused(path: Path) -> None:

@@ -8,7 +8,8 @@ representation: their distances are measured, not certified.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from certifare.datasets.design import Design, Scaling
 from certifare.errors import BaselineError
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Baseline(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the published methods: tables into arrays, labels and groups into 0 and 1.
 
@@ -45,11 +47,11 @@ class Baseline(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Show a progress bar.
     """
 
-    categorical_features: Sequence[str]
-    scaling: Mapping[str, Scaling] | None
-    seed: int
-    device: str | None
-    verbose: bool
+    categorical_features: Sequence[str] = ()
+    scaling: Mapping[str, Scaling] | None = None
+    seed: int = 0
+    device: str | None = None
+    verbose: bool = False
 
     @property
     def needs_group(self) -> bool:
@@ -64,7 +66,8 @@ class Baseline(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         groups, self.groups_ = _binary(sensitive_features, "group")
         inputs = self._fit_inputs(X)
         check_lengths({"X": len(inputs), "y": len(labels), "sensitive_features": len(groups)})
-        self.trained_ = self._train(inputs, labels, groups, _bar(type(self).__name__) if self.verbose else None)
+        progress = _bar(type(self).__name__) if self.verbose else None
+        self.trained_ = self._train(inputs, labels, groups, seed=self.seed, device=self.device, progress=progress)
         return self
 
     def transform(self, X: Any, sensitive_features: Any = None) -> NDArray[np.float32]:
@@ -93,16 +96,11 @@ class Baseline(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _inputs(self, X: Any) -> NDArray[Any]:
         return self.design_.transform(X)
 
-    def _train(
-        self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
-    ) -> Trained:
+    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
         raise NotImplementedError
 
-    @property
-    def _common(self) -> dict[str, Any]:
-        return {"seed": self.seed, "device": self.device}
 
-
+@dataclass(eq=False, repr=False)
 class CVIB(Baseline):
     """Conditional variational information bottleneck, with a predictor (Moyer et al. 2018).
 
@@ -115,38 +113,27 @@ class CVIB(Baseline):
         See :class:`Baseline`.
     """
 
-    def __init__(
-        self,
-        lambda_: float = 0.05,
-        beta: float = 0.01,
-        *,
-        hidden: int = 50,
-        epochs: int = 200,
-        batch_size: int = 128,
-        categorical_features: Sequence[str] = (),
-        scaling: Mapping[str, Scaling] | None = None,
-        seed: int = 0,
-        device: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lambda_ = lambda_
-        self.beta = beta
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.categorical_features = categorical_features
-        self.scaling = scaling
-        self.seed = seed
-        self.device = device
-        self.verbose = verbose
+    lambda_: float = 0.05
+    beta: float = 0.01
+    _: KW_ONLY
+    hidden: int = 50
+    epochs: int = 200
+    batch_size: int = 128
 
-    def _train(
-        self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
-    ) -> Trained:
-        size = {"hidden": self.hidden, "epochs": self.epochs, "batch_size": self.batch_size}
-        return train_cvib(x, y, s, [CVIBSetting(self.lambda_, self.beta)], progress=progress, **size, **self._common)
+    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
+        return train_cvib(
+            x,
+            y,
+            s,
+            [CVIBSetting(self.lambda_, self.beta)],
+            hidden=self.hidden,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            **common,
+        )
 
 
+@dataclass(eq=False, repr=False)
 class FCRL(Baseline):
     """Fair contrastive representation learning (Gupta et al. 2021).
 
@@ -161,39 +148,27 @@ class FCRL(Baseline):
         See :class:`Baseline`.
     """
 
-    def __init__(
-        self,
-        lambda_: float = 0.1,
-        beta: float | None = None,
-        *,
-        hidden: int = 50,
-        epochs: int = 200,
-        batch_size: int = 128,
-        categorical_features: Sequence[str] = (),
-        scaling: Mapping[str, Scaling] | None = None,
-        seed: int = 0,
-        device: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lambda_ = lambda_
-        self.beta = beta
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.categorical_features = categorical_features
-        self.scaling = scaling
-        self.seed = seed
-        self.device = device
-        self.verbose = verbose
+    lambda_: float = 0.1
+    beta: float | None = None
+    _: KW_ONLY
+    hidden: int = 50
+    epochs: int = 200
+    batch_size: int = 128
 
-    def _train(
-        self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
-    ) -> Trained:
-        size = {"hidden": self.hidden, "epochs": self.epochs, "batch_size": self.batch_size}
-        setting = FCRLSetting(self.lambda_, self.lambda_ if self.beta is None else self.beta)
-        return train_fcrl(x, y, s, [setting], progress=progress, **size, **self._common)
+    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
+        return train_fcrl(
+            x,
+            y,
+            s,
+            [FCRLSetting(self.lambda_, self.lambda_ if self.beta is None else self.beta)],
+            hidden=self.hidden,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            **common,
+        )
 
 
+@dataclass(eq=False, repr=False)
 class LAFTR(Baseline):
     """Learning adversarially fair and transferable representations (Madras et al. 2018).
 
@@ -214,45 +189,23 @@ class LAFTR(Baseline):
         See :class:`Baseline`.
     """
 
-    def __init__(
-        self,
-        g: float = 1.0,
-        reconstruction: float = 0.0,
-        *,
-        size: int = 32,
-        hidden: tuple[int, int] = (100, 50),
-        sees_group: bool = True,
-        opponent: OpponentName = "published",
-        epochs: int = 500,
-        batch_size: int = 64,
-        categorical_features: Sequence[str] = (),
-        scaling: Mapping[str, Scaling] | None = None,
-        seed: int = 0,
-        device: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.g = g
-        self.reconstruction = reconstruction
-        self.size = size
-        self.hidden = hidden
-        self.sees_group = sees_group
-        self.opponent = opponent
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.categorical_features = categorical_features
-        self.scaling = scaling
-        self.seed = seed
-        self.device = device
-        self.verbose = verbose
+    g: float = 1.0
+    reconstruction: float = 0.0
+    _: KW_ONLY
+    size: int = 32
+    hidden: tuple[int, int] = (100, 50)
+    sees_group: bool = True
+    opponent: OpponentName = "published"
+    epochs: int = 500
+    batch_size: int = 64
 
     @property
     def needs_group(self) -> bool:
         """The published encoder takes the group as an input."""
         return self.sees_group
 
-    def _train(
-        self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
-    ) -> Trained:
+    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
+        _check_opponent(self.opponent)
         return train_laftr(
             x,
             y,
@@ -264,11 +217,11 @@ class LAFTR(Baseline):
             opponent=self.opponent,
             epochs=self.epochs,
             batch_size=self.batch_size,
-            progress=progress,
-            **self._common,
+            **common,
         )
 
 
+@dataclass(eq=False, repr=False)
 class SIPMLFR(Baseline):
     """Representations by a sigmoid integral probability metric (Kim et al. 2022).
 
@@ -288,40 +241,19 @@ class SIPMLFR(Baseline):
         See :class:`Baseline`.
     """
 
-    def __init__(
-        self,
-        fairness: float = 1.0,
-        task: float = 1.0,
-        reconstruction: float = 0.0,
-        *,
-        size: int = 60,
-        opponent: OpponentName = "published",
-        epochs: int = 300,
-        batch_size: int = 512,
-        lr: float = 0.02,
-        categorical_features: Sequence[str] = (),
-        scaling: Mapping[str, Scaling] | None = None,
-        seed: int = 100,
-        device: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.fairness = fairness
-        self.task = task
-        self.reconstruction = reconstruction
-        self.size = size
-        self.opponent = opponent
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.categorical_features = categorical_features
-        self.scaling = scaling
-        self.seed = seed
-        self.device = device
-        self.verbose = verbose
+    fairness: float = 1.0
+    task: float = 1.0
+    reconstruction: float = 0.0
+    _: KW_ONLY
+    size: int = 60
+    opponent: OpponentName = "published"
+    epochs: int = 300
+    batch_size: int = 512
+    lr: float = 0.02
+    seed: int = 100
 
-    def _train(
-        self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
-    ) -> Trained:
+    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
+        _check_opponent(self.opponent)
         setting = SIPMSetting(self.task, self.fairness, self.reconstruction)
         return train_sipm(
             x,
@@ -333,11 +265,11 @@ class SIPMLFR(Baseline):
             epochs=self.epochs,
             batch_size=self.batch_size,
             lr=self.lr,
-            progress=progress,
-            **self._common,
+            **common,
         )
 
 
+@dataclass(eq=False, repr=False)
 class FairPath(Baseline):
     """Fair representations by implicit path alignment (Shui et al. 2022), which aims at sufficiency.
 
@@ -350,32 +282,13 @@ class FairPath(Baseline):
         See :class:`Baseline`.
     """
 
-    def __init__(
-        self,
-        kappa: float = 0.1,
-        *,
-        size: int = 200,
-        iterations: int = 1000,
-        batch_size: int = 128,
-        categorical_features: Sequence[str] = (),
-        scaling: Mapping[str, Scaling] | None = None,
-        seed: int = 0,
-        device: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.kappa = kappa
-        self.size = size
-        self.iterations = iterations
-        self.batch_size = batch_size
-        self.categorical_features = categorical_features
-        self.scaling = scaling
-        self.seed = seed
-        self.device = device
-        self.verbose = verbose
+    kappa: float = 0.1
+    _: KW_ONLY
+    size: int = 200
+    iterations: int = 1000
+    batch_size: int = 128
 
-    def _train(
-        self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
-    ) -> Trained:
+    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
         return train_fairpath(
             x,
             y,
@@ -384,11 +297,11 @@ class FairPath(Baseline):
             size=self.size,
             iterations=self.iterations,
             batch_size=self.batch_size,
-            progress=progress,
-            **self._common,
+            **common,
         )
 
 
+@dataclass(eq=False, repr=False)
 class DiscreteFNF(Baseline):
     """Fair normalizing flows on categories (Balunović et al. 2022). Encodes with the group.
 
@@ -403,26 +316,10 @@ class DiscreteFNF(Baseline):
         See :class:`Baseline`. Numbers are cut at the median; scaling plays no part.
     """
 
-    def __init__(
-        self,
-        gamma: float = 0.5,
-        *,
-        drop: Sequence[str] = (),
-        epochs: int = 100,
-        categorical_features: Sequence[str] = (),
-        scaling: Mapping[str, Scaling] | None = None,
-        seed: int = 0,
-        device: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.gamma = gamma
-        self.drop = drop
-        self.epochs = epochs
-        self.categorical_features = categorical_features
-        self.scaling = scaling
-        self.seed = seed
-        self.device = device
-        self.verbose = verbose
+    gamma: float = 0.5
+    _: KW_ONLY
+    drop: Sequence[str] = ()
+    epochs: int = 100
 
     @property
     def needs_group(self) -> bool:
@@ -444,9 +341,7 @@ class DiscreteFNF(Baseline):
     def _inputs(self, X: Any) -> NDArray[Any]:
         return self.discretiser_.transform(X)
 
-    def _train(
-        self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
-    ) -> Trained:
+    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
         return train_fnf_discrete(
             x,
             y,
@@ -454,11 +349,11 @@ class DiscreteFNF(Baseline):
             [MatchingSetting(self.gamma)],
             sizes=self.discretiser_.sizes_,
             epochs=self.epochs,
-            progress=progress,
-            **self._common,
+            **common,
         )
 
 
+@dataclass(eq=False, repr=False)
 class ContinuousFNF(Baseline):
     """Fair normalizing flows on numbers (Balunović et al. 2022). Encodes with the group.
 
@@ -474,32 +369,14 @@ class ContinuousFNF(Baseline):
         See :class:`Baseline`.
     """
 
-    def __init__(
-        self,
-        gamma: float = 0.5,
-        *,
-        metric: str = "demographic_parity",
-        columns: Sequence[str] | None = None,
-        prior_epochs: int = 80,
-        epochs: int = 80,
-        batch_size: int = 256,
-        categorical_features: Sequence[str] = (),
-        scaling: Mapping[str, Scaling] | None = None,
-        seed: int = 100,
-        device: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.gamma = gamma
-        self.metric = metric
-        self.columns = columns
-        self.prior_epochs = prior_epochs
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.categorical_features = categorical_features
-        self.scaling = scaling
-        self.seed = seed
-        self.device = device
-        self.verbose = verbose
+    gamma: float = 0.5
+    _: KW_ONLY
+    metric: str = "demographic_parity"
+    columns: Sequence[str] | None = None
+    prior_epochs: int = 80
+    epochs: int = 80
+    batch_size: int = 256
+    seed: int = 100
 
     @property
     def needs_group(self) -> bool:
@@ -516,9 +393,7 @@ class ContinuousFNF(Baseline):
                 raise BaselineError(f"The design matrix has no column {column!r}; it has {listing(names)}.")
         return matrix[:, [names.index(column) for column in self.columns]]
 
-    def _train(
-        self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
-    ) -> Trained:
+    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
         metrics = ("demographic_parity", "equal_opportunity", "equalized_odds")
         if self.metric not in metrics:
             raise BaselineError(f"Unknown metric {self.metric!r}: choose one of {', '.join(metrics)}.")
@@ -531,11 +406,11 @@ class ContinuousFNF(Baseline):
             prior_epochs=self.prior_epochs,
             epochs=self.epochs,
             batch_size=self.batch_size,
-            progress=progress,
-            **self._common,
+            **common,
         )
 
 
+@dataclass(eq=False, repr=False)
 class Identity(Baseline):
     """The unfair baseline: records as they are, as numbers.
 
@@ -548,24 +423,7 @@ class Identity(Baseline):
     [0.0, 0.5, 1.0]
     """
 
-    def __init__(
-        self,
-        *,
-        categorical_features: Sequence[str] = (),
-        scaling: Mapping[str, Scaling] | None = None,
-        seed: int = 0,
-        device: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.categorical_features = categorical_features
-        self.scaling = scaling
-        self.seed = seed
-        self.device = device
-        self.verbose = verbose
-
-    def _train(
-        self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], progress: Progress | None
-    ) -> Trained:
+    def _train(self, x: NDArray[Any], y: NDArray[np.float32], s: NDArray[np.float32], **common: Any) -> Trained:
         return _Unchanged()
 
 
@@ -574,6 +432,11 @@ class _Unchanged:
 
     def encode(self, x: NDArray[np.float32], s: Any) -> NDArray[np.float32]:
         return x[None]
+
+
+def _check_opponent(name: str) -> None:
+    if name not in get_args(OpponentName):
+        raise BaselineError(f"opponent is {name!r}; give {' or '.join(map(repr, get_args(OpponentName)))}.")
 
 
 def _binary(values: Any, what: str) -> tuple[NDArray[np.float32], tuple[Any, ...]]:

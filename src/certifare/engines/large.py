@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.certificates import CellCounts
+from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.counts import INTERSECTION, name_of
 from certifare.columns import Field, Frame
 from certifare.encoders.boosted import BoostedEncoder
@@ -35,7 +35,7 @@ from certifare.engines.training import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
 from certifare.files import kind_of
 from certifare.frontier.paths import Counted, Explorer
-from certifare.frontier.search import Candidate, Search
+from certifare.frontier.search import Candidate, Progress, Search
 from certifare.frontier.settings import Grid, Setting
 from certifare.growth.summary import sample_positions
 from certifare.split import CERTIFY, PARTS
@@ -160,6 +160,7 @@ class LargeSearch(Search):
         self._reading = self._read_like(table)
         self._checksum = (0, 0)
         self._by_square: Tally | None = None
+        self._progress: Progress | None = None
         self._n_train = round((self._files.n_records - len(self._sampled)) * (1.0 - parts[CERTIFY]))
         self.explorer = _LargeExplorer(
             self.train, {"select": self.select}, grid, self._common(), n_jobs, self._prepare_tree, self._n_train
@@ -230,6 +231,11 @@ class LargeSearch(Search):
         sizes: NDArray[np.int64] = np.maximum(np.rint(whole * n_records / len(self._sampled)), 1).astype(np.int64)
         return sizes
 
+    def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
+        """Certify some candidates, as a search in memory does; records are counted piece by piece."""
+        self._progress = progress
+        return super().certify(numbers, progress=progress)
+
     def _certification_counts(self, encoder: Any, candidate: Candidate, labelled: bool) -> CellCounts:
         """Count the certification records, which lie in the files."""
         if candidate.setting.kind == "boosted":
@@ -251,7 +257,11 @@ class LargeSearch(Search):
         return counts if labelled else counts.without_labels()
 
     def _count(self, finder: Finder) -> Tally:
-        return count_over(finder, self._dealt(CERTIFY), self._reading, salt=b"certification records")
+        def tell(share: float) -> None:
+            if self._progress is not None:
+                self._progress("counting certification records", round(100 * share), 100)
+
+        return count_over(finder, self._dealt(CERTIFY), self._reading, salt=b"certification records", progress=tell)
 
     def _group_names(self) -> tuple[str, ...]:
         return () if self.table.groups is None else self.table.groups.names
