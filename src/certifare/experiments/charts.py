@@ -9,11 +9,13 @@ WIDTH, HEIGHT = 560, 340
 
 
 def fronts(points: Sequence[Mapping[str, Any]], x_title: str = "distance", facet: str | None = None) -> Any:
-    """Accuracy over distance: one line per ``series``, dashed where ``certified`` is false.
+    """Accuracy over distance: one line per ``series``, thin and dashed where ``certified`` is false.
 
     Each point has ``series``, ``distance``, ``accuracy`` and ``certified``.
     """
     import altair as alt
+
+    certified_first = sorted(points, key=lambda point: not point["certified"])
 
     chart = (
         alt.Chart(alt.Data(values=list(points)))
@@ -21,11 +23,12 @@ def fronts(points: Sequence[Mapping[str, Any]], x_title: str = "distance", facet
         .encode(
             x=alt.X("distance:Q", title=x_title),
             y=alt.Y("accuracy:Q", title="accuracy", scale=alt.Scale(zero=False)),
-            color=alt.Color("series:N", title=None, scale=alt.Scale(scheme="tableau10")),
+            color=_colour(certified_first),
             strokeDash=alt.StrokeDash(
-                "certified:N",
-                title="certified",
-                scale=alt.Scale(domain=[True, False], range=[[1, 0], [4, 3]]),
+                "certified:N", legend=None, scale=alt.Scale(domain=[True, False], range=[[1, 0], [4, 3]])
+            ),
+            strokeWidth=alt.StrokeWidth(
+                "certified:N", legend=None, scale=alt.Scale(domain=[True, False], range=[3.0, 1.2])
             ),
             order="distance:Q",
         )
@@ -47,10 +50,19 @@ def lines(points: Sequence[Mapping[str, Any]], x: str, y: str, *, log: bool = Fa
         .encode(
             x=alt.X(f"{x}:Q", scale=scale),
             y=alt.Y(f"{y}:Q", scale=alt.Scale(zero=False)),
-            color=alt.Color("series:N", title=None, scale=alt.Scale(scheme="tableau10")),
+            color=_colour(points),
         )
         .properties(width=WIDTH, height=HEIGHT)
     )
+
+
+def _colour(points: Sequence[Mapping[str, Any]]) -> Any:
+    """Give each series a colour of its own, in the order in which they come."""
+    import altair as alt
+
+    names = list(dict.fromkeys(point["series"] for point in points))
+    scale = alt.Scale(domain=names, scheme="tableau10" if len(names) <= 10 else "tableau20")
+    return alt.Color("series:N", title=None, scale=scale)
 
 
 def dots(points: Sequence[Mapping[str, Any]], bound: float) -> Any:

@@ -14,7 +14,7 @@ from certifare.experiments.framework import Block, Page, Run, claim
 from certifare.experiments.growths import independent_parts
 
 #: Enough for sixty cells; all records would only take longer.
-TRAINING_RECORDS = 3_000
+TRAINING_RECORDS = 20_000
 QUICK_MODELS = ("logistic", "raw-tree100")
 
 
