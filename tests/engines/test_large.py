@@ -8,6 +8,7 @@ import pytest
 
 from certifare import CellCounts
 from certifare.bundle import produce
+from certifare.document import verify_document
 from certifare.engines import large
 from certifare.engines.large import Dealt, LargeSearch, is_large
 from certifare.errors import ArgumentError, RoleError
@@ -90,6 +91,18 @@ def test_boosted_encoders_are_counted_over_one_map(people: pd.DataFrame, path: P
         wanted = CellCounts.from_cells(encoder.apply(rows), rows["sex"], None, encoder.n_cells_)
         assert certificate.counts == wanted
     assert told.count(("counting certification records", 100, 100)) == 1
+
+
+def test_the_whole_job_with_both_kinds(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a boosted encoder says about a large file can be checked from its bundle."""
+    monkeypatch.setattr(large, "LARGE", 100_000)
+    monkeypatch.setattr(large, "SAMPLE_RECORDS", 6000)
+    grid = Grid(gammas=[0.9], min_cell_sizes=[50], cells=[2, 4, 8])
+    bundle = produce(path, label="paid", sensitive="sex", target=0.3, grid=grid)
+    assert {row["kind"] for row in bundle.rows()} == {"boosted", "tree"}
+    folder = bundle.save(tmp_path / "bundle")
+    verdict = verify_document(folder / "certificate.json", encoder=folder / "encoder.json", max_bound=0.3)
+    assert verdict.passed
 
 
 def test_what_needs_memory_is_refused(path: Path) -> None:

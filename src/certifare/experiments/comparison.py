@@ -130,7 +130,7 @@ def run(run: Run) -> Page:
             "methods train on all "
             "80 %. The test part is the same 20 %. Accuracy of restricted encoders is that of the cells' "
             "majority vote.",
-            "Health: all years of a patient are in one part, and one record per patient is used to certify.",
+            "Health: all years of a patient are in one part; one record per patient is used to choose and to certify.",
             "Published methods: full published grids on one GPU (H200), `benchmarks/train_baselines.py`; on "
             "CA also with 3, 10 "
             "and 30 % of the published epochs, because with 40,660 training records (the paper: 165,546) the "

@@ -34,7 +34,7 @@ def table_of(dataset: Dataset, rows: NDArray[np.int64] | None = None, tasks: boo
     return Table.from_frame(frame, label=list(labels), sensitive=GROUP, categorical=dataset.categorical)
 
 
-def certification_rows(dataset: Dataset, rows: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
+def independent_rows(dataset: Dataset, rows: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
     """Rows that are independent: one per cluster, chosen so that they stand for the records."""
     if dataset.clusters is None:
         return rows
@@ -162,10 +162,10 @@ def explore(
 
 
 def independent_parts(dataset: Dataset, shares: Mapping[str, float], seed: int = 0) -> dict[str, NDArray[np.int64]]:
-    """Split at random; the certification part keeps one record per cluster."""
+    """Split at random; the certification part keeps one record per cluster, and so does the part to choose on."""
     parts = dataset.parts(shares, seed)
-    if "certify" in parts:
-        parts["certify"] = certification_rows(dataset, parts["certify"], seed)
+    for name in {"select", "certify"} & parts.keys():
+        parts[name] = independent_rows(dataset, parts[name], seed)
     return parts
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
 
 KINDS = ("boosted", "tree", "kmeans")
-GAMMAS = (0.0, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
+GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
 CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
 #: Smallest cells that are tried, as shares of the training records.
 CELL_SHARES = (0.001, 0.004, 0.016)
