@@ -47,7 +47,7 @@ def reproduce(
 
         def show() -> None:
             for known, words in listing.items():
-                common.out.print(f"{known:<{width}}  {escape(words)}")
+                common.out.print(f"{known:<{width}}  {escape(words)}", soft_wrap=True)
 
         common.emit(listing, as_json, show)
         return
