@@ -21,7 +21,7 @@ def double(run, item):
     return {"twice": 2 * item}
 
 
-def test_slow_parts_are_remembered(tmp_path):
+def test_slow_parts_are_remembered(tmp_path, monkeypatch):
     run = Run(name="demo", out=tmp_path, jobs=1)
     assert run.each(double, [1, 2]) == [{"twice": 2}, {"twice": 4}]
     assert run.each(double, [1, 2, 3])[2] == {"twice": 6}
@@ -29,6 +29,11 @@ def test_slow_parts_are_remembered(tmp_path):
     # Another seed is another result.
     Run(name="demo", out=tmp_path, jobs=1, seed=1).each(double, [1])
     assert (tmp_path / "calls").read_text() == "xxxx"
+    # And so are other data, and other code.
+    Run(name="demo", out=tmp_path, jobs=1, data=tmp_path).each(double, [1])
+    monkeypatch.setattr("certifare.experiments.framework._source", lambda: "changed")
+    run.each(double, [1])
+    assert (tmp_path / "calls").read_text() == "xxxxxx"
 
 
 def test_progress_counts_what_is_there_already(tmp_path):

@@ -39,6 +39,17 @@ def test_no_results_is_no_error_but_a_wrong_path_is(tmp_path):
         read_runs(tmp_path / "none.csv")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a,b\n1,2\n", "data,method,metric,effort,setting,task,classifier,target,counts\nca,FNF,dp,1,,y,mlp50,y,1 2 3\n"],
+    ids=["another table", "too few counts"],
+)
+def test_a_file_of_something_else_is_refused(tmp_path, text):
+    (tmp_path / "other.csv").write_text(text)
+    with pytest.raises(ExperimentError, match="Line 2 of .*other.csv is no result"):
+        read_runs(tmp_path / "other.csv")
+
+
 def test_authors_numbers():
     assert anchor("ACSIncome-CA-2014", "identity", "max_acc") == 0.825
     assert anchor("ACSIncome-CA-2014", "FCRL", "acc@T<=0.05") is None

@@ -58,10 +58,14 @@ def leaky(slope: float) -> nn.LeakyReLU:
     return nn.LeakyReLU(slope)
 
 
+def balanced_mean(losses: Tensor, s: Tensor, shares: Tensor) -> Tensor:
+    """Mean over records of loss / P(s), for each setting: each group weighs the same."""
+    return (losses / torch.where(s > 0.5, shares[1], shares[0])).mean(-1)
+
+
 def audit_loss(guess: Tensor, s: Tensor, shares: Tensor) -> Tensor:
-    """|s − ŝ| / P(s), mean over records, for each setting: each group weighs the same."""
-    share = torch.where(s > 0.5, shares[1], shares[0])
-    return ((guess - s).abs() / share).mean(-1)
+    """|s − ŝ| / P(s), mean over records, for each setting."""
+    return balanced_mean((guess - s).abs(), s, shares)
 
 
 def sigmoid_ipm(scores: Tensor, s: Tensor) -> Tensor:
@@ -74,9 +78,8 @@ def sigmoid_ipm(scores: Tensor, s: Tensor) -> Tensor:
 
 
 def balanced_cross_entropy(logits: Tensor, s: Tensor, shares: Tensor) -> Tensor:
-    """Cross-entropy of a guess at s, mean over records, for each setting: each group weighs the same."""
-    share = torch.where(s > 0.5, shares[1], shares[0])
-    return ((functional.softplus(logits) - logits * s) / (2 * share)).mean(-1)
+    """Cross-entropy of a guess at s, the mean of both groups' means, for each setting."""
+    return balanced_mean(functional.softplus(logits) - logits * s, s, shares) / 2
 
 
 class Opponent:

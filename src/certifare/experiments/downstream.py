@@ -114,7 +114,7 @@ def run(run: Run) -> Page:
     return Page(
         title="Other downstream classifiers",
         text="ACSIncome-CA 2018. Encoders are chosen for each level as in the main comparison and the "
-        "classifiers trained on the cells (one-hot) of 10,000 records; "
+        f"classifiers trained on the cells (one-hot) of {TRAINING_RECORDS:,} records; "
         "T* holds for each of them. Published methods are measured with the same classifier.",
         blocks=blocks,
         records=ours,

@@ -17,11 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
+import certifare
 from certifare.datasets import Dataset, load_acs_employment, load_acs_income_classes
+from certifare.datasets.sources import data_folder
 from certifare.evaluation.outcomes import Outcome
 from certifare.experiments.arrays import SHARES, load
 from certifare.frontier import Grid
@@ -107,9 +110,19 @@ class Run:
         return [json.loads(key.read_text()) for key in keys]
 
     def _key(self, function: Callable[..., Any], item: Any) -> Path:
-        asked = json.dumps([function.__module__, function.__qualname__, item, self.quick, self.seed], sort_keys=True)
+        """Name the file of a kept result: another for other data, and for another version of the code."""
+        made_from = [function.__module__, function.__qualname__, str(data_folder(self.data)), _source()]
+        asked = json.dumps([*made_from, item, self.quick, self.seed], sort_keys=True)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:20]
         return self.out / ".state" / f"{self.name}-{digest}.json"
+
+
+@cache
+def _source() -> str:
+    """Digest of the package's own code."""
+    package = Path(certifare.__file__).parent
+    files = sorted(package.rglob("*.py"))
+    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
 
 
 def _compute(run: Run, function: Callable[[Run, Any], Any], item: Any, key: Path) -> None:

@@ -44,7 +44,14 @@ def read_runs(path: Path | None) -> list[PublishedRun]:
     if not path.is_file():
         raise ExperimentError(f"There is no file {path} with results of the published methods.")
     with path.open(newline="") as file:
-        return [_run(row) for row in csv.DictReader(file)]
+        rows = csv.DictReader(file)
+        try:
+            return [_run(row) for row in rows]
+        except (KeyError, TypeError, ValueError, AttributeError, csv.Error) as error:
+            raise ExperimentError(
+                f"Line {rows.line_num} of {path} is no result of a published method ({error!r}): give a file like "
+                "docs/results/data/baselines.csv."
+            ) from error
 
 
 def _run(row: Mapping[str, str]) -> PublishedRun:
