@@ -6,7 +6,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from certifare.certificates import CellCounts, Exclusion
-from certifare.encoders.training import ColumnSchema
 from certifare.errors import (
     ColumnTypeError,
     DuplicateColumnError,
@@ -213,18 +212,6 @@ def test_reading_a_file_is_reading_a_frame(tmp_path):
         assert table.features.to_pylist() == expected.features.to_pylist()
         assert np.array_equal(table.groups.codes, expected.groups.codes)
         assert np.array_equal(table.labels[0].codes, expected.labels[0].codes)
-
-
-def test_a_file_is_read_as_an_encoder_was_fitted(tmp_path):
-    schema = [ColumnSchema("code", "text", True, False), ColumnSchema("n", "number", False, False)]
-    (tmp_path / "people.csv").write_text("n,code,s,since\n1,007,f,2020-01-31\n2,08,m,2020-01-31\n")
-    table = read_table(tmp_path / "people.csv", sensitive="s", schema=schema)
-    assert table.features.to_pydict() == {"code": ["007", "08"], "n": [1.0, 2.0]}
-    (tmp_path / "people.csv").write_text("n,code,s\nx,007,f\n2,08,m\n")
-    with pytest.raises(ColumnTypeError, match="Column 'n' .* holds 'x' where numbers are expected"):
-        read_table(tmp_path / "people.csv", sensitive="s", schema=schema)
-    with pytest.raises(MissingColumnError, match="There is no column 'c'"):
-        read_table(tmp_path / "people.csv", sensitive="s", schema=[ColumnSchema("c", "text", True, False)])
 
 
 def test_digests_tell_tables_apart(frame):

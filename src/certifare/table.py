@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -19,19 +19,13 @@ from numpy.typing import NDArray
 from certifare.certificates.counts import INTERSECTION, UNKNOWN, CellCounts, Exclusion, name_of
 from certifare.columns import Frame
 from certifare.errors import ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
-from certifare.files import MISSING, TEXT, read_file
+from certifare.files import MISSING, read_file
 from certifare.roles import Comparison, absent, parse_role
-
-if TYPE_CHECKING:
-    from certifare.encoders.training import ColumnSchema
 
 #: A label or a sensitive column with more values is probably a quantity that needs a threshold.
 MOST_VALUES = 100
 #: A column with as many different values as records, in this many records, is probably an identifier.
 IDENTIFIER_ROWS = 1000
-
-#: What a CSV file's text is read as, for the types of columns that encoders know.
-TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "text": TEXT}
 
 Names = str | Sequence[str]
 MissingGroups = Literal["drop", "unknown"]
@@ -305,7 +299,6 @@ def read_table(
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
-    schema: Sequence[ColumnSchema] | None = None,
 ) -> Table:
     """Read a table from a CSV, Parquet, Arrow or Feather file.
 
@@ -316,17 +309,12 @@ def read_table(
         As in :meth:`Table.from_frame`.
     delimiter, encoding, missing
         For CSV files, as in :func:`certifare.files.read_file`.
-    schema : sequence of ColumnSchema, optional
-        An encoder's ``columns_``: read exactly these features, as the types that it was fitted with.
 
     Returns
     -------
     Table
     """
-    types = None if schema is None else {column.name: TYPES[column.type] for column in schema}
-    native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing, types=types)
-    if schema is not None:
-        features = [column.name for column in schema]
+    native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing)
     table = Table.from_frame(
         native,
         label=label,

@@ -78,10 +78,9 @@ def certify(
     are: in a database that counts them (--sql, --table), or with several holders who send their counts files.
     """
     from certifare.certificates import certify as certify_records
-    from certifare.encoders import Fingerprint, load_encoder
     from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
     from certifare.files import MISSING
-    from certifare.table import read_table
+    from certifare.records import load_fitted, read_records
 
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
@@ -108,21 +107,19 @@ def certify(
         raise ArgumentError("Which records? Name one file, counts files, or a database with --sql and --table.")
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+    if label is not None and len(label) > 1:
+        raise ArgumentError("Certificates condition on one label column: pass --label once.")
     if metric != "demographic_parity" and not label:
         raise LabelsRequiredError(f"--metric {metric} looks at records of each label: name their column with --label.")
     file = encoder_file(encoder)
-    fitted = load_encoder(file)
-    fingerprint = file.parent / "private" / "fingerprint.npz"
-    if fingerprint.exists():
-        # The producer's own folder: the records that the encoder was fitted on can be recognised.
-        fitted.fingerprint_ = Fingerprint.load(fingerprint)
-    table = read_table(
+    fitted = load_fitted(file)
+    table = read_records(
+        fitted,
         data[0],
-        label=listed(label),
         sensitive=listed(sensitive),
+        label=label[0] if label else None,
         weight=weight,
         cluster=cluster,
-        schema=fitted.columns_,
         missing_groups="unknown" if unknown_groups else "drop",
         delimiter=delimiter,
         encoding=encoding,

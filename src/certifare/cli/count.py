@@ -56,20 +56,16 @@ def count(
     """
     from certifare.certificates.certify import check_overlap
     from certifare.document import digest
-    from certifare.encoders import Fingerprint, load_encoder
     from certifare.engines.counting import table_of
     from certifare.engines.federated import CountsFile
     from certifare.engines.filing import count_file
     from certifare.engines.warehouse import connect, count_sql
     from certifare.errors import ArgumentError, MissingGroupError
     from certifare.files import MISSING
+    from certifare.records import load_fitted
 
     file = encoder_file(encoder)
-    fitted = load_encoder(file)
-    fingerprint = file.parent / "private" / "fingerprint.npz"
-    if fingerprint.exists():
-        # The producer's own folder: the records that the encoder was fitted on can be recognised.
-        fitted.fingerprint_ = Fingerprint.load(fingerprint)
+    fitted = load_fitted(file)
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     if label is not None and len(label) > 1:

@@ -53,8 +53,8 @@ def encode(
 
     from certifare.encoders import load_encoder
     from certifare.errors import ArgumentError, MissingColumnError
-    from certifare.files import MISSING, atomic_file, open_batches
-    from certifare.table import TYPES
+    from certifare.files import MISSING, atomic_file
+    from certifare.records import open_records
 
     fitted = load_encoder(encoder_file(encoder))
     if form not in ("representatives", "cells", "onehot"):
@@ -63,10 +63,10 @@ def encode(
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
     kept = listed(keep)
-    types: dict[str, pa.DataType | None] = {column.name: TYPES[column.type] for column in fitted.columns_}
-    batches = open_batches(
+    batches = open_records(
+        fitted,
         data,
-        {**dict.fromkeys(kept), **types},
+        dict.fromkeys(kept),
         delimiter=delimiter,
         encoding=encoding,
         missing=listed(missing) or MISSING,

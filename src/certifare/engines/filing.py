@@ -14,12 +14,11 @@ from certifare.encoders.base import RestrictedEncoder
 from certifare.engines.blocks import Block, Reading, Role
 from certifare.engines.counting import Entry, Tally, count_over, one_label, reading_for
 from certifare.engines.training import Share
-from certifare.errors import MissingColumnError
 from certifare.files import MISSING, TEXT, Batches, kind_of, open_batches
+from certifare.records import open_records
 from certifare.roles import Comparison, parse_role
 
 T = TypeVar("T")
-TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "text": TEXT}
 
 
 def count_file(
@@ -51,21 +50,14 @@ def count_file(
         Told which share of the file is done.
     """
     names = open_batches(path, {}, delimiter=delimiter, encoding=encoding).names
-    for column in encoder.columns_:
-        if column.name not in names:
-            raise MissingColumnError(
-                f"The table lacks a column that the encoder was fitted with: {column.name!r}. It has "
-                f"{', '.join(map(repr, names[:12]))}."
-            )
     groups = [_role(text, names, "sensitive") for text in sensitive]
     labels = [] if label is None else [_role(label, names, "label")]
     one_label(labels)
-    types: dict[str, Any] = {
+    types = {
         role.column: TEXT if role.comparison is None or not _is_number(role.comparison.value) else pa.float64()
         for role in (*groups, *labels)
     }
-    types |= {column.name: TYPES[column.type] for column in encoder.columns_}
-    batches = open_batches(path, types, delimiter=delimiter, encoding=encoding, missing=missing)
+    batches = open_records(encoder, path, types, delimiter=delimiter, encoding=encoding, missing=missing)
     tally = count_over(encoder, FileWorker(batches), reading_for(encoder, labels, groups), salt=salt, progress=progress)
     return _typed(tally) if kind_of(path) == "csv" else tally
 

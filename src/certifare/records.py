@@ -1,0 +1,144 @@
+"""Records for a fitted encoder, read in one way by whoever certifies, counts, encodes or verifies.
+
+Features are the columns that the encoder was fitted with, read as the types that it was fitted with; other columns may
+play a role. :func:`read_records` reads a whole file with its roles, :func:`open_records` reads batch by batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from certifare.columns import listing
+from certifare.encoders import Fingerprint, RestrictedEncoder, load_encoder
+from certifare.errors import EncoderFileError
+from certifare.files import MISSING, TEXT, Batches, open_batches, read_file
+from certifare.roles import absent
+from certifare.table import MissingGroups, Names, Table
+
+#: Where a bundle keeps what tells training records, beside the encoder's file.
+FINGERPRINT = Path("private", "fingerprint.npz")
+
+#: What a CSV file's text is read as, for the types of columns that encoders know.
+_TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "text": TEXT}
+
+
+def load_fitted(path: str | os.PathLike[str]) -> RestrictedEncoder:
+    """Read an encoder's file, and the fingerprint of its training records where the producer's folder holds it.
+
+    With a fingerprint, records that the encoder was fitted on can be recognised (``fingerprint_`` is not None).
+
+    Parameters
+    ----------
+    path : path
+        The encoder's file. The fingerprint is ``private/fingerprint.npz`` beside it.
+
+    Returns
+    -------
+    RestrictedEncoder
+    """
+    encoder = load_encoder(path)
+    fingerprint = Path(path).parent / FINGERPRINT
+    if fingerprint.exists():
+        loaded = Fingerprint.load(fingerprint)
+        if loaded.names != tuple(column.name for column in encoder.columns_):
+            raise EncoderFileError(
+                f"{str(fingerprint)!r} belongs to another encoder: it covers {listing(loaded.names)}. Remove it, or "
+                "put back the one that was written with this encoder."
+            )
+        encoder.fingerprint_ = loaded
+    return encoder
+
+
+def read_records(
+    encoder: RestrictedEncoder,
+    path: str | os.PathLike[str],
+    *,
+    sensitive: Names,
+    label: str | None = None,
+    weight: str | None = None,
+    cluster: str | None = None,
+    missing_groups: MissingGroups = "drop",
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    missing: Sequence[str] = MISSING,
+) -> Table:
+    """Read a CSV, Parquet, Arrow or Feather file of records to certify a fitted encoder on.
+
+    Parameters
+    ----------
+    encoder : RestrictedEncoder
+    path : path
+    sensitive : str or sequence of str
+        Sensitive columns, or comparisons such as ``"age>=60"``; several are intersected. They may be features of the
+        encoder too.
+    label : str, optional
+        The label column, or a comparison. Certificates condition on one. Records without a label are left out, so name
+        it only where the metric looks at labels.
+    weight, cluster : str, optional
+        Columns of survey weights, and of clusters of dependent records.
+    missing_groups : {"drop", "unknown"}
+        Whether records without a group are left out, or make a group "unknown".
+    delimiter, encoding, missing
+        For CSV files, as in :func:`certifare.files.read_file`.
+
+    Returns
+    -------
+    Table
+        Its features are the encoder's, in order.
+    """
+    types = _feature_types(encoder)
+    native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing, types=types)
+    check_columns(encoder, native.column_names)
+    table = Table.from_frame(
+        native,
+        sensitive=sensitive,
+        label=label,
+        weight=weight,
+        cluster=cluster,
+        features=list(types),
+        missing_groups=missing_groups,
+    )
+    return replace(table, notes=(*notes, *table.notes), source=Path(path))
+
+
+def open_records(
+    encoder: RestrictedEncoder,
+    path: str | os.PathLike[str],
+    others: Mapping[str, pa.DataType | None] | None = None,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    missing: Sequence[str] = MISSING,
+) -> Batches:
+    """Open a file of records of a fitted encoder, to be read batch by batch in constant memory.
+
+    Parameters
+    ----------
+    encoder : RestrictedEncoder
+    path : path
+    others : mapping of column to type, optional
+        Columns to read besides the encoder's, as :func:`certifare.files.open_batches` takes them. A feature is read as
+        the encoder wants it, whatever is said here.
+    delimiter, encoding, missing
+        For CSV files, as in :func:`certifare.files.read_file`.
+    """
+    types = {**(others or {}), **_feature_types(encoder)}
+    batches = open_batches(path, types, delimiter=delimiter, encoding=encoding, missing=missing)
+    check_columns(encoder, batches.names)
+    return batches
+
+
+def check_columns(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
+    """Refuse a table that lacks a column which the encoder was fitted with."""
+    for column in encoder.columns_:
+        if column.name not in names:
+            raise absent(column.name, names, "encoder, which was fitted with it")
+
+
+def _feature_types(encoder: RestrictedEncoder) -> dict[str, pa.DataType]:
+    return {column.name: _TYPES[column.type] for column in encoder.columns_}
