@@ -1,19 +1,22 @@
-# Each target does its own set-up: a virtual environment in .venv, filled from pyproject.toml.
+# Each target does its own set-up: a virtual environment in .venv, filled from both pyproject.toml files.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+
+#: What is formatted and linted: the product, and the research beside it.
+SOURCES := src tests research benchmarks
 
 #: Tests run in this many processes.
 PROCESSES ?= auto
 
 .PHONY: setup demo test test-slow check format lint types imports docs clean
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml research/pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (a few minutes the first time) ..."
 	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable research
 	@touch $(READY)
 
 setup: $(READY)  ## the virtual environment
@@ -28,8 +31,8 @@ test-slow: $(READY)  ## simulations and real-data runs at full size
 	CERTIFARE_FULL=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 
 lint: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
 
 types: $(READY)
 	$(BIN)/mypy
@@ -43,8 +46,8 @@ docs: $(READY)
 check: lint types imports test docs  ## what CI runs
 
 format: $(READY)
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
 
 clean:
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

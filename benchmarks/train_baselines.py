@@ -2,9 +2,11 @@
 
 PyTorch, NumPy and (for the adversary) scikit-learn are all that is needed there.
 
-Here:             python benchmarks/train_baselines.py prepare --out dist/arrays ca health
-On the GPU:       PYTHONPATH=src python3 benchmarks/train_baselines.py run --arrays dist/arrays --out $OUT ca health
-Back here:        certifare reproduce comparison --baselines FOLDER
+Here:           python benchmarks/train_baselines.py prepare --out dist/arrays ca health
+On the GPU:     export PYTHONPATH=src:research/src
+                python3 benchmarks/train_baselines.py run --arrays dist/arrays --out $OUT ca health
+Back here:      python benchmarks/train_baselines.py gather --out baselines.csv results.jsonl
+                certifare reproduce comparison --baselines baselines.csv
 
 Every method of a data set is one job, all its settings one stack; jobs share the GPU by streams of their own. Results
 are JSON lines that hold counts of (group, label, prediction) on the test records, so that every figure can be
@@ -33,7 +35,7 @@ PARTS = {"ca": "acs", "us": "acs", "health": "health", "transfer": "transfer", "
 
 
 def prepare(names: list[str], out: Path) -> None:
-    from certifare.experiments.arrays import prepared
+    from certifare_research.experiments.arrays import prepared
 
     out.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -63,8 +65,8 @@ def counts(s: np.ndarray, y: np.ndarray, predicted: np.ndarray) -> list[int]:
 def run_job(name: str, method: str, arrays, matrix, args, results: Results, forests: ThreadPoolExecutor) -> None:
     import torch
 
-    from certifare.baselines.grids import describe, encode_grid, grid, spread
-    from certifare.evaluation.stacked import predict_stacked
+    from certifare_research.baselines.grids import describe, encode_grid, grid, spread
+    from certifare_research.evaluation.stacked import predict_stacked
 
     started = time.time()
     metrics = ["demographic_parity"]
@@ -130,7 +132,7 @@ def run_job(name: str, method: str, arrays, matrix, args, results: Results, fore
 
 
 def trees(base, setting, z, arrays, name, method, results, others, fresh_only) -> None:
-    from certifare.baselines.grids import describe
+    from certifare_research.baselines.grids import describe
 
     at, test, s, y = arrays.train, ~arrays.train, arrays.s.astype(np.int64), arrays.y.astype(np.int64)
 
@@ -149,7 +151,7 @@ def trees(base, setting, z, arrays, name, method, results, others, fresh_only) -
         from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
         from sklearn.tree import DecisionTreeClassifier
     except ImportError:
-        from certifare.evaluation.stacked import predict_stacked
+        from certifare_research.evaluation.stacked import predict_stacked
 
         note(
             "mlp200-100", "s", predict_stacked(z[at], s[at], z[test], hidden=(200, 100), repeats=1, max_epochs=50)[0, 0]
@@ -184,8 +186,8 @@ def trees(base, setting, z, arrays, name, method, results, others, fresh_only) -
 def run(names: list[str], args) -> None:
     import torch
 
-    from certifare.baselines.arrays import Arrays
-    from certifare.baselines.grids import IDENTITY, METHODS, VARIANTS
+    from certifare_research.baselines.arrays import Arrays
+    from certifare_research.baselines.grids import IDENTITY, METHODS, VARIANTS
 
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -242,8 +244,8 @@ def subset(arrays, rows: int):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["prepare", "run"])
-    parser.add_argument("names", nargs="+", choices=list(PARTS))
+    parser.add_argument("command", choices=["prepare", "run", "gather"])
+    parser.add_argument("names", nargs="+", help=f"data sets ({', '.join(PARTS)}); for gather: files of JSON lines")
     parser.add_argument("--arrays", default="dist/arrays")
     parser.add_argument("--out", default="dist/baselines")
     parser.add_argument("--methods", help="comma-separated; all unless given")
@@ -261,6 +263,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=6, help="jobs side by side")
     args = parser.parse_args()
     args.began = time.time()
+    if args.command == "gather":
+        from certifare_research.experiments.published import gather
+
+        print(f"{args.out}: {gather([(Path(name), args.effort) for name in args.names], Path(args.out))} rows")
+        return
+    if unknown := set(args.names) - PARTS.keys():
+        parser.error(f"no data set {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
     if args.command == "prepare":
         prepare(args.names, Path(args.out))
     else:

@@ -209,11 +209,3 @@ def test_scale(tmp_path, monkeypatch):
 def test_encoders_and_boosted():
     for page in ("docs/encoders.md", "docs/boosted.md"):
         execute(page)
-
-
-def test_baselines():
-    pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
-    table = adult().take(range(1500))
-    X, y, s = table.features.to_pandas(), table.y.to_pandas(), table.sensitive.column("sex").to_pandas()
-    given = {"X_train": X[:1000], "y_train": y[:1000], "s_train": s[:1000], "X_test": X[1000:]}
-    assert execute("docs/baselines.md", given)["Z"].shape == (500, 8)

@@ -196,18 +196,6 @@ class CandidateError(CertifareError):
     """No encoder is left to choose from, or a point is not of this frontier."""
 
 
-class DataFileError(CertifareError):
-    """A data set's file is missing, broken, or could not be downloaded."""
-
-
-class BaselineError(CertifareError):
-    """A baseline cannot work on this data, or was not fitted."""
-
-
-class ExperimentError(CertifareError):
-    """An experiment is unknown, or lacks what it needs."""
-
-
 class WarehouseError(CertifareError):
     """A database cannot be reached or asked: unknown address, missing driver, refused query."""
 
@@ -222,3 +210,7 @@ class DuplicateCountsError(CertifareError):
 
 class EncoderMismatchError(CertifareError):
     """Counts come from another encoder, or from other columns, than those they are to be added to."""
+
+
+class PluginError(CertifareError):
+    """A command that another distribution brings cannot be used."""

@@ -12,8 +12,8 @@ from certifare.cli.count import count
 from certifare.cli.demo import demo
 from certifare.cli.encode import encode
 from certifare.cli.fit import fit
+from certifare.cli.plugins import Commands
 from certifare.cli.report import report
-from certifare.cli.reproduce import reproduce
 from certifare.cli.show import show
 from certifare.cli.sql import sql
 from certifare.cli.sweep import sweep
@@ -21,13 +21,14 @@ from certifare.cli.verify import verify
 
 app = typer.Typer(
     name="certifare",
+    cls=Commands,
     help="Representations of tables about people, with a certificate that bounds how differently any classifier can "
     "treat the groups.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, fit, encode, certify, count, verify, sweep, show, sql, report, reproduce):
+for command in (demo, fit, encode, certify, count, verify, sweep, show, sql, report):
     app.command()(command)
 app.add_typer(key.app, name="key")
 

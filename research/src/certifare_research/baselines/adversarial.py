@@ -1,0 +1,298 @@
+"""LAFTR (Madras et al. 2018) and sIPM-LFR (Kim et al. 2022): an opponent tries to tell the groups apart.
+
+Differences from the published configurations, each harmless to the comparison or in the method's favour:
+
+- LAFTR's batches come in a new order every epoch (there, a seed reset made every epoch alike), and no fifth of the
+  training
+  records is set aside that nothing uses.
+- sIPM-LFR's 100 epochs of fine-tuning are left out: they train the head alone, which is no part of the
+  representation. (There,
+  the frozen encoder went on drifting by the momentum of its optimiser.)
+- An epoch's incomplete last batch is left out.
+
+Both published opponents can stop learning: their losses are flat where they are sure and wrong, and an encoder escapes
+them by the scale of its codes. ``opponent="steady"`` sets against either encoder one that goes on learning (see
+:class:`Opponent`); the encoder's own loss stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from certifare_research.baselines.loop import Progress, pick_device, train
+from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, seeded
+
+OpponentName = Literal["published", "steady"]
+STEADY_HIDDEN = (100, 100)
+STEADY_STEPS = 5
+STEADY_RATE = 3e-3
+
+
+@dataclass(frozen=True, slots=True)
+class LAFTRSetting:
+    """Weights of LAFTR's loss: ``g`` of the auditor, ``reconstruction``."""
+
+    g: float
+    reconstruction: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SIPMSetting:
+    """Weights of sIPM-LFR's loss: ``task``, ``fairness``, ``reconstruction`` (λ, λ_F, λ_R)."""
+
+    task: float
+    fairness: float
+    reconstruction: float = 0.0
+
+
+def leaky(slope: float) -> nn.LeakyReLU:
+    """Leaky rectifier of this slope."""
+    return nn.LeakyReLU(slope)
+
+
+def balanced_mean(losses: Tensor, s: Tensor, shares: Tensor) -> Tensor:
+    """Mean over records of loss / P(s), for each setting: each group weighs the same."""
+    return (losses / torch.where(s > 0.5, shares[1], shares[0])).mean(-1)
+
+
+def audit_loss(guess: Tensor, s: Tensor, shares: Tensor) -> Tensor:
+    """|s − ŝ| / P(s), mean over records, for each setting."""
+    return balanced_mean((guess - s).abs(), s, shares)
+
+
+def sigmoid_ipm(scores: Tensor, s: Tensor) -> Tensor:
+    """|mean of the discriminator in one group − mean in the other|, for each setting."""
+    first, second = s, 1.0 - s
+    gap = (scores * first).sum(-1) / first.sum().clamp(min=1.0) - (scores * second).sum(-1) / second.sum().clamp(
+        min=1.0
+    )
+    return gap.abs()
+
+
+def balanced_cross_entropy(logits: Tensor, s: Tensor, shares: Tensor) -> Tensor:
+    """Cross-entropy of a guess at s, the mean of both groups' means, for each setting."""
+    return balanced_mean(functional.softplus(logits) - logits * s, s, shares) / 2
+
+
+class Opponent:
+    """A network for each setting that guesses the group from a code.
+
+    A steady one sees codes standardised over the batch, so that their scale is no way out, has two hidden layers, and
+    takes several steps down the cross-entropy for each of the encoder's: a loss that is steepest where it is wrong.
+    """
+
+    def __init__(self, network: StackedMLP, optimizer: torch.optim.Optimizer, *, steady: bool) -> None:
+        self.network = network
+        self.optimizer = optimizer
+        self.steady = steady
+
+    def logits(self, z: Tensor) -> Tensor:
+        """Return the guess at each record before the sigmoid: (settings, rows)."""
+        if self.steady:
+            z = (z - z.mean(1, keepdim=True)) / (z.std(1, keepdim=True) + 1e-4)
+        return self.network(z).squeeze(-1)  # type: ignore[no-any-return]
+
+    def guess(self, z: Tensor) -> Tensor:
+        """Return the probability of s = 1 for each record: (settings, rows)."""
+        return torch.sigmoid(self.logits(z))
+
+    def learn(self, z: Tensor, s: Tensor, shares: Tensor) -> None:
+        """Take a steady opponent's steps on one batch of codes."""
+        for _ in range(STEADY_STEPS):
+            descend(self.optimizer, balanced_cross_entropy(self.logits(z), s, shares).sum())
+
+
+class LAFTRCodes:
+    """Trained LAFTR encoders, one per setting. They take the group beside x unless they were trained without."""
+
+    def __init__(self, encoder: StackedMLP, device: torch.device, *, sees_group: bool) -> None:
+        self.encoder = encoder
+        self.device = device
+        self.sees_group = sees_group
+
+    def encode(self, x: NDArray[np.float32], s: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Representation of each record: (settings, rows, size)."""
+        return _encode(self.encoder, _laftr_inputs(x, s, self.sees_group), self.device)
+
+
+def _laftr_inputs(x: NDArray[np.float32], s: NDArray[np.float32] | None, sees_group: bool) -> NDArray[np.float32]:
+    if not sees_group:
+        return x
+    if s is None:
+        raise ValueError("This encoder takes the group beside the record: pass s.")
+    return np.column_stack([x, s]).astype(np.float32)
+
+
+class SIPMCodes:
+    """Trained sIPM-LFR encoders, one per setting."""
+
+    def __init__(self, encoder: StackedMLP, device: torch.device) -> None:
+        self.encoder = encoder
+        self.device = device
+
+    def encode(self, x: NDArray[np.float32], s: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Representation of each record: (settings, rows, 60). The group is not needed."""
+        return _encode(self.encoder, x, self.device)
+
+
+def _encode(encoder: nn.Module, x: NDArray[np.float32], device: torch.device) -> NDArray[np.float32]:
+    with torch.no_grad():
+        parts = [encoder(chunk.to(device)).cpu() for chunk in torch.split(torch.as_tensor(x), 1 << 15)]
+    return torch.cat(parts, dim=1).numpy()
+
+
+def train_laftr(
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    s: NDArray[np.float32],
+    settings: Sequence[LAFTRSetting],
+    *,
+    size: int = 32,
+    hidden: tuple[int, int] = (100, 50),
+    sees_group: bool = True,
+    opponent: OpponentName = "published",
+    epochs: int = 500,
+    batch_size: int = 64,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    progress: Progress | None = None,
+    max_steps: int | None = None,
+) -> LAFTRCodes:
+    """Train one LAFTR encoder for each setting.
+
+    Encoder, classifier and decoder minimise L = ⅓·mean(|y − ŷ| + r·‖x − x̂‖²/d − g·|s − ŝ|/P(s)); the auditor
+    minimises −L, or with ``opponent="steady"`` the cross-entropy of its guess. ``hidden``: width of encoder and
+    decoder, and of classifier and auditor. ``sees_group``: whether the encoder's input has s beside x.
+    """
+    place = pick_device(device)
+    X, Y, S = (torch.as_tensor(a, device=place) for a in (_laftr_inputs(x, s, sees_group), y, s))
+    k, d = len(settings), X.shape[1]
+    wide, narrow = hidden
+    weights = seeded(seed)
+
+    def network(*sizes: int) -> StackedMLP:
+        return StackedMLP(k, sizes, leaky(0.2), weights, init="xavier").to(place)
+
+    steady = opponent == "steady"
+    encoder, classifier = network(d, wide, size), network(size, narrow, 1)
+    judge = network(size, *(STEADY_HIDDEN if steady else (narrow,)), 1)
+    rebuilds = any(setting.reconstruction for setting in settings)
+    decoder = network(size + 1, wide, d) if rebuilds else None
+    model = nn.ModuleList([encoder, classifier, *([decoder] if decoder is not None else [])])
+    model_adam = adam(model.parameters(), place)
+    audit_adam = adam(judge.parameters(), place, lr=STEADY_RATE if steady else 1e-3)
+    auditor = Opponent(judge, audit_adam, steady=steady)
+    g = per_setting([setting.g for setting in settings], place)
+    reconstruction = per_setting([setting.reconstruction for setting in settings], place)
+    shares = torch.stack([1.0 - S.mean(), S.mean()])
+
+    def loss_of(rows: Tensor, with_task: bool) -> Tensor:
+        bx, by, bs = X[rows], Y[rows], S[rows]
+        z = encoder(bx)
+        loss = -g * audit_loss(auditor.guess(z), bs, shares)
+        if with_task:
+            loss = loss + (torch.sigmoid(classifier(z)).squeeze(-1) - by).abs().mean(-1)
+            if decoder is not None:
+                group = bs.view(1, -1, 1).expand(k, -1, 1)
+                rebuilt = decoder(torch.cat([z, group], dim=-1))
+                loss = loss + reconstruction * (rebuilt - bx).square().mean((-1, -2))
+        return loss.sum() / 3
+
+    def step(rows: Sequence[Tensor]) -> None:
+        descend(model_adam, loss_of(rows[0], with_task=True))
+        if steady:
+            auditor.learn(encoder(X[rows[0]]).detach(), S[rows[0]], shares)
+        else:
+            descend(audit_adam, -loss_of(rows[0], with_task=False))
+
+    train(
+        step,
+        [len(X)],
+        batch_size=batch_size,
+        epochs=epochs,
+        seed=seed,
+        device=place,
+        progress=progress,
+        max_steps=max_steps,
+    )
+    return LAFTRCodes(encoder, place, sees_group=sees_group)
+
+
+def train_sipm(
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    s: NDArray[np.float32],
+    settings: Sequence[SIPMSetting],
+    *,
+    size: int = 60,
+    opponent: OpponentName = "published",
+    epochs: int = 300,
+    batch_size: int = 512,
+    lr: float = 0.02,
+    seed: int = 100,
+    device: str | torch.device | None = None,
+    progress: Progress | None = None,
+    max_steps: int | None = None,
+) -> SIPMCodes:
+    """Train one sIPM-LFR encoder for each setting.
+
+    Encoder, head and decoder minimise λ·BCE(y) + λ_F·|mean disc(z | s=0) − mean disc(z | s=1)| + λ_R·‖x − x̂‖²; after
+    each of their steps the discriminator takes two to make the middle term large, or with ``opponent="steady"`` five
+    to guess the group better.
+    """
+    place = pick_device(device)
+    X, Y, S = (torch.as_tensor(a, device=place) for a in (x, y, s))
+    k, d = len(settings), X.shape[1]
+    weights = seeded(seed)
+    encoder = StackedMLP(k, (d, size, size), leaky(0.01), weights).to(place)
+    head = StackedMLP(k, (size, size, 1), torch.sigmoid, weights).to(place)
+    steady = opponent == "steady"
+    judge = StackedMLP(k, (size, *(STEADY_HIDDEN if steady else ()), 1), torch.sigmoid, weights).to(place)
+    rebuilds = any(setting.reconstruction for setting in settings)
+    decoder = StackedMLP(k, (size, size, d), leaky(0.01), weights).to(place) if rebuilds else None
+    model = nn.ModuleList([encoder, head, *([decoder] if decoder is not None else [])])
+    model_adam = adam(model.parameters(), place, lr=lr)
+    judge_adam = adam(judge.parameters(), place, lr=STEADY_RATE if steady else lr)
+    discriminator = Opponent(judge, judge_adam, steady=steady)
+    shares = torch.stack([1.0 - S.mean(), S.mean()])
+    task = per_setting([setting.task for setting in settings], place)
+    fairness = per_setting([setting.fairness for setting in settings], place)
+    reconstruction = per_setting([setting.reconstruction for setting in settings], place)
+
+    def gap(z: Tensor, s_: Tensor) -> Tensor:
+        return sigmoid_ipm(discriminator.guess(z), s_)
+
+    def step(rows: Sequence[Tensor]) -> None:
+        bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
+        z = encoder(bx)
+        logits = head(z).squeeze(-1)
+        loss = task * (functional.softplus(logits) - logits * by).mean(-1) + fairness * gap(z, bs)
+        if decoder is not None:
+            loss = loss + reconstruction * (torch.sigmoid(decoder(z)) - bx).square().sum(-1).mean(-1)
+        descend(model_adam, loss.sum(), clip=5.0)
+        fixed = encoder(bx).detach()
+        if steady:
+            discriminator.learn(fixed, bs, shares)
+            return
+        for _ in range(2):
+            descend(judge_adam, -(fairness * gap(fixed, bs)).sum(), clip=5.0)
+
+    train(
+        step,
+        [len(X)],
+        batch_size=batch_size,
+        epochs=epochs,
+        seed=seed,
+        device=place,
+        progress=progress,
+        max_steps=max_steps,
+    )
+    return SIPMCodes(encoder, place)

@@ -1,0 +1,177 @@
+"""The paper's grids: which settings each method is run with, and a grid trained at once.
+
+``thin`` keeps at most so many settings, spread evenly; ``effort`` scales epochs and iterations (1 is the published
+configuration). Needs PyTorch and NumPy alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare_research.baselines.adversarial import LAFTRSetting, SIPMSetting, train_laftr, train_sipm
+from certifare_research.baselines.arrays import Arrays
+from certifare_research.baselines.fairpath import FairPathSetting, train_fairpath
+from certifare_research.baselines.fnf_continuous import FlowSetting, train_fnf_continuous
+from certifare_research.baselines.fnf_discrete import MatchingSetting, train_fnf_discrete
+from certifare_research.baselines.loop import Progress
+from certifare_research.baselines.variational import CVIBSetting, FCRLSetting, train_cvib, train_fcrl
+
+METHODS = ("LAFTR", "CVIB", "FCRL", "FNF", "sIPM-LFR", "FairPath")
+#: Methods whose published configuration hides little from an adversary, changed so that they hide more.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "LAFTR steady": (
+        "LAFTR",
+        {"opponent": "steady", "sees_group": False, "size": 8, "batch_size": 512, "epochs": 100},
+    ),
+    "sIPM-LFR steady": ("sIPM-LFR", {"opponent": "steady", "size": 8, "lr": 1e-3, "epochs": 100}),
+    "FairPath narrow": ("FairPath", {"size": 8}),
+}
+IDENTITY = "identity"
+#: Columns of Health's design matrix that the continuous flow uses.
+HEALTH_FLOW_COLUMNS = (2, 3, 4, 5, 8, 19, 33, 61, 71, 77, 92)
+TRANSFER_FLOW_COLUMNS = (0, 1, 2, 3, 16, 31, 44)
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySetting:
+    """The unfair baseline: records as they are."""
+
+
+class Trained(Protocol):
+    """Encoders of all settings of a grid."""
+
+    def encode(self, x: Any, s: Any) -> NDArray[np.float32]:
+        """Representations: (settings, records, size)."""
+
+
+def grid(method: str, family: str, thin: int | None = None) -> list[Any]:
+    """Return the settings of a method for a family of data sets ("acs", "health", "transfer"), mildest first.
+
+    >>> from certifare_research.baselines.grids import grid
+    >>> len(grid("CVIB", "acs")), grid("FCRL", "health", thin=2)
+    (57, [FCRLSetting(lambda_=0.01, beta=0.005), FCRLSetting(lambda_=2.0, beta=1.0)])
+    """
+    cents, tenths = [i / 100 for i in range(1, 10)], [i / 10 for i in range(1, 11)]
+    settings: list[Any]
+    if method == IDENTITY:
+        settings = [IdentitySetting()]
+    elif method == "CVIB":
+        settings = [CVIBSetting(a, b) for b in (0.001, 0.01, 0.1) for a in cents + tenths]
+    elif method == "FCRL":
+        ratio = 1.0 if family == "acs" else 0.5
+        settings = [FCRLSetting(a, a * ratio) for a in cents + [i / 10 for i in range(1, 21)]]
+    elif method == "LAFTR":
+        middle = [*tenths, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
+        if family == "acs":
+            gs = [*middle, *(i / 2 for i in range(10, 18)), 10.0, 18.0, 20.0, 50.0, 100.0, 500.0, 1e3, 1e4]
+            settings = [LAFTRSetting(g) for g in gs]
+        else:
+            gs = [1e-4, 1e-3, 1e-2, *middle, 10.0, 50.0]
+            settings = [LAFTRSetting(g, r) for r in ((0.0, 1.0) if family == "transfer" else (0.0,)) for g in gs]
+    elif method == "sIPM-LFR":
+        tasks = (1.0, 0.1, 1e-2, 1e-3, 1e-4)
+        strengths = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 50.0, 100.0) if family == "acs" else (0.1, 1.0, 10.0, 50.0)
+        rebuilt = (0.0, 1.0) if family == "transfer" else (0.0,)
+        settings = [SIPMSetting(t, f, r) for r in rebuilt for t in tasks for f in strengths]
+    elif method == "LAFTR steady":
+        settings = [LAFTRSetting(g) for g in (0.0, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)]
+    elif method == "sIPM-LFR steady":
+        settings = [SIPMSetting(1.0, f) for f in (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)]
+    elif method in ("FairPath", "FairPath narrow"):
+        kappas = (0.0, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0)
+        settings = [FairPathSetting(kappa) for kappa in kappas]
+    elif method == "FNF" and family == "acs":
+        gammas = [0.0, 0.01, 0.02, 0.04, 0.06, 0.08, *[i / 10 for i in range(1, 11)]]
+        settings = [MatchingSetting(gamma) for gamma in gammas]
+    elif method == "FNF":
+        settings = [FlowSetting(gamma) for gamma in (0.0, 0.05, 0.1, 0.2, 0.5, 0.95)]
+    else:
+        raise ValueError(f"There is no method {method!r}: choose one of {', '.join([*METHODS, *VARIANTS])}.")
+    return spread(settings, thin)
+
+
+def spread(items: Sequence[Any], most: int | None) -> list[Any]:
+    """At most so many items, evenly spread, first and last among them."""
+    if most is None or most >= len(items):
+        return list(items)
+    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, most).round().astype(int))]
+
+
+def describe(setting: Any) -> dict[str, float]:
+    """Hyper-parameters by name."""
+    return {name.rstrip("_"): float(value) for name, value in asdict(setting).items()}
+
+
+def encode_grid(
+    method: str,
+    arrays: Arrays,
+    settings: Sequence[Any],
+    *,
+    effort: float = 1.0,
+    seed: int = 0,
+    metric: str = "demographic_parity",
+    device: Any = None,
+    progress: Progress | None = None,
+    matrix: NDArray[np.float32] | None = None,
+) -> NDArray[np.float32]:
+    """Train all settings on the training records and encode every record: (settings, records, size)."""
+    x = arrays.matrix() if matrix is None else matrix
+    if method == IDENTITY:
+        return x[None]
+    y, s = arrays.y.astype(np.float32), arrays.s.astype(np.float32)
+    health = arrays.family != "acs"
+    common: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
+
+    method, changes = VARIANTS.get(method, (method, {}))
+
+    def scaled(n: int) -> int:
+        return max(1, round(n * effort))
+
+    inputs: NDArray[Any] = x
+    at = arrays.train
+    trained: Trained
+    if method in ("CVIB", "FCRL"):
+        train = train_cvib if method == "CVIB" else train_fcrl
+        trained = train(x[at], y[at], s[at], settings, hidden=100 if health else 50, epochs=scaled(200), **common)
+    elif method == "LAFTR":
+        shape = {"size": 8, "hidden": (20, 20), "epochs": 100} if health else {"epochs": 500}
+        options = {**shape, **changes}
+        options["epochs"] = scaled(options["epochs"])
+        trained = train_laftr(x[at], y[at], s[at], settings, **options, **common)
+    elif method == "sIPM-LFR":
+        options = {"epochs": 300, **changes}
+        options["epochs"] = scaled(options["epochs"])
+        trained = train_sipm(x[at], y[at], s[at], settings, **options, **common)
+    elif method == "FairPath":
+        iterations = scaled(2000 if health else 1000)
+        trained = train_fairpath(x[at], y[at], s[at], settings, iterations=iterations, **changes, **common)
+    elif method == "FNF" and arrays.family == "acs":
+        if arrays.discrete is None:
+            raise ValueError("FNF on this family of data needs category numbers.")
+        inputs = arrays.discrete
+        trained = train_fnf_discrete(
+            inputs[at], y[at], s[at], settings, sizes=arrays.discrete_sizes, epochs=scaled(100), **common
+        )
+    elif method == "FNF":
+        columns = TRANSFER_FLOW_COLUMNS if arrays.family == "transfer" else HEALTH_FLOW_COLUMNS
+        inputs = x[:, columns]
+        flows = 60 if arrays.family == "transfer" else 80
+        trained = train_fnf_continuous(
+            inputs[at],
+            y[at],
+            s[at],
+            settings,
+            metric=metric,  # type: ignore[arg-type]
+            prior_epochs=scaled(80),
+            epochs=scaled(flows),
+            ramp_epochs=5 if arrays.family == "transfer" else 10,
+            **common,
+        )
+    else:
+        raise ValueError(f"There is no method {method!r}: choose one of {', '.join(METHODS)}.")
+    return trained.encode(inputs, s)

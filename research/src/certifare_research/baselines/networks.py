@@ -1,0 +1,138 @@
+"""Stacks of small networks: one network for each hyper-parameter setting, all trained in the same batched products.
+
+The methods here are cheap models with large grids of settings. A stack holds the weights of all settings in one
+tensor (settings × inputs × outputs), so that a whole grid costs about as many kernel launches as one model. Every
+setting starts from the same weights and sees the same batches and noise: its result does not depend on its neighbours
+in the stack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Init = Literal["uniform", "xavier"]
+
+
+def seeded(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return a random number generator of its own."""
+    generator = torch.Generator(device=device)
+    generator.manual_seed(seed)
+    return generator
+
+
+class StackedMLP(nn.Module):
+    """Networks of equal shape, one per setting.
+
+    Parameters
+    ----------
+    settings : int
+        How many networks.
+    sizes : sequence of int
+        Inputs, hidden layers, outputs.
+    activation : callable
+        Between layers, not after the last.
+    generator : torch.Generator
+        Draws the weights, equal for all settings.
+    init : {"uniform", "xavier"}
+        PyTorch's default for linear layers, or Xavier's for weights and biases.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from certifare_research.baselines.networks import StackedMLP, seeded
+    >>> stack = StackedMLP(3, (4, 8, 2), torch.relu, seeded(0))
+    >>> stack(torch.ones(5, 4)).shape
+    torch.Size([3, 5, 2])
+    """
+
+    def __init__(
+        self,
+        settings: int,
+        sizes: Sequence[int],
+        activation: Callable[[Tensor], Tensor],
+        generator: torch.Generator,
+        init: Init = "uniform",
+    ) -> None:
+        super().__init__()
+        self.activation = activation
+        self.weights = nn.ParameterList()
+        self.biases = nn.ParameterList()
+        for inputs, outputs in pairwise(sizes):
+            weight = torch.empty(1, inputs, outputs)
+            bias = torch.empty(1, 1, outputs)
+            if init == "uniform":
+                limits = 1 / math.sqrt(inputs), 1 / math.sqrt(inputs)
+            else:
+                limits = math.sqrt(6 / (inputs + outputs)), math.sqrt(3 / outputs)
+            for tensor, limit in zip((weight, bias), limits, strict=True):
+                tensor.uniform_(-limit, limit, generator=generator)
+            self.weights.append(nn.Parameter(weight.repeat(settings, 1, 1)))
+            self.biases.append(nn.Parameter(bias.repeat(settings, 1, 1)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (rows, inputs), shared by all settings, or (settings, rows, inputs) to (settings, rows, outputs)."""
+        last = len(self.weights) - 1
+        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = affine(x, weight, bias)
+            if i < last:
+                x = self.activation(x)
+        return x
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Product with each setting's weights, plus its bias."""
+    if x.dim() == 2:
+        x = x.expand(len(weight), *x.shape)
+    return torch.baddbmm(bias, x, weight)
+
+
+def adam(
+    parameters: Iterable[Tensor],
+    device: torch.device,
+    *,
+    lr: float = 1e-3,
+    weight_decay: float = 0.0,
+    eps: float = 1e-8,
+) -> torch.optim.Adam:
+    """Adam whose steps can be captured in a CUDA graph; its rate is a tensor, so that a schedule can change it."""
+    on_gpu = device.type == "cuda"
+    rate = torch.tensor(lr, device=device) if on_gpu else lr
+    return torch.optim.Adam(
+        list(parameters), lr=rate, weight_decay=weight_decay, eps=eps, fused=on_gpu or None, capturable=on_gpu
+    )
+
+
+def scale_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Multiply the learning rate, in place where it is a tensor."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].mul_(factor)
+        else:
+            group["lr"] *= factor
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | None = None) -> None:
+    """Take one step down ``loss`` in the optimiser's parameters alone.
+
+    ``clip`` limits the norm of each setting's gradient, as if it were trained alone.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    gradients = torch.autograd.grad(loss, parameters)
+    if clip is not None:
+        square = torch.stack([g.square().flatten(1).sum(1) for g in gradients]).sum(0)
+        scale = (clip / (square.sqrt() + 1e-6)).clamp(max=1.0)
+        gradients = tuple(g * scale.view(-1, *([1] * (g.dim() - 1))) for g in gradients)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient.contiguous()  # fused optimisers want the parameters' own memory order
+    optimizer.step()
+
+
+def per_setting(values: Sequence[float], device: torch.device) -> Tensor:
+    """Hyper-parameters as a tensor, one entry per setting."""
+    return torch.tensor(list(values), dtype=torch.float32, device=device)

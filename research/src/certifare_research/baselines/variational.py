@@ -1,0 +1,257 @@
+"""CVIB (Moyer et al. 2018) and FCRL (Gupta et al. 2021): codes that are noisy, and pay for what they tell about s.
+
+Both encode x as a diagonal normal distribution of eight dimensions and publish a sample of it. CVIB bounds the
+information between code and group by reconstruction and by the divergences between the codes of different records;
+FCRL bounds it by the divergence from a prior, less a contrastive estimate of what the code tells about x within each
+group.
+
+Differences from the published configurations: an epoch's incomplete last batch is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from certifare_research.baselines.loop import Progress, pick_device, train
+from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, seeded
+
+CODE_SIZE = 8
+TINY = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class CVIBSetting:
+    """Weights of CVIB's loss: ``lambda_`` of reconstruction and divergence, ``beta`` of divergence again."""
+
+    lambda_: float
+    beta: float
+
+
+@dataclass(frozen=True, slots=True)
+class FCRLSetting:
+    """Weights of FCRL's loss: ``lambda_`` of the contrastive estimate, ``beta`` of the divergence from the prior."""
+
+    lambda_: float
+    beta: float
+
+
+class Posterior(nn.Module):
+    """The encoder of both methods: x to the mean and deviation of its code."""
+
+    def __init__(self, settings: int, inputs: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.network = StackedMLP(settings, (inputs, hidden, 2 * CODE_SIZE), torch.relu, generator)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and deviation, each (settings, rows, 8)."""
+        pairs = self.network(x).unflatten(-1, (CODE_SIZE, 2))
+        return pairs[..., 0], functional.softplus(pairs[..., 1])
+
+
+def pairwise_divergence(mean: Tensor, deviation: Tensor) -> Tensor:
+    """Mean over all ordered pairs (i, j) of KL(N_i ‖ N_j) of diagonal normals, for each setting.
+
+    The logarithms cancel in the mean, and what is left is sums of single records: linear in the batch, not quadratic.
+    """
+    variance = deviation.square() + TINY
+    precision = variance.reciprocal()
+    squares = mean.square()
+    scale = variance.mean(1) * precision.mean(1)
+    shift = (
+        precision.mean(1) * squares.mean(1)
+        - 2 * (precision * mean).mean(1) * mean.mean(1)
+        + (precision * squares).mean(1)
+    )
+    return 0.5 * (scale + shift - 1.0).sum(-1)
+
+
+def divergence_from_prior(mean: Tensor, deviation: Tensor) -> Tensor:
+    """Mean over records of KL(N(μ, σ²) ‖ N(0, 1)), for each setting."""
+    terms = mean.square() + deviation.square() - 2 * torch.log(deviation + TINY) - 1.0
+    return 0.5 * terms.sum(-1).mean(-1)
+
+
+def reconstruction_loss(logits: Tensor, x: Tensor) -> Tensor:
+    """Binary cross-entropy between sigmoid(logits) and x, summed over features, mean over records.
+
+    Also for features outside [0, 1] (Health's counts), as the published configuration has it; there the loss has no
+    lower limit, so logits count up to ±16, where a sigmoid in single precision is full.
+    """
+    logits = logits.clamp(-16.0, 16.0)
+    return functional.softplus(logits).sum(-1).mean(-1) - (logits * x).sum(-1).mean(-1)
+
+
+def label_loss(logits: Tensor, y: Tensor) -> Tensor:
+    """Binary cross-entropy of the label, mean over records, for each setting."""
+    logits = logits.squeeze(-1)
+    return (functional.softplus(logits) - logits * y).mean(-1)
+
+
+class ContrastiveCritic(nn.Module):
+    """Estimates what the code tells about x within each group."""
+
+    def __init__(self, settings: int, inputs: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.of_x = StackedMLP(settings, (inputs, hidden, CODE_SIZE), torch.relu, generator)
+        self.of_z = StackedMLP(settings, (CODE_SIZE, CODE_SIZE), torch.relu, generator)
+        bilinear = torch.empty(1, 2, CODE_SIZE, CODE_SIZE).normal_(generator=generator)
+        self.bilinear = nn.Parameter(bilinear.repeat(settings, 1, 1, 1))
+
+    def forward(self, x: Tensor, z: Tensor, s: Tensor) -> Tensor:
+        """Mean estimate of the information, for each setting."""
+        fx, fz = self.of_x(x), self.of_z(z)
+        by_group = torch.einsum("kia,kgab->kgib", fx, self.bilinear)
+        chosen = torch.where(s.view(1, -1, 1) > 0.5, by_group[:, 1], by_group[:, 0])
+        scores = functional.softplus(chosen @ fz.mT)
+        return contrastive_estimate(scores, s)
+
+
+def contrastive_estimate(scores: Tensor, s: Tensor) -> Tensor:
+    """Mean over i of log score(x_i, z_i) − log mean_j score(x_i, z_j), j over the records of i's own group.
+
+    ``scores`` is (settings, rows, rows): row i, column j.
+    """
+    same = (s.unsqueeze(0) == s.unsqueeze(1)).to(scores.dtype)
+    matched = torch.log(scores.diagonal(dim1=-2, dim2=-1) + TINY)
+    others = (scores * (same / same.sum(1, keepdim=True))).sum(-1)
+    return (matched - torch.log(others + TINY)).mean(-1)
+
+
+class Codes:
+    """Trained encoders, one per setting."""
+
+    def __init__(self, posterior: Posterior, device: torch.device, seed: int) -> None:
+        self.posterior = posterior
+        self.device = device
+        self.seed = seed
+
+    def encode(self, x: NDArray[np.float32], s: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """One sample of the code of each record: (settings, rows, 8). The group is not needed."""
+        generator = seeded(self.seed + 1, self.device)
+        parts = []
+        with torch.no_grad():
+            for chunk in torch.split(torch.as_tensor(x), 1 << 16):
+                mean, deviation = self.posterior(chunk.to(self.device))
+                noise = torch.randn(mean.shape[1:], generator=generator, device=self.device)
+                parts.append((mean + deviation * noise).cpu())
+        return torch.cat(parts, dim=1).numpy()
+
+
+def _sample(mean: Tensor, deviation: Tensor, generator: torch.Generator) -> Tensor:
+    noise = torch.randn(mean.shape[1:], generator=generator, device=mean.device)
+    return mean + deviation * noise
+
+
+def _with_group(z: Tensor, s: Tensor) -> Tensor:
+    return torch.cat([z, s.view(1, -1, 1).expand(len(z), -1, 1)], dim=-1)
+
+
+def train_cvib(
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    s: NDArray[np.float32],
+    settings: Sequence[CVIBSetting],
+    *,
+    hidden: int = 50,
+    epochs: int = 200,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    progress: Progress | None = None,
+    max_steps: int | None = None,
+) -> Codes:
+    """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C."""
+    place = pick_device(device)
+    X, Y, S = (torch.as_tensor(a, device=place) for a in (x, y, s))
+    k, d = len(settings), X.shape[1]
+    weights = seeded(seed)
+    posterior = Posterior(k, d, hidden, weights).to(place)
+    decoder = StackedMLP(k, (CODE_SIZE + 1, hidden, d), torch.relu, weights).to(place)
+    predictor = StackedMLP(k, (CODE_SIZE, 50, 1), torch.relu, weights).to(place)
+    modules = nn.ModuleList([posterior, decoder, predictor])
+    optimizer = adam(modules.parameters(), place, lr=1e-3, weight_decay=1e-4)
+    lambda_ = per_setting([setting.lambda_ for setting in settings], place)
+    beta = per_setting([setting.beta for setting in settings], place)
+    noise = seeded(seed, place)
+
+    def step(rows: Sequence[Tensor]) -> None:
+        bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
+        mean, deviation = posterior(bx)
+        z = _sample(mean, deviation, noise)
+        divergence = pairwise_divergence(mean, deviation)
+        rebuilt = reconstruction_loss(decoder(_with_group(z, bs)), bx)
+        loss = label_loss(predictor(z), by) + lambda_ * (rebuilt + divergence) + beta * divergence
+        descend(optimizer, loss.sum())
+
+    train(
+        step,
+        [len(X)],
+        batch_size=batch_size,
+        epochs=epochs,
+        seed=seed,
+        device=place,
+        generators=[noise],
+        progress=progress,
+        max_steps=max_steps,
+    )
+    return Codes(posterior, place, seed)
+
+
+def train_fcrl(
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    s: NDArray[np.float32],
+    settings: Sequence[FCRLSetting],
+    *,
+    hidden: int = 50,
+    epochs: int = 200,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    progress: Progress | None = None,
+    max_steps: int | None = None,
+) -> Codes:
+    """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s)."""
+    place = pick_device(device)
+    X, Y, S = (torch.as_tensor(a, device=place) for a in (x, y, s))
+    k, d = len(settings), X.shape[1]
+    weights = seeded(seed)
+    posterior = Posterior(k, d, hidden, weights).to(place)
+    predictor = StackedMLP(k, (CODE_SIZE + 1, 50, 1), torch.relu, weights).to(place)
+    critic = ContrastiveCritic(k, d, hidden, weights).to(place)
+    modules = nn.ModuleList([posterior, predictor, critic])
+    optimizer = adam(modules.parameters(), place, lr=1e-3, weight_decay=1e-4)
+    lambda_ = per_setting([setting.lambda_ for setting in settings], place)
+    beta = per_setting([setting.beta for setting in settings], place)
+    noise = seeded(seed, place)
+
+    def step(rows: Sequence[Tensor]) -> None:
+        bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
+        mean, deviation = posterior(bx)
+        z = _sample(mean, deviation, noise)
+        loss = (
+            label_loss(predictor(_with_group(z, bs)), by)
+            + beta * divergence_from_prior(mean, deviation)
+            - lambda_ * critic(bx, z, bs)
+        )
+        descend(optimizer, loss.sum())
+
+    train(
+        step,
+        [len(X)],
+        batch_size=batch_size,
+        epochs=epochs,
+        seed=seed,
+        device=place,
+        generators=[noise],
+        progress=progress,
+        max_steps=max_steps,
+    )
+    return Codes(posterior, place, seed)

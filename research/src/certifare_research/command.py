@@ -1,0 +1,64 @@
+"""``certifare reproduce``: the paper's tables and figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from certifare.cli import common
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="The experiment; see --list.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Run every experiment, then the audit.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Folder with data files; CERTIFARE_DATA unless given.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for pages, tables and charts.")] = Path(
+        "certifare-results"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Small samples and grids: a trial run.")] = False,
+    baselines: Annotated[
+        Path | None,
+        typer.Option(help="Results of the published methods (CSV); those that come with the package unless given."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes side by side.", min=1)] = 2,
+    seed: common.Seed = 0,
+    as_json: common.Json = False,
+) -> None:
+    """Reproduce a table or figure of the paper: writes a page, a CSV file and a chart.
+
+    A run that was interrupted goes on where it stopped.
+    """
+    from certifare_research.errors import ExperimentError
+    from certifare_research.experiments.framework import Run
+    from certifare_research.experiments.registry import EXPERIMENTS
+    from certifare_research.experiments.registry import reproduce as run_experiment
+
+    if show_list:
+        listing = {known: experiment.words for known, experiment in EXPERIMENTS.items()}
+        width = max(map(len, listing))
+
+        def show() -> None:
+            for known, words in listing.items():
+                common.out.print(f"{known:<{width}}  {escape(words)}", soft_wrap=True)
+
+        common.emit(listing, as_json, show)
+        return
+    if everything == (name is not None):
+        raise ExperimentError("Name one experiment, or pass --all; --list shows them.")
+    written = {}
+    for chosen in EXPERIMENTS if name is None else [name]:
+        run = Run(name=chosen, out=output, data=data, quick=quick, seed=seed, jobs=jobs, baselines=baselines)
+        with common.stages(quiet=as_json) as tell:
+            tell(f"{chosen}: reading", 0, 1)
+            told = replace(run, tell=partial(tell, f"{chosen}: parts"))
+            written[chosen] = [str(path) for path in run_experiment(told)]
+        if not as_json:
+            common.out.print(f"{chosen}: {', '.join(written[chosen])}", soft_wrap=True)
+    if as_json:
+        common.emit(written, True, lambda: None)

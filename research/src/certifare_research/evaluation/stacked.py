@@ -1,0 +1,150 @@
+"""Downstream networks for many representations at once: scikit-learn's MLPClassifier as a stack in PyTorch.
+
+Same network, loss, optimiser and stopping rule as :class:`sklearn.neural_network.MLPClassifier` (ReLU, Adam at 0.001,
+batches of 200, L2 penalty 0.0001, until ten epochs in a row improve the training loss by less than 0.0001). A stack
+trains one network for each representation and repeat; repeats differ in their first weights. Needs PyTorch and NumPy
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from certifare_research.baselines.loop import Progress, pick_device, steps_per_epoch, train
+from certifare_research.baselines.networks import StackedMLP, adam, descend, seeded
+
+PATIENCE = 10
+
+
+def predict_stacked(
+    z_train: NDArray[np.float32],
+    y_train: NDArray[np.integer],
+    z_test: NDArray[np.float32],
+    *,
+    hidden: Sequence[int] = (50,),
+    repeats: int = 5,
+    n_classes: int = 2,
+    alpha: float = 1e-4,
+    tol: float = 1e-4,
+    max_epochs: int = 1000,
+    batch_size: int = 200,
+    standardise: bool = True,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    progress: Progress | None = None,
+) -> NDArray[np.int8]:
+    """Train a network on each representation and predict: (representations, repeats, test records).
+
+    Parameters
+    ----------
+    z_train, z_test : ndarray
+        (representations, records, features), or (records, features) for one.
+    y_train : ndarray of int
+        What to predict: a label, or the group.
+    hidden : sequence of int
+        Hidden layers; none gives logistic regression.
+    repeats : int
+        Networks per representation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare_research.evaluation import predict_stacked
+    >>> z = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
+    >>> y = (z[:, 0] > 0).astype(int)
+    >>> predicted = predict_stacked(z, y, z, repeats=2, max_epochs=300, device="cpu")
+    >>> predicted.shape, bool((predicted[0] == y).mean() > 0.95)
+    ((1, 2, 500), True)
+    """
+    place = pick_device(device)
+    z_train, z_test = (z[None] if z.ndim == 2 else z for z in (z_train, z_test))
+    Z = torch.as_tensor(z_train, dtype=torch.float32).to(place)
+    if standardise:
+        mean, deviation = Z.mean(1, keepdim=True), Z.std(1, keepdim=True, correction=0)
+        deviation = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
+        Z = (Z - mean) / deviation
+    else:
+        mean, deviation = torch.zeros(1, 1, 1, device=place), torch.ones(1, 1, 1, device=place)
+    Y = torch.as_tensor(np.asarray(y_train), dtype=torch.long).to(place)
+    k, n, d = Z.shape
+    nets = k * repeats
+    outputs = 1 if n_classes == 2 else n_classes
+    starts = [StackedMLP(1, (d, *hidden, outputs), torch.relu, seeded(seed + r), init="xavier") for r in range(repeats)]
+    model = StackedMLP(nets, (d, *hidden, outputs), torch.relu, seeded(seed), init="xavier")
+    with torch.no_grad():
+        for own, *drawn in zip(model.parameters(), *[start.parameters() for start in starts], strict=True):
+            own.copy_(torch.cat(drawn).repeat(k, *([1] * (own.dim() - 1))))
+    model = model.to(place)
+    optimizer = adam(model.parameters(), place)
+    kept = [p.detach().clone() for p in model.parameters()]
+    total = torch.zeros(nets, device=place)
+    best = torch.full((nets,), float("inf"), device=place)
+    stale = torch.zeros(nets, dtype=torch.long, device=place)
+    done = torch.zeros(nets, dtype=torch.bool, device=place)
+    steps = steps_per_epoch([n], batch_size)
+
+    def step(rows: Sequence[Tensor]) -> None:
+        batch = Z[:, rows[0]].repeat_interleave(repeats, dim=0)
+        logits = model(batch)
+        loss = _loss(logits, Y[rows[0]], n_classes)
+        penalty = torch.stack([w.square().flatten(1).sum(1) for w in model.weights]).sum(0)
+        loss = loss + 0.5 * alpha * penalty / batch.shape[1]
+        total.add_(loss.detach())
+        descend(optimizer, loss.sum())
+
+    def settle(everything: bool) -> None:
+        mean_loss = total / steps
+        stale.copy_(torch.where(mean_loss > best - tol, stale + 1, torch.zeros_like(stale)))
+        best.copy_(torch.minimum(best, mean_loss))
+        total.zero_()
+        now = ~done & ((stale > PATIENCE) | everything)
+        with torch.no_grad():
+            for old, new in zip(kept, model.parameters(), strict=True):
+                old.copy_(torch.where(now.view(-1, *([1] * (new.dim() - 1))), new, old))
+        done.logical_or_(now)
+
+    def on_epoch(epoch: int) -> bool:
+        if not epoch:
+            return False
+        settle(False)
+        return bool(done.all())
+
+    train(
+        step,
+        [n],
+        batch_size=batch_size,
+        epochs=max_epochs,
+        seed=seed,
+        device=place,
+        on_epoch=on_epoch,
+        progress=progress,
+    )
+    settle(True)
+    with torch.no_grad():
+        for parameter, value in zip(model.parameters(), kept, strict=True):
+            parameter.copy_(value)
+        parts = []
+        for chunk in torch.split(torch.as_tensor(z_test, dtype=torch.float32), 1 << 14, dim=1):
+            z = ((chunk.to(place) - mean) / deviation).repeat_interleave(repeats, dim=0)
+            parts.append(_classes(model(z), n_classes).cpu())
+    return torch.cat(parts, dim=1).view(k, repeats, -1).numpy().astype(np.int8)
+
+
+def _loss(logits: Tensor, y: Tensor, n_classes: int) -> Tensor:
+    """Mean cross-entropy for each network."""
+    if n_classes == 2:
+        flat = logits.squeeze(-1)
+        return (functional.softplus(flat) - flat * y).mean(-1)
+    return (
+        -functional.log_softmax(logits, -1).gather(-1, y.view(1, -1, 1).expand(len(logits), -1, 1)).squeeze(-1).mean(-1)
+    )
+
+
+def _classes(logits: Tensor, n_classes: int) -> Tensor:
+    return (logits.squeeze(-1) > 0).long() if n_classes == 2 else logits.argmax(-1)

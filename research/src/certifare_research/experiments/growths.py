@@ -1,0 +1,224 @@
+"""Restricted encoders for experiments: many growths counted at once, and every figure from the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from certifare.certificates import CellCounts, Certificate, certify_counts, one_per_cluster
+from certifare.frontier.paths import Explorer, Path
+from certifare.frontier.settings import Grid, Setting
+from certifare.frontier.target import Outlook, shortlist
+from certifare.table import Table
+from certifare_research.datasets import Dataset
+from certifare_research.evaluation.outcomes import Outcome
+from certifare_research.experiments.framework import claim
+
+LABEL, GROUP = "label", "group"
+EPSILON = 0.05
+
+
+def table_of(dataset: Dataset, rows: NDArray[np.int64] | None = None, tasks: bool = False) -> Table:
+    """Return a data set's records as a table with roles; with ``tasks`` its other labels as well."""
+    part = dataset if rows is None else dataset.take(rows)
+    frame = part.X
+    labels = {LABEL: part.y, **({f"task {n}": v for n, v in part.tasks.items()} if tasks else {})}
+    for name, values in {**labels, GROUP: part.s}.items():
+        frame = frame.append_column(name, pa.array(values))
+    return Table.from_frame(frame, label=list(labels), sensitive=GROUP, categorical=dataset.categorical)
+
+
+def independent_rows(dataset: Dataset, rows: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
+    """Rows that are independent: one per cluster, chosen so that they stand for the records."""
+    if dataset.clusters is None:
+        return rows
+    return rows[one_per_cluster(dataset.clusters[rows], population="records", seed=seed).keep]
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """One encoder, as counts of the records of every part by cell."""
+
+    setting: Setting
+    cells: int
+    path: Path
+
+    def counts(self, part: str) -> NDArray[np.int64]:
+        """Return records of a part by cell, group and label."""
+        return self.path.at(part, self.cells).groups
+
+    def certificate(
+        self, metric: str = "demographic_parity", candidates: int = 1, method: str = "exact", times: int = 1
+    ) -> Certificate:
+        """Certify on the part ``certify``; the lemmas use training and test records besides, as the paper does."""
+        others: dict[str, Any] = {}
+        if method == "lemmas":
+            others = {"base_counts": self._cell_counts("train", times), "sum_counts": self._cell_counts("test", times)}
+        return certify_counts(
+            self._cell_counts("certify", times),
+            metric,
+            1 - EPSILON,
+            method,
+            candidates,
+            witness=self._cell_counts("train"),
+            min_group_size=1,
+            **others,
+        )
+
+    def _cell_counts(self, part: str, times: int = 1) -> CellCounts:
+        table = self.counts(part) * times
+        return CellCounts(table, range(table.shape[1]), range(table.shape[2]))
+
+    def vote(self, part: str = "test") -> Outcome:
+        """Outcome of the majority vote of each cell's training records."""
+        return _outcome(self.counts(part), self.counts("train").sum(1).argmax(1))
+
+    def adversary(self, part: str = "test") -> Outcome:
+        """Outcome of the classifier that is most unfair on the training records: it picks cells by group."""
+        train = self.counts("train").sum(2)
+        shares = train / np.maximum(train.sum(0, keepdims=True), 1)
+        first, second = max(
+            combinations(range(shares.shape[1]), 2),
+            key=lambda pair: float(np.abs(shares[:, pair[0]] - shares[:, pair[1]]).sum()),
+        )
+        return _outcome(self.counts(part), (shares[:, second] > shares[:, first]).astype(np.int64))
+
+    def task(self, index: int, part: str = "test") -> tuple[float, Outcome]:
+        """Accuracy of the majority vote for another label (:func:`explore` with ``tasks``), and its predictions.
+
+        That label was not counted by group: the outcome knows predictions alone.
+        """
+        votes = self.path.at("again", self.cells).labels[1 + index].argmax(1)
+        labels = self.path.at(part, self.cells).labels[1 + index]
+        accuracy = float(labels[np.arange(len(votes)), votes].sum() / labels.sum())
+        return accuracy, Outcome(_outcome(self.counts(part), votes).counts.sum(1, keepdims=True))
+
+    def record(self, metric: str = "demographic_parity") -> dict[str, Any]:
+        """Figures of the encoder: accuracy and distances on the test records, T* on the certification records."""
+        certificate = self.certificate(metric)
+        vote, adversary = self.vote(), self.adversary()
+        return {
+            "kind": self.setting.kind,
+            "gamma": self.setting.gamma,
+            "min_cell_size": self.setting.min_cell_size,
+            "cells": self.cells,
+            "accuracy": vote.accuracy,
+            "distance": vote.distance(metric),
+            "adversary": adversary.distance(metric),
+            "bound": certificate.bound,
+            "estimate": certificate.estimate,
+            "lower": certificate.lower,
+            "retained": self.path.retained.get(self.cells),
+            "metric": metric,
+            "outcomes": {"majority vote": vote.text(metric), "adversary": adversary.text(metric)},
+        }
+
+
+def _outcome(counts: NDArray[np.int64], choice: NDArray[np.int64]) -> Outcome:
+    """Outcome of a classifier that is given by its prediction for each cell."""
+    n_labels = max(counts.shape[2], int(choice.max()) + 1)
+    result = np.zeros((counts.shape[1], n_labels, n_labels), dtype=np.int64)
+    for predicted in range(n_labels):
+        result[:, : counts.shape[2], predicted] = counts[choice == predicted].sum(0)
+    return Outcome(result)
+
+
+def explore(
+    dataset: Dataset,
+    parts: Mapping[str, NDArray[np.int64]],
+    grid: Grid,
+    *,
+    tasks: bool = False,
+    seed: int = 0,
+    **common: Any,
+) -> Iterator[Point]:
+    """Fit every growth of the grid and yield every encoder on its path.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    parts : mapping of name to rows
+        ``train``, ``certify`` and ``test``, and what else is to be counted.
+    grid : Grid
+    tasks : bool
+        Count the data set's other labels as well; they play no part in the growth.
+    common
+        Parameters of all encoders, such as ``metric`` and ``retain``.
+    """
+    others = {name: table_of(dataset, rows, tasks) for name, rows in parts.items() if name != "train"}
+    if tasks:
+        others["again"] = table_of(dataset, parts["train"], tasks)
+    explorer = Explorer(table_of(dataset, parts["train"]), others, grid, {"random_state": seed, **common})
+    for setting in explorer.settings:
+        path = explorer.walk(setting)
+        for cells in path.starts:
+            yield Point(setting, cells, path)
+
+
+def independent_parts(dataset: Dataset, shares: Mapping[str, float], seed: int = 0) -> dict[str, NDArray[np.int64]]:
+    """Split at random; the certification part keeps one record per cluster, and so does the part to choose on."""
+    parts = dataset.parts(shares, seed)
+    for name in {"select", "certify"} & parts.keys():
+        parts[name] = independent_rows(dataset, parts[name], seed)
+    return parts
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """An encoder chosen for a target before any certification or test record was looked at, and its certificate."""
+
+    point: Point
+    certificate: Certificate
+    tried: int
+
+
+def choose(points: Sequence[Point], target: float, metric: str = "demographic_parity") -> Choice | None:
+    """Choose on training and select records, then certify; None where no certificate meets the target.
+
+    The shortlist (at most three encoders) is certified together, each at ε divided by their number.
+    """
+    outlooks = [
+        Outlook.of(p.counts("train"), p.counts("select"), p.counts("certify").sum(0), metric, 1) for p in points
+    ]
+    listed = shortlist(outlooks, target, EPSILON, lambda able: max(able, key=lambda i: _merit(points[i])))
+    certified = [(points[i], points[i].certificate(metric, candidates=len(listed))) for i in listed]
+    good = [(p, c) for p, c in certified if c.bound <= target]
+    if not good:
+        return None
+    point, certificate = max(good, key=lambda pair: _merit(pair[0]))
+    return Choice(point, certificate, len(listed))
+
+
+def _merit(point: Point) -> float:
+    """Accuracy on select records, and on training records as if there were an eighth of them."""
+    select, train = point.vote("select"), point.vote("train")
+    n_select, n_train = select.counts.sum(), train.counts.sum() / 8
+    return float((n_select * select.accuracy + n_train * train.accuracy) / (n_select + n_train))
+
+
+def best(records: Iterable[Mapping[str, Any]], limit: float, by: str = "bound") -> Mapping[str, Any] | None:
+    """Most accurate record whose ``by`` is at most ``limit``."""
+    allowed = [r for r in records if r[by] <= limit]
+    return max(allowed, key=lambda r: r["accuracy"]) if allowed else None
+
+
+def claims_of(records: Iterable[Mapping[str, Any]], data: str) -> list[dict[str, Any]]:
+    """Claims of encoders as :meth:`Point.record` describes them."""
+    return [
+        claim(
+            data,
+            f"{r['kind']} gamma={r['gamma']} n={r['min_cell_size']} k={r['cells']}",
+            classifier,
+            outcome,
+            r["bound"],
+            r["metric"],
+        )
+        for r in records
+        for classifier, outcome in r["outcomes"].items()
+    ]

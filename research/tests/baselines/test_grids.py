@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
+
+from certifare_research.baselines.arrays import Arrays
+from certifare_research.baselines.grids import IDENTITY, METHODS, VARIANTS, describe, encode_grid, grid
+
+
+@pytest.mark.parametrize(
+    ("method", "family", "settings"),
+    [
+        ("CVIB", "acs", 57),
+        ("FCRL", "health", 29),
+        ("LAFTR", "acs", 32),
+        ("sIPM-LFR", "acs", 40),
+        ("sIPM-LFR", "health", 20),
+        ("FairPath", "acs", 14),
+        ("FNF", "acs", 16),
+        ("FNF", "health", 6),
+        (IDENTITY, "acs", 1),
+    ],
+)
+def test_the_papers_grids(method, family, settings):
+    assert len(grid(method, family)) == settings
+    assert len(grid(method, family, thin=5)) <= 5
+
+
+def test_unknown_method():
+    with pytest.raises(ValueError, match="LAFTR"):
+        grid("magic", "acs")
+
+
+def arrays():
+    rng = np.random.default_rng(0)
+    n = 240
+    s = rng.integers(0, 2, n).astype(np.int8)
+    codes = np.stack([rng.integers(0, 3, n), rng.integers(0, 2, n)], axis=1).astype(np.int16)
+    return Arrays(
+        name="small",
+        family="acs",
+        numbers=rng.random((n, 2)).astype(np.float32),
+        codes=codes,
+        sizes=(3, 2),
+        y=(codes[:, 0] > 0).astype(np.int8),
+        s=s,
+        train=np.arange(n) < 200,
+        discrete=codes,
+        discrete_sizes=(3, 2),
+    )
+
+
+def test_arrays_survive_a_file(tmp_path):
+    one = arrays()
+    one.save(tmp_path / "a.npz")
+    two = Arrays.load(tmp_path / "a.npz")
+    np.testing.assert_array_equal(one.matrix(), two.matrix())
+    assert two.discrete_sizes == (3, 2)
+    assert one.matrix().shape == (240, 7)
+    assert (one.matrix()[:, 2:].sum(1) == 2).all()
+
+
+@pytest.mark.parametrize("method", [*METHODS, *VARIANTS, IDENTITY])
+def test_every_method_runs_on_arrays(method):
+    settings = grid(method, "acs", thin=2)
+    z = encode_grid(method, arrays(), settings, effort=0.004, device="cpu")
+    assert z.shape[:2] == (len(settings), 240)
+    assert np.isfinite(z).all()
+    assert all(isinstance(value, float) for value in describe(settings[0]).values())

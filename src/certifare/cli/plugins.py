@@ -1,0 +1,96 @@
+"""Commands that other distributions bring: entry points of the group ``certifare.commands``.
+
+An entry point names a function or a :class:`typer.Typer`; its name is the command's. It is imported when its command
+runs, and when the commands are listed, so its module should import nothing heavy. certifare's own commands come first
+and never ask for others.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.markup import escape
+from typer.core import TyperGroup
+
+from certifare.cli import common
+from certifare.errors import PluginError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "certifare.commands"
+
+
+class Commands(TyperGroup):
+    """certifare's commands, and those that are installed beside it."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands that can be used; a line on standard error for each that cannot."""
+        names = super().list_commands(ctx)
+        for name, points in sorted(installed().items()):
+            try:
+                if name in self.commands:
+                    raise PluginError(
+                        f"{_origins(points)}: certifare has a command {name!r} of its own, which is used."
+                    )
+                command_of(points)
+            except PluginError as error:
+                if not ctx.resilient_parsing:  # a shell completes words otherwise
+                    common.err.print(f"[yellow]warning:[/] {escape(common.printable(str(error)))}", soft_wrap=True)
+            else:
+                names.append(name)
+        return names
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name; None where there is none."""
+        if cmd_name in self.commands or not (points := installed().get(cmd_name)):
+            return super().get_command(ctx, cmd_name)
+        try:
+            return command_of(points)
+        except PluginError:
+            if ctx.resilient_parsing:  # a shell completes words
+                return None
+            raise
+
+
+def installed() -> dict[str, list[EntryPoint]]:
+    """Return what other distributions bring, by the name of the command."""
+    from importlib.metadata import entry_points  # slow to import, and certifare's own commands do without
+
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        found.setdefault(point.name, []).append(point)
+    return found
+
+
+def command_of(points: list[EntryPoint]) -> Any:
+    """Return the command that the entry points of one name bring.
+
+    Raises
+    ------
+    PluginError
+        It cannot be imported, is no command, or several distributions bring one of this name.
+    """
+    point = points[0]
+    if len(points) > 1:
+        raise PluginError(f"{_origins(points)}: each brings a command {point.name!r}; uninstall all but one.")
+    try:
+        found = point.load()
+        app = typer.Typer(rich_markup_mode="markdown")
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=point.name)
+        elif inspect.isfunction(found):
+            app.command(point.name)(found)
+        else:
+            raise TypeError(f"{point.value} is no function and no typer.Typer")
+        return typer.main.get_group(app).commands[point.name]
+    except (Exception, SystemExit) as error:  # whatever its code does: the other commands work on
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PluginError(f"{_origins(points)}: the command {point.name!r} cannot be used ({reason}).") from error
+
+
+def _origins(points: list[EntryPoint]) -> str:
+    """Say which distributions the entry points are of."""
+    return " and ".join(sorted({point.dist.name if point.dist else point.value for point in points}))
