@@ -90,9 +90,12 @@ def run(run: Run) -> Page:
             records += [{"data": name, **r} for r in result["records"]]
             claims += claims_of(result["records"], name)
             points += _front(result["records"], "bound", f"{kind}, T*", TITLES[name], True)
-        for method in dict.fromkeys(r["kind"] for r in theirs):
+        for method in dict.fromkeys((*(r["kind"] for r in theirs), *published.METHODS)):
             own = [r for r in theirs if r["kind"] == method]
             label = "unfair (identity)" if method == "identity" else method
+            if not own:
+                rows.append([f"{label}: {published.ABSENT}", *[None] * (len(LEVELS) + 1)])
+                continue
             top = max(own, key=lambda r: r["accuracy"])
             rows.append(
                 [
@@ -193,9 +196,11 @@ def _attacks(name: str, chosen: Sequence[Any], theirs: Sequence[Any]) -> Block:
                 c["bound"],
             ]
         )
-    attacked = [r for r in theirs if r["adversary"] is not None]
-    for method in dict.fromkeys(r["kind"] for r in attacked):
-        own = [r for r in attacked if r["kind"] == method]
+    for method in dict.fromkeys((*(r["kind"] for r in theirs), *published.METHODS)):
+        own = [r for r in theirs if r["kind"] == method and r["adversary"] is not None]
+        if not own:
+            rows.append([f"{method}: {published.ABSENT}", *[None] * 4])
+            continue
         for label, r in (
             ("most accurate", max(own, key=lambda r: r["accuracy"])),
             ("least distance, above majority", _fairest(own)),

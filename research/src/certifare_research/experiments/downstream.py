@@ -96,17 +96,15 @@ def run(run: Run) -> Page:
                 {"series": kind, "panel": words, "distance": r["bound"], "accuracy": r["accuracy"], "certified": True}
                 for r in own.values()
             ]
-        for method in ("CVIB", "FCRL", "FNF", "sIPM-LFR", "FairPath", "LAFTR", "identity"):
+        for method in published.METHODS:
             found = [
                 (r.evaluation.accuracy, r.evaluation.mean_distance())
                 for r in published.select(
                     runs, data="ca", method=method, task="y", target="y", classifier=name.removeprefix("raw-")
                 )
             ]
-            if found:
-                rows.append(
-                    [f"{method}: measured ≤", *[max((a for a, d in found if d <= v), default=None) for v in LEVELS]]
-                )
+            label = f"{method}: {'measured ≤' if found else published.ABSENT}"
+            rows.append([label, *[max((a for a, d in found if d <= v), default=None) for v in LEVELS]])
         for method in ("tree", "CVIB", "FCRL", "FNF", "sIPM-LFR", "identity"):
             stored = [published.anchor(AUTHORS[name], method, f"acc@mean<={v:.2f}") for v in LEVELS]
             rows.append([f"authors' {'FARE' if method == 'tree' else method} (2014): measured ≤", *stored])

@@ -74,7 +74,7 @@ def run(run: Run) -> Page:
         for method in KNOBS:
             path = along_the_knob(runs, data, method)
             records += path
-            rows += [_row(r) for r in _spread(path)]
+            rows += [_row(r) for r in _spread(path)] or [[f"{method}: {published.ABSENT}", *[None] * 4]]
             points += [{"series": f"{method}, {title}", **r} for r in path]
             summary.append(_summary(f"{method}, {title}", path))
         rows.append(_identity(runs, data))
@@ -127,24 +127,27 @@ def _row(r: dict[str, Any]) -> list[Any]:
 
 
 def _summary(name: str, path: Sequence[dict[str, Any]]) -> list[Any]:
+    if not path:
+        return [f"{name}: {published.ABSENT}", *[None] * 6]
     useful = [r for r in path if r["accuracy"] >= r["majority"] + USEFUL]
-    weakest = min(useful, key=lambda r: r["adversary"])
+    weakest = min(useful, key=lambda r: r["adversary"], default={})
     return [
         name,
         path[0]["adversary"],
         path[0]["accuracy"],
-        weakest["adversary"],
-        weakest["accuracy"],
-        weakest["distance"],
-        weakest["majority"],
+        *[weakest.get(column) for column in ("adversary", "accuracy", "distance")],
+        path[0]["majority"],
     ]
 
 
 def _identity(runs: Sequence[PublishedRun], data: str) -> list[Any]:
     """Return the row of the records as they are, for comparison."""
     own = published.select(runs, data=data, method="identity", task="y")
-    best = max(published.select(own, target="y", classifier="mlp50"), key=lambda r: r.evaluation.accuracy)
-    attack = max((r.evaluation.outcomes[0] for r in published.select(own, target="s")), key=Outcome.distance)
+    used, attacked = published.select(own, target="y", classifier="mlp50"), published.select(own, target="s")
+    if not used or not attacked:
+        return [f"records as they are: {published.ABSENT}", *[None] * 4]
+    best = max(used, key=lambda r: r.evaluation.accuracy)
+    attack = max((r.evaluation.outcomes[0] for r in attacked), key=Outcome.distance)
     row: list[Any] = ["records as they are", None, best.evaluation.accuracy, best.evaluation.mean_distance()]
     return [*row, _attack(attack.text())]
 

@@ -21,6 +21,11 @@ AUTHORS_NAMES = {
     "FairPath": "fair-path", "identity": "noop", "tree": "tree", "kmeans": "kmeans",
 }  # fmt: skip
 
+#: What every comparison shows: the published methods, and the records as they are.
+METHODS = ("CVIB", "FCRL", "FNF", "sIPM-LFR", "FairPath", "LAFTR", "identity")
+#: What a page says of a method that was not run.
+ABSENT = "no results"
+
 
 @dataclass(frozen=True)
 class PublishedRun:

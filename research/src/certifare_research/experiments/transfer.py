@@ -117,7 +117,7 @@ def run(run: Run) -> Page:
                     "task",
                     "distance",
                     *VARIANTS,
-                    *(f"{m} (ours)" for m in theirs),
+                    *(f"{m} ({'ours' if own else published.ABSENT})" for m, own in theirs.items()),
                     "paper: FARE",
                     "paper: FCRL",
                     "paper: FNF",
