@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +22,7 @@ from certifare.cli.common import (
     Seed,
     Sensitive,
     Weight,
+    command_line,
     emit,
     encoder_file,
     err,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
 
 def certify(
+    context: typer.Context,
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in. Counts files need none.")],
     data: Annotated[
         list[Path] | None,
@@ -101,7 +101,8 @@ def certify(
         min_group_size=min_group_size,
     )
     if counted is not None:
-        _finish(counted.certificate, output, key, max_bound, as_json, (), suppress_below=suppress, **counted.context)
+        about = {**counted.context, "suppress_below": suppress, "command": command_line(context)}
+        _finish(counted.certificate, output, key, max_bound, as_json, (), **about)
         return
     if not data or len(data) > 1:
         raise ArgumentError("Which records? Name one file, counts files, or a database with --sql and --table.")
@@ -152,7 +153,7 @@ def certify(
         data_digest=table.digest,
         suppress_below=suppress,
         columns={"sensitive": listed(sensitive), "label": label[0] if label else None},
-        command=shlex.join(["certifare", *sys.argv[1:]]),
+        command=command_line(context),
     )
 
 

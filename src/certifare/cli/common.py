@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from rich.console import Console
@@ -24,8 +26,8 @@ from rich.progress import (
 
 from certifare.errors import CertifareError, FileError
 
-#: Exit statuses, beside 0: the claim does not hold; the input is bad; the user interrupted.
-REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+#: Exit statuses, beside 0: the claim does not hold; the input is bad; nothing was decided; the user interrupted.
+REFUSED, BAD_INPUT, INCONCLUSIVE, INTERRUPTED = 1, 2, 3, 130
 
 #: Results go to standard output, progress and errors to standard error, so that output can be piped.
 out = Console(highlight=False)
@@ -33,6 +35,7 @@ err = Console(stderr=True, highlight=False)
 
 #: Panels that the help of a command is laid out in.
 COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Reading and writing"
+REQUIRED = "What is required"
 
 
 def _suggest(*values: str) -> Callable[[], list[str]]:
@@ -114,6 +117,9 @@ GroupSize = Annotated[
 ]
 Key = Annotated[
     Path | None, typer.Option(help="Private key to sign with (certifare key new).", rich_help_panel=READING)
+]
+PublicKey = Annotated[
+    Path | None, typer.Option("--key", help="Public key of the one who should have signed the certificate.")
 ]
 Kinds = Annotated[
     list[str] | None,
@@ -259,11 +265,45 @@ def encoder_file(path: Path) -> Path:
     return found
 
 
-def command_line() -> str:
-    """Return the command as it was typed."""
-    import shlex
+class Address(str):
+    """Where a database is. Like the path of a file, it is not published."""
 
-    return shlex.join(["certifare", *sys.argv[1:]])
+
+#: Types of parameters whose values are published as they are. Any other (a path, an address) is private.
+PUBLISHED = frozenset({str, int, float, bool, type(None)})
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command that is running, as it may be published: options as given, but nothing of where files lie.
+
+    What a parameter is declared as decides. A path or an address stands there by the parameter's name alone, so that
+    ``certify /home/me/encoder.json people.csv --key me.pem`` becomes ``certify ENCODER DATA --key KEY``.
+    """
+    declared = inspect.signature(context.command.callback, eval_str=True).parameters  # type: ignore[arg-type]
+    words = ["certifare", str(context.info_name)]
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        source = context.get_parameter_source(name)
+        if source is None or source.name.startswith("DEFAULT"):
+            continue
+        value = context.params[name]
+        published = _leaves(declared[name].annotation) <= PUBLISHED
+        for entry in value if isinstance(value, list | tuple) else [value]:
+            if parameter.param_type_name == "option":
+                on = entry is not False or not parameter.secondary_opts
+                words.append(parameter.opts[0] if on else parameter.secondary_opts[0])
+                if isinstance(entry, bool):
+                    continue
+            words.append(str(entry) if published else name.upper())
+    return shlex.join(words)
+
+
+def _leaves(annotation: Any) -> set[Any]:
+    """Return the plain types that a parameter is declared with: those inside lists and alternatives."""
+    if get_origin(annotation) is Annotated:
+        return _leaves(get_args(annotation)[0])
+    inner = get_args(annotation)
+    return set().union(*map(_leaves, inner)) if inner else {annotation}
 
 
 def listed(values: list[str] | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from certifare.cli.common import (
+    Address,
     Delimiter,
     Encoding,
     Json,
@@ -26,8 +27,13 @@ if TYPE_CHECKING:
     from certifare.certificates.counts import Missing
 
 Sql = Annotated[
-    str | None,
-    typer.Option("--sql", help="Count in this database: duckdb:///file, postgresql://user@host/db, spark://host:port."),
+    Address | None,
+    typer.Option(
+        "--sql",
+        parser=Address,
+        metavar="ADDRESS",
+        help="Count in this database: duckdb:///file, postgresql://user@host/db, spark://host:port.",
+    ),
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the table, or schema.table.")]
 UnknownGroups = Annotated[

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +21,7 @@ class Counted:
     ----------
     certificate : Certificate
     context : dict
-        Digest of the encoder, columns that groups and labels were read from, and the command.
+        Digest of the encoder, and columns that groups and labels were read from.
     """
 
     certificate: Certificate
@@ -84,7 +82,7 @@ def certify_counted(
                 positive=_positive(label[0] if label else None),
                 **options,
             )
-        return Counted(certificate, _context(digest(file), sensitive, label[0] if label else None, sql))
+        return Counted(certificate, _context(digest(file), sensitive, label[0] if label else None))
     files, wanted = ([encoder, *data], None) if is_counts_file(encoder) else (list(data), encoder)
     if not files or not all(is_counts_file(path) for path in files):
         if any(is_counts_file(path) for path in files):
@@ -110,15 +108,5 @@ def _positive(label: str | None) -> str | None:
     return role.true if isinstance(role, Comparison) else None
 
 
-def _context(
-    encoder_digest: str, sensitive: Sequence[str], label: str | None, address: str | None = None
-) -> dict[str, Any]:
-    from certifare.engines.warehouse import without_password
-
-    # A certificate is published; a password in the address is not.
-    command = [part if address is None else part.replace(address, without_password(address)) for part in sys.argv[1:]]
-    return {
-        "encoder_digest": encoder_digest,
-        "columns": {"sensitive": list(sensitive), "label": label},
-        "command": shlex.join(["certifare", *command]),
-    }
+def _context(encoder_digest: str, sensitive: Sequence[str], label: str | None) -> dict[str, Any]:
+    return {"encoder_digest": encoder_digest, "columns": {"sensitive": list(sensitive), "label": label}}

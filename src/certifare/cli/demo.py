@@ -16,6 +16,7 @@ GAMMAS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.995)
 
 
 def demo(
+    context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-demo"),
     target: Annotated[float, typer.Option(help="The largest T* to accept.")] = TARGET,
     seed: Seed = 0,
@@ -37,7 +38,7 @@ def demo(
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            bundle.save(output, command=command_line(), replace=True)
+            bundle.save(output, command=command_line(context), replace=True)
 
     def show() -> None:
         out.print("[bold]Adult[/]: 48,842 people, label: income above 50,000 dollars, sensitive: sex\n")

@@ -60,6 +60,7 @@ VERDICTS = {"PASS": "bold green", "NO SOLUTION": "bold red", "DONE": "bold"}
 
 
 def fit(
+    context: typer.Context,
     data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
     label: Label = None,
     sensitive: Sensitive = None,
@@ -163,7 +164,7 @@ def fit(
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            bundle.save(output, key=signer, suppress=suppress, command=command_line(), replace=replace)
+            bundle.save(output, key=signer, suppress=suppress, command=command_line(context), replace=replace)
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},
         as_json,
