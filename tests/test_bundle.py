@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import load_encoder
+from certifare import Policy, load_encoder
 from certifare.bundle import produce
 from certifare.document import new_key, read_document, verify_document
 from certifare.encoders import Fingerprint
@@ -177,7 +177,7 @@ def test_the_certificate_of_a_bundle_is_signed_and_says_how_it_came_about(saved,
     assert document.statement.predicate.selection.tried == bundle.tried
     assert document.statement.predicate.selection.correction == "holdout"
     assert document.statement.predicate.columns.sensitive == ("sex",)
-    verdict = verify_document(folder / "certificate.json", key=public, encoder=folder / "encoder.json", max_bound=0.12)
+    verdict = verify_document(folder, Policy(max_bound=0.12), key=public)
     assert verdict.passed, verdict
 
 

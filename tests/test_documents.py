@@ -161,7 +161,7 @@ def test_auditor(inside, monkeypatch, capsys):
     n_cells = load_encoder("encoder.json").n_cells_
     lines = ["cell,prediction", *(f"{cell},{cell % 2}" for cell in range(n_cells))]
     Path("predictions.csv").write_text("\n".join(lines) + "\n")
-    assert run_all("docs/auditor.md", monkeypatch, capsys) == ["verify"] * 5
+    assert run_all("docs/auditor.md", monkeypatch, capsys) == ["verify"] * 6
     assert execute("docs/auditor.md")["verdict"].passed
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from certifare.errors import CertifareError
     from certifare.frontier.settings import Grid
     from certifare.frontier.sweep import Frontier, sweep
+    from certifare.policy import Policy
     from certifare.table import Table, read_table
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ _HOME = {
     "Frontier": "certifare.frontier",
     "Grid": "certifare.frontier",
     "KMeansEncoder": "certifare.encoders",
+    "Policy": "certifare.policy",
     "Table": "certifare.table",
     "certify": "certifare.certificates",
     "certify_counts": "certifare.certificates",
@@ -64,6 +66,7 @@ __all__ = [
     "Frontier",
     "Grid",
     "KMeansEncoder",
+    "Policy",
     "Table",
     "certify",
     "certify_counts",

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from certifare import load_encoder
+from certifare import Policy, load_encoder
 from certifare.document import new_key, verify_document
 
 QUICK = ["--kind", "tree", "--gamma", "0.5", "--gamma", "0.9", "--gamma", "0.97", "--min-cell-size", "40"]
@@ -30,7 +30,7 @@ def test_fit_writes_a_bundle_that_verifies(cli, table, tmp_path):
     assert "target 0.2" in result.stdout
     assert str(folder / "report.html") in result.stdout
     assert "not signed" not in result.stdout
-    verdict = verify_document(folder / "certificate.json", key=public, encoder=folder / "encoder.json", max_bound=0.2)
+    verdict = verify_document(folder, Policy(max_bound=0.2), key=public)
     assert verdict.passed, verdict
     assert verify_document(folder / "certificate.json", key=public).bound <= 0.2
     assert load_encoder(folder / "encoder.json").n_cells_ >= 2

@@ -1,13 +1,16 @@
 """The auditor's command: what passes, what is refused with status 1, what cannot be read with status 2."""
 
 import base64
+import dataclasses
 import json
 
 import pandas as pd
 import pytest
+import typer
 
-from certifare import load_encoder
-from certifare.document import read_document
+from certifare import CellCounts, FairTreeEncoder, Policy, certify_counts, load_encoder
+from certifare.cli import app
+from certifare.document import read_document, write_document
 
 
 def said(result):
@@ -51,7 +54,10 @@ def test_a_folder_will_do(cli, bundle):
         "figures": True,
         "validity": True,
         "encoder": True,
+        "confidence": True,
+        "data": None,
     }
+    assert result.json["unchecked"] == ["data"]
 
 
 def rewrite(path, change):
@@ -139,6 +145,57 @@ def test_the_largest_bound(cli, bundle):
     assert "above the" in said(result)
 
 
+# -- item 13: what is required ---------------------------------------------------------------------------------------
+
+
+def test_item_13_hardly_any_confidence(cli, tmp_path):
+    sloppy = certify_counts(CellCounts([[600, 590], [400, 410]], groups=["f", "m"]), confidence=1e-6)
+    write_document(tmp_path / "certificate.json", sloppy)
+
+    result = cli("verify", tmp_path / "certificate.json", "--max", "0.03")
+
+    assert result.status == 1
+    assert "holds with 0.0001 % confidence, less than the 95 % asked for" in said(result)
+    assert cli("verify", tmp_path / "certificate.json", "--max", "0.03", "--min-confidence", "0").status == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (("--metric", "demographic_parity", "--metric", "equalized_odds"), 0),
+        (("--metric", "equalized_odds"), 1),
+        (("--metric", "luck"), 2),
+        (("--group", "f", "--group", "m"), 0),
+        (("--group", "f", "--group", "x"), 1),
+        (("--max-candidates", "1"), 0),
+        (("--max-candidates", "0"), 2),
+        (("--not-before", "2020-01-31", "--max-age", "1"), 0),
+        (("--not-before", "2999-01-31"), 1),
+        (("--not-before", "yesterday"), 2),
+        (("--max-looks", "5"), 1),
+        (("--min-confidence", "0.96"), 1),
+        (("--min-confidence", "95"), 2),
+        (("--require-signature",), 1),
+        (("--require-encoder",), 1),
+    ],
+)
+def test_item_13_each_requirement_has_an_option(cli, bundle, options, status):
+    result = cli("verify", bundle / "certificate.json", *options)
+
+    assert result.status == status, result.stdout + result.stderr
+    assert len(result.stdout if status < 2 else result.stderr) > 0
+
+
+def test_item_13_options_and_policy_are_one_declaration():
+    """A field that the policy gains is an option at once, with its default."""
+    command = typer.main.get_command(app).commands["verify"]
+    options = {parameter.name: parameter for parameter in command.params}
+
+    for field in dataclasses.fields(Policy):
+        assert options[field.name].opts[0].startswith("--")
+        assert (options[field.name].default or None) == (field.default or None)
+
+
 # -- records of one's own -----------------------------------------------------------------------------------------
 
 
@@ -163,26 +220,113 @@ def test_records_that_contradict_the_certificate(cli, files, bundle):
     assert "some classifier exceeds the certificate's" in said(result)
 
 
-def test_too_few_records_do_not_confirm_a_small_bound(cli, files, bundle):
-    pd.read_csv(files / "fresh.csv").head(150).to_csv(bundle / "few.csv", index=False)
+def test_item_30_too_few_records_decide_nothing(cli, files, bundle):
+    """299 records do not contradict a good certificate, and do not suffice to confirm it: that is no failure."""
+    pd.read_csv(files / "fresh.csv").head(299).to_csv(bundle / "few.csv", index=False)
+    bound = read_document(bundle / "certificate.json").certificate.bound
+    arguments = ("verify", bundle, "--data", bundle / "few.csv")
+
+    assert cli(*arguments).status == 0
+    result = cli(*arguments, "--max", bound)
+    assert result.status == 3
+    assert "do not contradict" in said(result)
+    assert "do not suffice to confirm it" in said(result)
+    assert result.stdout.rstrip().endswith("INCONCLUSIVE")
+    assert cli(*arguments, "--max", bound, "--json").json["outcome"] == "INCONCLUSIVE"
+    # What fails comes before what is undecided.
+    assert cli(*arguments, "--max", bound, "--min-confidence", "0.99").status == 1
+
+
+def test_item_30_a_group_of_a_few_records_decides_nothing(cli, files, bundle):
+    fresh = pd.read_csv(files / "fresh.csv")
+    fresh[(fresh["sex"] == "f") | (fresh.index < 12)].to_csv(bundle / "few.csv", index=False)
     bound = read_document(bundle / "certificate.json").certificate.bound
 
-    assert cli("verify", bundle, "--data", bundle / "few.csv", "--sensitive", "sex").status == 0
-    result = cli("verify", bundle, "--data", bundle / "few.csv", "--sensitive", "sex", "--max", bound)
-    assert result.status == 1
-    assert "do not contradict" in said(result)
-    assert "records of your own bounds" in said(result)
+    assert cli("verify", bundle, "--data", bundle / "few.csv", "--max", bound).status == 3
 
 
-def test_other_groups(cli, files, bundle):
+def test_item_30_other_groups_decide_nothing(cli, files, bundle):
     fresh = pd.read_csv(files / "fresh.csv")
     fresh["sex"] = fresh["sex"].replace({"f": "woman", "m": "man"})
     fresh.to_csv(bundle / "other.csv", index=False)
 
     result = cli("verify", bundle, "--data", bundle / "other.csv", "--sensitive", "sex")
 
+    assert result.status == 3
+    assert "Your records have the groups man, woman; the certificate is about f, m" in said(result)
+
+
+def test_item_30_a_pass_says_what_was_not_checked(cli, files, bundle):
+    assert said(cli("verify", bundle / "certificate.json")).endswith("Not checked: signature, encoder, data.")
+    assert said(cli("verify", bundle)).endswith("Not checked: signature, data.")
+    everything = cli("verify", bundle, "--key", bundle / "producer.pub.pem", "--data", files / "fresh.csv")
+    assert said(everything).endswith("Not checked: training records.")
+    assert "could not be looked up" in said(everything)
+
+
+def test_item_30_the_training_table_confirms_nothing(cli, bundle, make_people):
+    train = make_people(3_000, 0)
+    train.to_csv(bundle / "train.csv", index=False)
+    fitted = FairTreeEncoder(sensitive="sex", max_cells=8, min_cell_size=50)
+    fitted.fit(train.drop(columns="approved"), train["approved"])
+    (bundle / "private").mkdir()
+    fitted.fingerprint_.save(bundle / "private" / "fingerprint.npz")
+
+    result = cli("verify", bundle, "--data", bundle / "train.csv", "--max", "0.9")
+
     assert result.status == 1
-    assert "Your records have the groups man, woman" in said(result)
+    assert "The encoder was fitted on your records" in said(result)
+    make_people(3_000, 2).to_csv(bundle / "others.csv", index=False)
+    others = cli("verify", bundle, "--data", bundle / "others.csv", "--max", "0.9")
+    assert others.status == 0, others.stdout
+    assert "was not fitted on your records" in said(others)
+
+
+def test_item_30_any_column_can_be_sensitive_as_in_certify(cli, files, bundle):
+    """A column that is a feature, a comparison, or one that the encoder never saw."""
+    fresh = pd.read_csv(files / "fresh.csv").dropna()
+    fresh["race"] = [("a", "b", "c")[i % 3] for i in range(len(fresh))]
+    fresh.to_csv(bundle / "wide.csv", index=False)
+    for sensitive in ("race", "age>=60", "job"):
+        certificate = bundle / "other.json"
+        certified = cli(
+            "certify", bundle / "encoder.json", bundle / "wide.csv", "--sensitive", sensitive, "-o", certificate
+        )
+        assert certified.status == 0, certified.stderr
+        files_of = ("verify", certificate, "--encoder", bundle / "encoder.json", "--data", bundle / "wide.csv")
+
+        result = cli(*files_of)
+
+        assert result.status == 0, result.stdout + result.stderr
+        assert "do not contradict" in said(result)
+        assert cli(*files_of, "--sensitive", "sex").status == 3
+
+
+def test_item_29_a_file_is_read_as_by_certify(cli, bundle):
+    """A column that held text holds numbers here: certify reads it as text, and so does verify."""
+    train = pd.DataFrame({"code": ["007", "08", "x", "07"] * 500, "sex": ["f", "m"] * 1000, "y": [0, 1, 1, 0] * 500})
+    encoder = FairTreeEncoder(max_cells=3, min_cell_size=10)
+    encoder.fit(train[["code"]], train["y"], sensitive_features=train["sex"]).save(bundle / "codes.json")
+    train[train["code"] != "x"].to_csv(bundle / "codes.csv", index=False)
+    paths = (bundle / "codes.json", bundle / "codes.csv")
+    assert cli("certify", *paths, "--sensitive", "sex", "-o", bundle / "other.json").status == 0
+
+    result = cli("verify", bundle / "other.json", "--encoder", paths[0], "--data", paths[1])
+
+    assert result.status == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("option", ["sensitive", "label", "weight", "cluster"])
+def test_item_30_columns_of_no_file(cli, bundle, files, option):
+    result = cli("verify", bundle, f"--{option}", "sex")
+
+    assert result.status == 2
+    assert option in result.stderr
+    assert "your own records" in result.stderr
+    if option == "label":
+        ignored = cli("verify", bundle, "--data", files / "fresh.csv", "--label", "approved")
+        assert ignored.status == 2
+        assert "does not look at labels" in ignored.stderr
 
 
 def test_records_need_an_encoder_and_a_group(cli, files, bundle):
@@ -239,9 +383,6 @@ def test_predictions_that_cannot_be_used(cli, bundle, content, message):
 
 
 def test_names_do_not_steer_the_terminal(cli, tmp_path):
-    from certifare import CellCounts, certify_counts
-    from certifare.document import write_document
-
     counts = CellCounts([[400, 300], [300, 400]], groups=["\x1b[2J\x1b]0;title\x07", "[bold red]m[/]"])
     write_document(tmp_path / "certificate.json", certify_counts(counts))
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from certifare import CellCounts, CertifareError, certify_counts
+from certifare import CellCounts, CertifareError, KMeansEncoder, Policy, certify_counts
+from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.document import new_key, sign, statement, verify_document, write_document
 from certifare.document.statement import PREDICATE, canonical
 from certifare.errors import ArgumentError, CertificateFormatError, NewerVersionError
@@ -29,18 +31,25 @@ def bundle(tmp_path):
     """A producer's files: encoder, signed certificate, keys."""
     private, _ = new_key(tmp_path / "producer")
     encoder = tmp_path / "encoder.json"
-    encoder.write_bytes(b'{"an encoder": "of any content"}')
+    KMeansEncoder(n_cells=5).fit(np.arange(10.0).reshape(-1, 1)).save(encoder)
     write_document(tmp_path / "certificate.json", certificate(), private, encoder=encoder, suppress_below=10)
     return tmp_path
 
 
 def test_everything_in_order(bundle):
     verdict = verify_document(
-        bundle / "certificate.json", key=bundle / "producer.pub.pem", encoder=bundle / "encoder.json", max_bound=0.3
+        bundle / "certificate.json",
+        Policy(max_bound=0.3),
+        key=bundle / "producer.pub.pem",
+        encoder=bundle / "encoder.json",
     )
 
     assert verdict.passed
-    assert [check.ok for check in verdict.checks] == [True] * 7
+    assert {check.name: check.ok for check in verdict.checks} == {
+        **dict.fromkeys(("version", "signature", "statement", "figures", "validity", "encoder"), True),
+        **dict.fromkeys(("confidence", "bound"), True),
+        "data": None,
+    }
     assert verdict.bound == certificate().bound
     assert str(verdict).endswith("PASS")
 
@@ -55,7 +64,12 @@ def test_what_was_not_checked_is_said(bundle):
     assert checks["signature"].ok is None
     assert "give the public key" in checks["signature"].message
     assert checks["encoder"].ok is None
-    assert {name for name, check in checks.items() if check.ok} == {"version", "statement", "figures", "validity"}
+    assert {name for name, check in checks.items() if check.ok} == {
+        "version", "statement", "figures", "validity", "confidence"
+    }  # fmt: skip
+    verdict = verify_document(bundle / "certificate.json")
+    assert verdict.outcome == "PASS"
+    assert verdict.to_dict()["unchecked"] == ["signature", "encoder", "data"]
     unsigned = {check.name: check for check in verify_document(plain()).checks}
     assert unsigned["signature"].ok is None
     assert "not signed" in unsigned["signature"].message
@@ -98,7 +112,9 @@ def test_a_count_moved_so_that_the_figures_stay():
 
 
 def test_one_byte_of_the_encoder_changed(bundle):
-    (bundle / "encoder.json").write_bytes(b'{"an encoder": "of any conten7"}')
+    content = bytearray((bundle / "encoder.json").read_bytes())
+    content[-3] ^= 1
+    (bundle / "encoder.json").write_bytes(content)
 
     failure = refusal(verify_document(bundle, key=bundle / "producer.pub.pem", encoder=bundle / "encoder.json"))
 
@@ -221,7 +237,7 @@ def test_figures_that_the_counts_do_not_support(path, to):
 
 def test_a_certificate_that_calls_itself_void():
     void = msgspec.structs.replace(
-        certificate(), assumptions=("VOID: 12 of 90 records occur among the training records.",)
+        certificate(), assumptions=("VOID: 12 of 90 records occur among the training records.", *ASSUMPTIONS[1:])
     )
 
     failure = refusal(verify_document(sign(statement(void), None).to_bytes()))
@@ -236,13 +252,13 @@ def test_a_certificate_that_calls_itself_void():
 def test_the_largest_bound_accepted():
     bound = certificate().bound
 
-    assert verify_document(plain(), max_bound=bound).passed
-    failure = refusal(verify_document(plain(), max_bound=bound - 1e-6))
+    assert verify_document(plain(), Policy(max_bound=bound)).passed
+    failure = refusal(verify_document(plain(), Policy(max_bound=bound - 1e-6)))
     assert failure.name == "bound"
     assert "above the" in failure.message
     for nonsense in (-0.1, 1.5, float("nan")):
         with pytest.raises(ArgumentError, match=r"lies in \[0, 1\]"):
-            verify_document(plain(), max_bound=nonsense)
+            verify_document(plain(), Policy(max_bound=nonsense))
 
 
 def test_a_classifier_of_the_consumer():
@@ -251,8 +267,8 @@ def test_a_classifier_of_the_consumer():
     verdict = verify_document(document, predictions=[1, 1, 0, 0, 0])
     (check,) = [c for c in verdict.checks if c.name == "classifier"]
     assert str(certificate().for_classifier([1, 1, 0, 0, 0])) in check.message
-    assert verify_document(document, predictions=[1] * 5, max_bound=0.05).passed  # a constant classifier
-    assert refusal(verify_document(document, predictions=[1, 1, 0, 0, 0], max_bound=0.05)).name == "classifier"
+    assert verify_document(document, Policy(max_bound=0.05), predictions=[1] * 5).passed  # a constant classifier
+    assert refusal(verify_document(document, Policy(max_bound=0.05), predictions=[1, 1, 0, 0, 0])).name == "classifier"
     with pytest.raises(ArgumentError, match="one entry for each of the 5 cells"):
         verify_document(document, predictions=[1, 0])
 
@@ -260,12 +276,158 @@ def test_a_classifier_of_the_consumer():
 def test_a_classifier_that_parts_a_pool():
     document = plain(suppress_below=10)
 
-    whole = verify_document(document, predictions=[1, 0, 1, 1, 0])
-    assert "The distance of this classifier" in whole.checks[-1].message
-    parted = verify_document(document, predictions=[1, 1, 1, 1, 0])
-    assert parted.checks[-1].ok is None
-    assert "cells 1, 4" in parted.checks[-1].message
-    assert not verify_document(document, predictions=[1, 1, 1, 1, 0], max_bound=0.1).passed
+    def classifier(*predictions):
+        checks = verify_document(document, predictions=predictions).checks
+        return next(check for check in checks if check.name == "classifier")
+
+    assert "The distance of this classifier" in classifier(1, 0, 1, 1, 0).message
+    parted = classifier(1, 1, 1, 1, 0)
+    assert parted.ok is None
+    assert "cells 1, 4" in parted.message
+    assert not verify_document(document, Policy(max_bound=0.1), predictions=[1, 1, 1, 1, 0]).passed
+
+
+# -- item 13: what a verifier requires ------------------------------------------------------------------------------
+
+
+def test_item_13_a_bound_at_hardly_any_confidence_is_refused():
+    """T* = .03 is easily had at a confidence of one in a million."""
+    sloppy = certify_counts(CellCounts([[600, 590], [400, 410]], groups=["f", "m"]), confidence=1e-6)
+    content = sign(statement(sloppy), None).to_bytes()
+    assert sloppy.bound < 0.03
+
+    failure = refusal(verify_document(content, Policy(max_bound=0.03)))
+
+    assert failure.name == "confidence"
+    assert "0.0001 %" in failure.message
+    assert "95 %" in failure.message
+    assert verify_document(content, Policy(max_bound=0.03, min_confidence=0.0)).passed
+
+
+def test_item_13_the_confidence_that_counts_is_the_joint_one():
+    """Twenty candidates at 90 % together have 99.5 % each: it is the 90 % that counts."""
+    many = sign(statement(certificate(confidence=0.9, candidates=20)), None).to_bytes()
+
+    assert refusal(verify_document(many, Policy())).name == "confidence"
+    assert verify_document(many, Policy(min_confidence=0.9)).passed
+
+
+AGO = datetime.now(UTC) - timedelta(days=40)
+DAY = AGO.date()
+
+
+@pytest.mark.parametrize(
+    ("policy", "failing"),
+    [
+        (Policy(min_confidence=0.95), None),
+        (Policy(min_confidence=0.951), "confidence"),
+        (Policy(metrics=["demographic_parity"]), None),
+        (Policy(metrics=["equalized_odds", "demographic_parity"]), None),
+        (Policy(metrics=["equalized_odds"]), "metric"),
+        (Policy(groups=["Male"]), None),
+        (Policy(groups=["Male", "Female"]), None),
+        (Policy(groups=["Male", "Other"]), "groups"),
+        (Policy(max_candidates=3), None),
+        (Policy(max_candidates=2), "candidates"),
+        (Policy(not_before=DAY), None),
+        (Policy(not_before=DAY + timedelta(days=1)), "date"),
+        (Policy(max_age=41), None),
+        (Policy(max_age=39), "date"),
+        (Policy(max_age=41, not_before=DAY + timedelta(days=1)), "date"),
+        (Policy(max_looks=1_000), "looks"),
+        (Policy(require_signature=True), "signature"),
+        (Policy(require_encoder=True), "encoder"),
+    ],
+)
+def test_item_13_each_requirement(policy, failing):
+    created = AGO.strftime("%Y-%m-%dT%H:%M:%SZ")
+    content = sign(statement(certificate(candidates=3), created=created), None).to_bytes()
+
+    verdict = verify_document(content, policy)
+
+    assert [check.name for check in verdict.failures] == ([] if failing is None else [failing])
+    assert verdict.outcome == ("PASS" if failing is None else "FAIL")
+
+
+def test_item_13_what_is_required_can_be_shown(bundle):
+    files = {"key": bundle / "producer.pub.pem", "encoder": bundle / "encoder.json"}
+    both = Policy(require_signature=True, require_encoder=True)
+
+    assert verify_document(bundle / "certificate.json", both, **files).passed
+    unshown = verify_document(bundle / "certificate.json", both)
+    assert {check.name for check in unshown.failures} == {"signature", "encoder"}
+
+
+def test_item_13_the_date_of_tomorrow_never_ages():
+    content = plain(created="2999-01-31T12:00:00Z")
+
+    assert "in the future" in refusal(verify_document(content, Policy(max_age=10**9))).message
+    assert "in the future" in refusal(verify_document(content, Policy(not_before=DAY))).message
+    with pytest.raises(CertificateFormatError):
+        verify_document(changed(content, "predicate", "created", to="2030-02-30T12:00:00Z"))
+
+
+def test_item_13_looks_are_not_counted_yet():
+    assert "does not count" in refusal(verify_document(plain(), Policy(max_looks=1))).message
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"min_confidence": 1.0}, {"min_confidence": -0.1}, {"min_confidence": float("nan")}, {"min_confidence": "0.9"},
+        {"max_bound": 1.5}, {"max_bound": True}, {"metrics": "demographic_parity"}, {"metrics": ["luck"]},
+        {"groups": "m"}, {"groups": [1]}, {"max_candidates": 0}, {"max_candidates": 1.5}, {"max_age": -1},
+        {"max_looks": 0}, {"not_before": "2030-01-31"}, {"not_before": AGO}, {"require_signature": "no"},
+    ],
+)  # fmt: skip
+def test_policies_that_mean_nothing_are_refused(nonsense):
+    with pytest.raises(CertifareError, match=str(next(iter(nonsense)))[:5] if "metrics" not in nonsense else "metric"):
+        Policy(**nonsense)
+
+
+# -- item 9 and 12: what must agree -----------------------------------------------------------------------------------
+
+
+def test_item_9_an_encoder_of_another_shape(tmp_path):
+    """A certificate on one cell says nothing about an encoder of four, though it names that encoder's digest."""
+    encoder = tmp_path / "encoder.json"
+    KMeansEncoder(n_cells=4).fit(np.arange(10.0).reshape(-1, 1)).save(encoder)
+    one = certify_counts(CellCounts([[1000, 1000]], groups=["f", "m"]))
+    write_document(tmp_path / "certificate.json", one, encoder=encoder)
+
+    failure = refusal(verify_document(tmp_path))
+
+    assert failure.name == "encoder"
+    assert "has 4 cells, and the certificate counts 1" in failure.message
+
+
+def test_a_certified_file_that_is_no_encoder(tmp_path):
+    (tmp_path / "encoder.json").write_text("{}")
+    write_document(tmp_path / "certificate.json", certificate(), encoder=tmp_path / "encoder.json")
+
+    assert "cannot be used as an encoder" in refusal(verify_document(tmp_path)).message
+
+
+@pytest.mark.parametrize("name", ["assumptions", "not_claimed"])
+def test_item_12_what_is_assumed_and_not_claimed_must_be_said(name):
+    for texts in ([], json.loads(plain())["predicate"]["certificate"][name][1:], ["Nothing can go wrong."]):
+        verdict = verify_document(changed(plain(), "predicate", "certificate", name, to=texts))
+
+        assert "is missing in part" in next(check for check in verdict.failures if check.name == "statement").message
+
+
+def test_more_candidates_than_were_tried():
+    content = changed(plain(), "predicate", "selection", "tried", to=1)
+    assert verify_document(content).passed
+    few = sign(statement(certificate(candidates=3), selection={"tried": 2, "correction": "holdout"}), None).to_bytes()
+    assert "trying several encoders" in refusal(verify_document(few)).message
+
+
+def test_a_subject_named_twice():
+    document = json.loads(plain())
+    document["subject"].append({"name": "encoder", "digest": {"sha256": "ff" * 32}})
+
+    assert "a subject twice" in refusal(verify_document(canonical(document))).message
 
 
 # -- files made to waste time ---------------------------------------------------------------------------------------
@@ -328,7 +490,7 @@ def test_no_change_anywhere_goes_unnoticed_under_a_signature(data):
 
 
 def test_verdicts_are_plain_data(bundle):
-    verdict = verify_document(bundle, max_bound=0.01)
+    verdict = verify_document(bundle, Policy(max_bound=0.01))
 
     document = json.loads(json.dumps(verdict.to_dict()))
     assert document["passed"] is False

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import CellCounts
+from certifare import CellCounts, Policy
 from certifare.bundle import produce
 from certifare.document import verify_document
 from certifare.engines import large
@@ -101,7 +101,7 @@ def test_the_whole_job_with_both_kinds(path: Path, monkeypatch: pytest.MonkeyPat
     bundle = produce(path, label="paid", sensitive="sex", target=0.3, grid=grid)
     assert {row["kind"] for row in bundle.rows()} == {"boosted", "tree"}
     folder = bundle.save(tmp_path / "bundle")
-    verdict = verify_document(folder / "certificate.json", encoder=folder / "encoder.json", max_bound=0.3)
+    verdict = verify_document(folder, Policy(max_bound=0.3))
     assert verdict.passed
 
 

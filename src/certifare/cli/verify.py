@@ -2,45 +2,112 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from certifare.cli.common import REFUSED, Cluster, Json, Weight, emit, listed, out
+from certifare.cli.common import (
+    COLUMNS,
+    INCONCLUSIVE,
+    REFUSED,
+    REQUIRED,
+    Cluster,
+    Json,
+    PublicKey,
+    Weight,
+    emit,
+    listed,
+    out,
+    printable,
+)
+from certifare.policy import Policy
 
 if TYPE_CHECKING:
-    from certifare.document import Verdict
+    from collections.abc import Iterable
+
+    from rich.console import Console
+
+    from certifare.document import Check, Outcome, Verdict
+
+STATUS: dict[Outcome, int] = {"PASS": 0, "FAIL": REFUSED, "INCONCLUSIVE": INCONCLUSIVE}
+STYLES: dict[Outcome, str] = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
 
 
+def with_policy(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of a policy; the command itself takes the policy that they make."""
+    fields = {field.name: field.default for field in dataclasses.fields(Policy)}
+    types = get_type_hints(Policy, include_extras=True)
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        given = {name: values.pop(name) for name in fields}
+        asked = {name: value for name, value in given.items() if value is not None}
+        command(**values, policy=Policy(**asked))
+
+    signature = inspect.signature(command, eval_str=True)
+    kept = [parameter for parameter in signature.parameters.values() if parameter.name != "policy"]
+    options = [_option(name, default, *get_args(types[name])) for name, default in fields.items()]
+    signature = signature.replace(parameters=[*kept, *options])
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    return run
+
+
+def _option(name: str, default: Any, kind: Any, words: str) -> inspect.Parameter:
+    """Make the option of one field: repeated where it holds several names, a switch where it is true or false."""
+    several = kind == tuple[str, ...]
+    word = {"max_bound": "max"}.get(name, name.removesuffix("s") if several else name)
+    form: dict[str, Any] = {"parser": date.fromisoformat, "metavar": "DATE"} if kind == date | None else {}
+    option = typer.Option(f"--{word.replace('_', '-')}", help=words, rich_help_panel=REQUIRED, **form)
+    annotation: Any = Annotated[list[str] | None if several else kind, option]
+    default = None if several else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+@with_policy
 def verify(
+    *,
     certificate: Annotated[Path, typer.Argument(help="A certificate file, or a bundle's folder.")],
-    key: Annotated[Path | None, typer.Option(help="Public key of the one who should have signed it.")] = None,
+    key: PublicKey = None,
     encoder: Annotated[Path | None, typer.Option(help="The encoder's file, which must be the certified one.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Records of your own, on which the encoder is certified anew.")
     ] = None,
     sensitive: Annotated[
-        list[str] | None, typer.Option(help="Sensitive column of --data, if it is called differently there.")
+        list[str] | None,
+        typer.Option(
+            help='Sensitive column of --data, or a comparison such as "age>=60", if not as certified.',
+            rich_help_panel=COLUMNS,
+        ),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Label column of --data, if it is called differently.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Label column of --data, if not as certified.", rich_help_panel=COLUMNS)
+    ] = None,
     weight: Weight = None,
     cluster: Cluster = None,
-    max_bound: Annotated[float | None, typer.Option("--max", help="The largest bound to accept.")] = None,
     predictions: Annotated[
         Path | None,
         typer.Option(help="A table with columns cell and prediction: the classifier whose own distance you ask for."),
     ] = None,
+    policy: Policy,
     as_json: Json = False,
 ) -> None:
     """Check a certificate: format, signature, encoder, and every figure, recomputed from its counts.
 
-    Exit status: 0 if nothing speaks against it, 1 if it is refused, 2 if a file cannot be read.
+    Exit status: 0 PASS, every required check holds; 1 FAIL, one does not; 2 a file cannot be read; 3 INCONCLUSIVE,
+    your own records neither contradict the claim nor suffice to confirm it.
     """
     from certifare.document import verify_document
 
     verdict = verify_document(
         certificate,
+        policy,
         key=key,
         encoder=encoder,
         data=data,
@@ -48,12 +115,11 @@ def verify(
         label=label,
         weight=weight,
         cluster=cluster,
-        max_bound=max_bound,
         predictions=None if predictions is None else read_predictions(predictions),
     )
-    emit(verdict.to_dict(), as_json, lambda: _print(verdict))
+    emit(verdict.to_dict(), as_json, lambda: print_verdict(verdict))
     if not verdict.passed:
-        raise typer.Exit(REFUSED)
+        raise typer.Exit(STATUS[verdict.outcome])
 
 
 def read_predictions(path: Path) -> list[Any]:
@@ -75,23 +141,41 @@ def read_predictions(path: Path) -> list[Any]:
     return [by_cell[cell] for cell in range(len(by_cell))]
 
 
-def _print(verdict: Verdict) -> None:
-    from rich.table import Table
+def print_verdict(verdict: Verdict) -> None:
+    """Print each check, the outcome, and what was not checked."""
     from rich.text import Text
 
-    marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "dim")}
-    table = Table.grid(padding=(0, 2))
-    for check in verdict.checks:
-        mark, style = marks[check.ok]
-        table.add_row(Text(mark, style), Text(check.name, style), Text(printable(check.message)))
-    out.print(table)
-    word = Text("PASS", "bold green") if verdict.passed else Text("FAIL", "bold red")
+    print_checks(verdict.checks)
+    word = Text(verdict.outcome, STYLES[verdict.outcome])
     if verdict.passed and verdict.claim is not None:
         word.append(f"  {printable(verdict.claim)}", "default not bold")
     out.print()
     out.print(word)
+    if verdict.passed and verdict.unchecked:
+        out.print(f"Not checked: {', '.join(check.name for check in verdict.unchecked)}.", style="yellow")
 
 
-def printable(text: str) -> str:
-    """Replace control characters: names in a file may not steer the reader's terminal."""
-    return "".join(character if character.isprintable() else "�" for character in text)
+def print_failures(verdict: Verdict, console: Console = out) -> None:
+    """Print what fails, if anything does, before anything else is shown."""
+    if verdict.failures:
+        console.print("FAIL  This certificate does not hold.", style=STYLES["FAIL"])
+        print_checks(verdict.failures, console)
+        console.print()
+
+
+def print_checks(checks: Iterable[Check], console: Console = out) -> None:
+    """Print checks, one in a line: whether it holds, what it is about, what was found."""
+    from rich.table import Table
+    from rich.text import Text
+
+    marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yellow")}
+    table = Table.grid(padding=(0, 2))
+    for check in checks:
+        mark, style = ("?", "bold yellow") if check.undecided else marks[check.ok]
+        # What fails is in red as a whole.
+        table.add_row(
+            Text(mark, style),
+            Text(check.name, style),
+            Text(printable(check.message), style if check.ok is False else ""),
+        )
+    console.print(table)

@@ -1,12 +1,13 @@
-"""What it takes for a certificate to be accepted: one policy, for the command line and for programs alike."""
+"""Whether a certificate is accepted: one policy, for the command line and for programs alike."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -15,10 +16,13 @@ from numpy.typing import ArrayLike
 from certifare.certificates import CellCounts, Certificate, certify, certify_counts
 from certifare.certificates.certificate import percent, round_down, round_up
 from certifare.certificates.claims import metric_of, strata_of
+from certifare.certificates.counts import UNKNOWN
 from certifare.document.files import Document, digest, read_document
 from certifare.document.keys import load_public_key
-from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
-from certifare.errors import ArgumentError, CertifareError, ExpiredVersionError
+from certifare.document.statement import VOID, claim_of, counts_digest, epsilon_of, groups_of, silences_of
+from certifare.errors import ArgumentError, CertifareError, EncoderFileError, ExpiredVersionError
+from certifare.policy import Policy
+from certifare.records import load_fitted, read_records
 
 if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
@@ -31,22 +35,34 @@ if TYPE_CHECKING:
 MAX_WORK = 2_000_000
 
 
+#: Requires nothing: the document must hold together, and that is all.
+ANY = Policy(min_confidence=0.0)
+#: A clock may be wrong by this much before a certificate comes from the future.
+LEEWAY = timedelta(days=1)
+
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+
+
 class Check(msgspec.Struct, frozen=True):
     """One thing that was checked.
 
     Attributes
     ----------
     name : str
-        What was checked: version, signature, statement, figures, validity, encoder, bound, data or classifier.
+        What was checked: version, signature, statement, figures, validity, encoder; what the policy requires
+        (confidence, bound, metric, groups, candidates, date, looks); classifier; data, training records, data bound.
     ok : bool or None
-        Whether it holds; None where it could not be decided, or was not asked for.
+        Whether it holds; None where it was not checked, or is undecided.
     message : str
         What was found, in a sentence.
+    undecided : bool
+        True where it was asked for, and the verifier's records neither contradict it nor suffice for it.
     """
 
     name: str
     ok: bool | None
     message: str
+    undecided: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +70,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    passed : bool
-        True if no check failed.
     claim : str or None
         The claim in words, where the certificate could be read.
     bound : float or None
@@ -64,29 +78,61 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         What was checked, in order.
     """
 
-    passed: bool
     claim: str | None
     bound: float | None
     checks: tuple[Check, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """PASS: every required check holds. FAIL: one does not. INCONCLUSIVE: your records leave one undecided."""
+        if self.failures:
+            return "FAIL"
+        return "INCONCLUSIVE" if any(check.undecided for check in self.checks) else "PASS"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the outcome is PASS."""
+        return self.outcome == "PASS"
 
     @property
     def failures(self) -> tuple[Check, ...]:
         """The checks that failed."""
         return tuple(check for check in self.checks if check.ok is False)
 
+    @property
+    def unchecked(self) -> tuple[Check, ...]:
+        """What was not checked: a PASS says nothing about it."""
+        return tuple(check for check in self.checks if check.ok is None and not check.undecided)
+
+    @property
+    def figures_hold(self) -> bool:
+        """Whether words and figures follow from the counts, whatever else was found."""
+        found = {check.name: check.ok for check in self.checks}
+        return found.get("statement") is True and found.get("figures") is True
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        document: dict[str, Any] = msgspec.to_builtins(self)
-        return document
+        return {
+            "outcome": self.outcome,
+            "passed": self.passed,
+            "claim": self.claim,
+            "bound": self.bound,
+            "checks": [msgspec.to_builtins(check) for check in self.checks],
+            "unchecked": [check.name for check in self.unchecked],
+        }
 
     def __str__(self) -> str:
         mark = {True: "ok", False: "FAILED", None: "not checked"}
-        lines = [f"{check.name}: {mark[check.ok]}: {check.message}" for check in self.checks]
-        return "\n".join([*lines, "PASS" if self.passed else "FAIL"])
+        lines = [
+            f"{check.name}: {'undecided' if check.undecided else mark[check.ok]}: {check.message}"
+            for check in self.checks
+        ]
+        return "\n".join([*lines, self.outcome])
 
 
 def verify_document(
-    source: str | os.PathLike[str] | bytes,
+    source: str | os.PathLike[str] | bytes | Document,
+    policy: Policy | None = None,
     *,
     key: str | os.PathLike[str] | SSlibKey | None = None,
     encoder: str | os.PathLike[str] | None = None,
@@ -95,27 +141,26 @@ def verify_document(
     label: str | None = None,
     weight: str | None = None,
     cluster: str | None = None,
-    max_bound: float | None = None,
     predictions: ArrayLike | None = None,
 ) -> Verdict:
-    """Check a certificate: its version, signature, figures, encoder and bound, and its claim on other records.
+    """Check a certificate: that it holds together, that it meets a policy, and its claim on other records.
 
     Parameters
     ----------
-    source : path or bytes
+    source : path, bytes or Document
         The certificate file; for a folder, the ``certificate.json`` in it (and the ``encoder.json``, if there is one).
+    policy : Policy, optional
+        What is required of it; a confidence of at least 0.95 unless given.
     key : path or public key, optional
         Whose signature is asked for. Without it no signature is checked, and the verdict says so.
     encoder : path, optional
-        The encoder's file. It must be, byte by byte, the one that was certified.
+        The encoder's file. It must be, byte by byte, the one that was certified, and have as many cells.
     data : Table or path, optional
-        The verifier's own records, on which the encoder is certified anew. Needs ``encoder``.
+        The verifier's own records, on which the encoder is certified anew. Needs ``encoder``. They are looked up among
+        the training records where the encoder's folder has their fingerprint.
     sensitive, label, weight, cluster : optional
         Roles of columns where ``data`` is a file. The sensitive columns and the label are those that the certificate
         names, unless they are called differently there.
-    max_bound : float, optional
-        The largest T* to be accepted; with ``data``, also of the certificate on those records; with ``predictions``,
-        instead, the largest distance of that classifier.
     predictions : array-like, optional
         One classifier, by its prediction for each cell, to learn the interval of its own distance.
 
@@ -135,12 +180,19 @@ def verify_document(
     >>> from certifare.document import sign, statement
     >>> c = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
     >>> content = sign(statement(c), None).to_bytes()
-    >>> verify_document(content, max_bound=0.3).passed, verify_document(content, max_bound=0.2).passed
-    (True, False)
+    >>> verdict = verify_document(content, Policy(max_bound=0.3))
+    >>> verdict.outcome, [check.name for check in verdict.unchecked]
+    ('PASS', ['signature', 'encoder', 'data'])
+    >>> verify_document(content, Policy(max_bound=0.2)).outcome
+    'FAIL'
     """
-    if max_bound is not None and not 0.0 <= max_bound <= 1.0:
-        raise ArgumentError(f"max={max_bound}: a distance between groups lies in [0, 1].")
-    if not isinstance(source, bytes) and Path(source).is_dir():
+    policy = Policy() if policy is None else policy
+    roles = {"sensitive": tuple(sensitive), "label": label, "weight": weight, "cluster": cluster}
+    named = [name for name, role in roles.items() if role]
+    if named and not isinstance(data, str | os.PathLike):
+        remedy = "give that as well" if data is None else "a table has its roles already"
+        raise ArgumentError(f"{', '.join(named)}: names of columns in a file of your own records (data); {remedy}.")
+    if isinstance(source, str | os.PathLike) and Path(source).is_dir():
         folder, source = Path(source), Path(source) / "certificate.json"
         if encoder is None and (folder / "encoder.json").exists():
             encoder = folder / "encoder.json"
@@ -148,79 +200,50 @@ def verify_document(
         raise ArgumentError("Records can be certified anew only with the encoder: give its file as well.")
     public = load_public_key(key) if isinstance(key, str | os.PathLike) else key
     try:
-        document = read_document(source)
+        document = source if isinstance(source, Document) else read_document(source)
     except ExpiredVersionError as error:
-        return _verdict(None, [Check("version", False, str(error))])
+        return Verdict(claim=None, bound=None, checks=(Check("version", False, str(error)),))
 
     checks = [
         Check("version", True, f"The file is a certificate in version {document.statement.version} of the format."),
-        _signature(document, public),
+        _signature(document, public, policy.require_signature),
         _statement(document),
         _figures(document),
         _validity(document),
-        _encoder(document, encoder),
+        _encoder(document, encoder, policy.require_encoder),
     ]
+    sound = all(check.ok is not False for check in checks[2:])
+    checks += _requirements(document, policy)
+    max_bound = policy.max_bound
     if predictions is not None:
-        checks.append(_classifier(document, predictions, max_bound))
+        # The bound that is asked for is then that of this classifier.
+        unmade = Check("classifier", None, "Its distance was not computed: what fails above comes first.")
+        checks.append(_classifier(document, predictions, max_bound) if sound else unmade)
+        max_bound = None
     elif max_bound is not None:
-        checks.append(_bound("bound", document.certificate, max_bound, "The certificate bounds"))
-    if data is not None and encoder is not None and all(check.ok is not False for check in checks[2:6]):
-        from certifare.encoders import load_encoder
-
-        loaded = load_encoder(encoder)
-        if isinstance(data, str | os.PathLike):
-            data = _read_records(document, loaded, data, sensitive, label, weight, cluster)
-        checks += _records(document.certificate, loaded, data, max_bound if predictions is None else None)
-    return _verdict(document, checks)
-
-
-def _read_records(
-    document: Document,
-    encoder: RestrictedEncoder,
-    path: str | os.PathLike[str],
-    sensitive: Sequence[str],
-    label: str | None,
-    weight: str | None,
-    cluster: str | None,
-) -> Table:
-    """Read the verifier's file, with the roles that the certificate names unless others are given."""
-    from certifare.table import read_table
-
-    columns = document.statement.predicate.columns
-    groups = tuple(sensitive) or (columns.sensitive if columns else ())
-    if not groups:
-        raise ArgumentError("The certificate does not say which column is sensitive: name it.")
-    labelled = metric_of(document.certificate.metric).strata != "all"
-    label = label or (columns.label if columns else None)
-    if labelled and label is None:
-        raise ArgumentError("The metric looks at labels, and the certificate does not say which column: name it.")
-    return read_table(
-        path,
-        sensitive=groups,
-        label=label if labelled else None,
-        weight=weight,
-        cluster=cluster,
-        categorical=[column.name for column in encoder.columns_ if column.type == "text"],
-    )
+        checks.append(_bound(document.certificate, max_bound))
+    if data is None or encoder is None:
+        checks.append(Check("data", None, "No records of your own were given: the counts are the producer's word."))
+    elif not sound:
+        checks.append(Check("data", None, "Your records were not looked at: what fails above comes first."))
+    else:
+        checks += _records(document, encoder, data, roles, max_bound)
+    predicate = document.statement.predicate
+    return Verdict(claim=predicate.claim.words, bound=document.certificate.bound, checks=tuple(checks))
 
 
-def _verdict(document: Document | None, checks: Sequence[Check]) -> Verdict:
-    return Verdict(
-        passed=all(check.ok is not False for check in checks),
-        claim=None if document is None else document.statement.predicate.claim.words,
-        bound=None if document is None else document.certificate.bound,
-        checks=tuple(checks),
-    )
-
-
-def _signature(document: Document, key: SSlibKey | None) -> Check:
+def _signature(document: Document, key: SSlibKey | None, required: bool) -> Check:
+    # What is required and was not shown has failed; what was not asked for was not checked.
+    missing = False if required else None
     if not document.signatures:
         if key is None:
-            return Check("signature", None, "The certificate is not signed: nothing shows who wrote it.")
+            return Check("signature", missing, "The certificate is not signed: nothing shows who wrote it.")
         return Check("signature", False, "The certificate is not signed, and a signature by your key was asked for.")
     signers = ", ".join(signature.keyid[:16] or "unnamed" for signature in document.signatures)
     if key is None:
-        return Check("signature", None, f"The certificate is signed (key {signers}); give the public key to check it.")
+        return Check(
+            "signature", missing, f"The certificate is signed (key {signers}); give the public key to check it."
+        )
     if document.signed_by(key):
         return Check("signature", True, f"The signature is by your key ({key.keyid[:16]}) over exactly this content.")
     if any(signature.keyid == key.keyid for signature in document.signatures):
@@ -243,9 +266,10 @@ def _statement(document: Document) -> Check:
     selection = stated.selection
     corrected = {
         "none": selection.tried == certificate.candidates == 1,
-        "holdout": selection.tried >= 1,
+        "holdout": selection.tried >= certificate.candidates,
         "simultaneous": selection.tried == certificate.candidates,
     }
+    subjects = [subject.name for subject in document.statement.subject]
     findings: list[tuple[str, bool]] = [
         ("the claim does not say what the figures say", stated.claim == claim_of(certificate)),
         ("ε is not 1 − confidence", stated.epsilon == epsilon_of(certificate)),
@@ -256,6 +280,8 @@ def _statement(document: Document) -> Check:
         ),
         ("the correction for trying several encoders does not fit their number", corrected[selection.correction]),
         ("cells are not pooled as stated", _pooled_as_stated(document)),
+        ("it names a subject twice", len(set(subjects)) == len(subjects)),
+        ("what every certificate assumes and does not claim is missing in part", not silences_of(certificate)),
     ]
     wrong = [words for words, holds in findings if not holds]
     if wrong:
@@ -311,16 +337,22 @@ def _figures(document: Document) -> Check:
 
 
 def _validity(document: Document) -> Check:
-    void = [text for text in document.certificate.assumptions if text.startswith("VOID")]
+    void = [text for text in document.certificate.assumptions if text.startswith(VOID)]
     if void:
         return Check("validity", False, f"The certificate itself says that it is not valid: {void[0]}")
     return Check("validity", True, "The certificate says nothing that would void it.")
 
 
-def _encoder(document: Document, encoder: str | os.PathLike[str] | None) -> Check:
+def _encoder(document: Document, encoder: str | os.PathLike[str] | None, required: bool) -> Check:
+    from certifare.encoders.document import read_document as read_encoder
+
     certified = document.statement.digest_of("encoder")
     if encoder is None:
-        return Check("encoder", None, "No encoder was given: nothing shows which one the certificate is about.")
+        return Check(
+            "encoder",
+            False if required else None,
+            "No encoder was given: nothing shows which one the certificate is about.",
+        )
     if certified is None:
         return Check("encoder", False, "The certificate names no encoder, so it cannot be about this one.")
     found = digest(encoder)
@@ -331,14 +363,72 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None) -> Chec
             f"The encoder is not the certified one: its SHA-256 digest is {found[:16]}…, the certificate is about "
             f"{certified[:16]}….",
         )
-    return Check("encoder", True, f"The encoder is the certified one (SHA-256 {found[:16]}…).")
+    try:
+        n_cells = read_encoder(encoder).n_cells
+    except EncoderFileError as error:
+        return Check("encoder", False, f"The certified file cannot be used as an encoder: {error}")
+    if n_cells != document.certificate.counts.n_cells:
+        return Check(
+            "encoder",
+            False,
+            f"The encoder has {n_cells:,} cells, and the certificate counts {document.certificate.counts.n_cells:,}.",
+        )
+    return Check("encoder", True, f"The encoder is the certified one (SHA-256 {found[:16]}…), with {n_cells:,} cells.")
 
 
-def _bound(name: str, certificate: Certificate, max_bound: float, subject: str) -> Check:
-    words = f"{subject} the {metric_of(certificate.metric).words} by T* = {round_up(certificate.bound)}"
+def _requirements(document: Document, policy: Policy) -> list[Check]:
+    """Compare the certificate with what the policy requires, but for its bound."""
+    certificate = document.certificate
+    checks = []
+    if policy.min_confidence > 0.0:
+        words = f"The certificate holds with {percent(certificate.confidence)} confidence"
+        enough = certificate.confidence >= policy.min_confidence
+        than = "at least" if enough else "less than"
+        checks.append(Check("confidence", enough, f"{words}, {than} the {percent(policy.min_confidence)} asked for."))
+    if policy.metrics:
+        metric, asked = certificate.metric, ", ".join(policy.metrics)
+        checks.append(Check("metric", metric in policy.metrics, f"The metric is {metric}; asked for: {asked}."))
+    if policy.groups:
+        counted = certificate.counts.groups
+        missing = [group for group in policy.groups if group not in counted]
+        words = f"The certificate is about the groups {_listed(counted)}"
+        checks.append(
+            Check("groups", not missing, f"{words}, not about {_listed(missing)}." if missing else f"{words}.")
+        )
+    if policy.max_candidates is not None:
+        words = f"{certificate.candidates:,} encoders shared ε on its records; asked for: {policy.max_candidates:,}"
+        checks.append(Check("candidates", certificate.candidates <= policy.max_candidates, f"{words} at most."))
+    if policy.not_before is not None or policy.max_age is not None:
+        checks.append(_date(document, policy))
+    if policy.max_looks is not None:
+        checks.append(
+            Check(
+                "looks",
+                False,
+                f"At most {policy.max_looks:,} looks at its records were asked for, and the certificate does not count "
+                "how often they were looked at.",
+            )
+        )
+    return checks
+
+
+def _date(document: Document, policy: Policy) -> Check:
+    made, now = document.statement.predicate.time, datetime.now(UTC)
+    words = f"The certificate says that it was made on {made.date()}"
+    if made > now + LEEWAY:
+        return Check("date", False, f"{words}, which is in the future.")
+    if policy.not_before is not None and made.date() < policy.not_before:
+        return Check("date", False, f"{words}, before the {policy.not_before} asked for.")
+    if policy.max_age is not None and (now - made).days > policy.max_age:
+        return Check("date", False, f"{words}, more than the {policy.max_age:,} days ago that were asked for.")
+    return Check("date", True, f"{words}.")
+
+
+def _bound(certificate: Certificate, max_bound: float) -> Check:
+    words = f"The certificate bounds the {metric_of(certificate.metric).words} by T* = {round_up(certificate.bound)}"
     if certificate.bound <= max_bound:
-        return Check(name, True, f"{words}, within the {max_bound:g} asked for.")
-    return Check(name, False, f"{words}, above the {max_bound:g} asked for.")
+        return Check("bound", True, f"{words}, within the {max_bound:g} asked for.")
+    return Check("bound", False, f"{words}, above the {max_bound:g} asked for.")
 
 
 def _classifier(document: Document, predictions: ArrayLike, max_bound: float | None) -> Check:
@@ -363,26 +453,59 @@ def _classifier(document: Document, predictions: ArrayLike, max_bound: float | N
     return Check("classifier", False, f"{words}, above the {max_bound:g} asked for.")
 
 
-def _records(certificate: Certificate, encoder: RestrictedEncoder, data: Table, max_bound: float | None) -> list[Check]:
+def _records(
+    document: Document,
+    encoder: str | os.PathLike[str],
+    data: Table | str | os.PathLike[str],
+    roles: Mapping[str, Any],
+    max_bound: float | None,
+) -> list[Check]:
     """Certify the encoder on other records, and ask whether they contradict the certificate.
 
     They do where a set of cells, chosen on one half of them, shows on the other half that some classifier exceeds T*.
     For a valid certificate of the same population that happens with probability at most ε, beside the certificate's
     own ε. The sets are chosen on the verifier's records alone: nothing in it is taken from the producer.
     """
-    if encoder.n_cells_ != certificate.counts.n_cells:
-        return [
-            Check(
-                "data",
-                False,
-                f"The encoder has {encoder.n_cells_} cells, the certificate counts {certificate.counts.n_cells}.",
-            )
-        ]
+    certificate = document.certificate
     labelled = metric_of(certificate.metric).strata != "all"
+    fitted = load_fitted(encoder)
+    if isinstance(data, str | os.PathLike):
+        data = _read(document, fitted, data, roles)
     if data.groups is None or (labelled and not data.labels):
         raise ArgumentError("Your records need a sensitive column, and a label where the metric looks at labels.")
+    overlap = fitted.training_overlap(data.features)
+    if overlap is not None and overlap.excessive:
+        return [
+            Check(
+                "training records",
+                False,
+                f"The encoder was fitted on your records, which can show nothing then: {overlap}. Give others.",
+            )
+        ]
+    looked_up = (
+        Check("training records", True, f"The encoder was not fitted on your records: {overlap}.")
+        if overlap is not None
+        else Check(
+            "training records",
+            None,
+            "No fingerprint of the training records lies beside the encoder: that it was not fitted on your records "
+            "could not be looked up.",
+        )
+    )
+    counted, wanted = data.groups.names, certificate.counts.groups
+    if set(counted) != set(wanted):
+        return [
+            looked_up,
+            Check(
+                "data",
+                None,
+                f"Your records have the groups {_listed(counted)}; the certificate is about {_listed(wanted)}. They "
+                "decide nothing.",
+                undecided=True,
+            ),
+        ]
     own = certify(
-        encoder,
+        fitted,
         data.features,
         data.y if labelled else None,
         sensitive_features=data.sensitive,
@@ -391,32 +514,60 @@ def _records(certificate: Certificate, encoder: RestrictedEncoder, data: Table, 
         positive=certificate.positive,
         weights=data.weights,
         clusters=data.clusters,
+        min_group_size=1,
     )
-    if set(own.counts.groups) != set(certificate.counts.groups):
-        return [
-            Check(
-                "data",
-                False,
-                f"Your records have the groups {', '.join(own.counts.groups)}; the certificate is about "
-                f"{', '.join(certificate.counts.groups)}.",
-            )
-        ]
     lower = _own_lower_limit(own)
     sample = f"{own.counts.n_records:,} records of your own"
     words = f"{sample} give T* = {round_up(own.bound)} (estimate {own.estimate:.4f}, lower limit {round_down(lower)})"
     if lower > certificate.bound:
         return [
+            looked_up,
             Check(
                 "data",
                 False,
                 f"{words}: with {percent(certificate.confidence)} confidence some classifier exceeds the certificate's "
                 f"{round_up(certificate.bound)} on your population.",
-            )
+            ),
         ]
-    checks = [Check("data", True, f"{words}: they do not contradict the certificate.")]
+    checks = [looked_up, Check("data", True, f"{words}: they do not contradict the certificate.")]
     if max_bound is not None:
-        checks.append(_bound("data bound", own, max_bound, f"A certificate on {sample} bounds"))
+        words = f"A certificate on {sample} bounds the {metric_of(own.metric).words} by T* = {round_up(own.bound)}"
+        checks.append(
+            Check("data bound", True, f"{words}, within the {max_bound:g} asked for.")
+            if own.bound <= max_bound
+            else Check(
+                "data bound",
+                None,
+                f"{words}, above the {max_bound:g} asked for: your records do not suffice to confirm it.",
+                undecided=True,
+            )
+        )
     return checks
+
+
+def _read(
+    document: Document, encoder: RestrictedEncoder, path: str | os.PathLike[str], roles: Mapping[str, Any]
+) -> Table:
+    """Read the verifier's file, with the roles that the certificate names unless others are given."""
+    columns = document.statement.predicate.columns
+    groups = roles["sensitive"] or (columns.sensitive if columns else ())
+    if not groups:
+        raise ArgumentError("The certificate does not say which column is sensitive: name it.")
+    labelled = metric_of(document.certificate.metric).strata != "all"
+    if roles["label"] and not labelled:
+        raise ArgumentError(f"label={roles['label']!r}: the certificate's metric does not look at labels.")
+    label = roles["label"] or (columns.label if columns else None)
+    if labelled and label is None:
+        raise ArgumentError("The metric looks at labels, and the certificate does not say which column: name it.")
+    return read_records(
+        encoder,
+        path,
+        sensitive=groups,
+        label=label if labelled else None,
+        weight=roles["weight"],
+        cluster=roles["cluster"],
+        missing_groups="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
+    )
 
 
 def _own_lower_limit(own: Certificate) -> float:
@@ -435,3 +586,8 @@ def _own_lower_limit(own: Certificate) -> float:
 def _cells(pool: Sequence[int]) -> str:
     shown = ", ".join(map(str, pool[:6]))
     return f"cells {shown}{' …' if len(pool) > 6 else ''}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12])
+    return f"{shown} and {len(names) - 12:,} more" if len(names) > 12 else shown

@@ -16,10 +16,10 @@ import msgspec
 
 from certifare import __version__
 from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import percent, round_up
+from certifare.certificates.certificate import ASSUMPTIONS, NOT_CLAIMED, percent, round_up
 from certifare.certificates.claims import metric_of
 from certifare.document.suppression import Suppression, suppress
-from certifare.errors import ArgumentError, CertifareError, CertificateFormatError, CountsError
+from certifare.errors import ArgumentError, CertificateFormatError, CountsError
 
 StatementType = Literal["https://in-toto.io/Statement/v1"]
 STATEMENT_TYPE: StatementType = "https://in-toto.io/Statement/v1"
@@ -27,6 +27,11 @@ STATEMENT_TYPE: StatementType = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://certifare.readthedocs.io/certificate/v"
 #: The version of the format that this program writes, and the oldest that it accepts.
 VERSION, OLDEST_VERSION = 1, 1
+
+#: How an assumption begins that says that the certificate is not valid.
+VOID = "VOID"
+#: How a time is written.
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 #: More encoders than anyone can have tried.
 MAX_TRIED = 10**9
@@ -115,6 +120,11 @@ class Predicate(_Strict, frozen=True, kw_only=True):
     command: Text | None = None
     created: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 
+    @property
+    def time(self) -> datetime:
+        """When it was made, as it says itself."""
+        return datetime.strptime(self.created, TIME).replace(tzinfo=UTC)
+
 
 class Statement(_Strict, frozen=True, kw_only=True):
     """An in-toto Statement, version 1."""
@@ -147,9 +157,10 @@ class Statement(_Strict, frozen=True, kw_only=True):
             certificate = Certificate.from_dict(document["predicate"]["certificate"])
             if certificate.candidates > MAX_TRIED:
                 raise CertificateFormatError("Not a certificate: more candidates than anyone can have tried.")
+            statement.predicate.time  # noqa: B018  (a day that there is)
         except CertificateFormatError:
             raise
-        except (msgspec.ValidationError, TypeError, OverflowError, CertifareError) as error:
+        except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
             raise CertificateFormatError(f"Not a certificate: {error}") from error
         return statement
 
@@ -210,7 +221,7 @@ def statement(
         columns=None if columns is None else _made(columns, Columns, "columns"),
         tool=Tool(name="certifare", version=__version__) if tool is None else _made(tool, Tool, "tool"),
         command=command,
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if created is None else created,
+        created=datetime.now(UTC).strftime(TIME) if created is None else created,
     )
     digests = {"encoder": encoder_digest, "data": data_digest, "counts": counts_digest(certificate.counts)}
     subject = [{"name": name, "digest": {"sha256": value}} for name, value in digests.items() if value is not None]
@@ -246,6 +257,17 @@ def claim_of(certificate: Certificate) -> Claim:
             f"of a record has a{'n' if metric.words[0] in 'aeiou' else ''} {metric.words} above {bound} {between}."
         )
     return Claim(words=words, formula=formula)
+
+
+def silences_of(certificate: Certificate) -> tuple[str, ...]:
+    """Return what every certificate must assume, or say that it does not claim, and this one does not mention."""
+    void = any(text.startswith(VOID) for text in certificate.assumptions)
+    # A certificate that is void says so in the place of the first assumption.
+    assumed = {*certificate.assumptions, *ASSUMPTIONS[:1]} if void else set(certificate.assumptions)
+    return (
+        *(text for text in ASSUMPTIONS if text not in assumed),
+        *(text for text in NOT_CLAIMED if text not in certificate.not_claimed),
+    )
 
 
 def epsilon_of(certificate: Certificate) -> float:

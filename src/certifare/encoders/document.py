@@ -129,6 +129,11 @@ class TreeDocument(Document, tag="tree", kw_only=True):
     splits: list[Rule]
     nodes: list[Place]
 
+    @property
+    def n_cells(self) -> int:
+        """The number of cells: each split makes one more."""
+        return len(self.splits) + 1
+
 
 class BoostedDocument(Document, tag="boosted", kw_only=True):
     """A :class:`BoostedEncoder`: score models, axes, and the leaf (a node) that each square belongs to.
@@ -144,12 +149,22 @@ class BoostedDocument(Document, tag="boosted", kw_only=True):
     squares: list[Count]
     nodes: list[Place]
 
+    @property
+    def n_cells(self) -> int:
+        """The number of cells: each split makes one more."""
+        return len(self.parents) + 1
+
 
 class KMeansDocument(Document, tag="kmeans", kw_only=True):
     """A :class:`KMeansEncoder`: one centre per cell."""
 
     space: Centres
     cells: list[Place]
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return len(self.cells)
 
 
 def write_document(document: Document, path: str | os.PathLike[str]) -> None:
