@@ -207,17 +207,19 @@ class Bundle:
         -------
         Path
         """
-        from certifare.document import write_document
+        from certifare.document import load_private_key, verify_document, write_document
+        from certifare.document.policy import ANY
         from certifare.report import describe_encoder, render_html, report_data
 
         check_output(folder, replace=replace)
+        signer = load_private_key(key) if isinstance(key, str | os.PathLike) else key
         with atomic_folder(folder, replace=is_bundle if replace else None) as temporary:
             encoder_file = temporary / "encoder.json"
             self.encoder.save(encoder_file, statistics=suppress is None)
             document = write_document(
                 temporary / "certificate.json",
                 self.certificate,
-                key,
+                signer,
                 encoder=encoder_file,
                 data_digest=self.run["certify_digest"],
                 selection={"tried": self.tried, "correction": "holdout"},
@@ -231,8 +233,10 @@ class Bundle:
             rows = self.rows()
             write_rows(temporary / "frontier.csv", rows)
             chosen = next(i for i, row in enumerate(rows) if row["chosen"])
+            public = None if signer is None else signer.public_key
             data = report_data(
                 document,
+                verdict=verify_document(document, ANY, key=public, encoder=encoder_file),
                 encoder=describe_encoder(encoder_file),
                 frontier=rows,
                 chosen=chosen,

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from certifare.document import read_document
+from certifare.document import new_key, read_document, sign
 
 
 @pytest.fixture
@@ -59,15 +59,65 @@ def test_forms(cli, bundle, monkeypatch):
     assert cli("report", bundle, "--format", "pdf").status == 2
 
 
-def test_another_encoder_is_not_mixed_in(cli, bundle):
+def test_item_14_another_encoder_is_not_mixed_in(cli, bundle):
     content = (bundle / "encoder.json").read_text("utf-8")
     (bundle / "encoder.json").write_text(content + " ", "utf-8")
 
-    result = cli("report", bundle, "-o", bundle / "report.html")
+    result = cli("report", bundle, "-o", bundle / "report.html", "--target", "0.9")
 
-    assert result.status == 2
-    assert "not the encoder that the certificate is about" in result.stderr
-    assert not (bundle / "report.html").exists()
+    assert result.status == 1
+    assert "not the certified one" in " ".join(result.stderr.split())
+    page = (bundle / "report.html").read_text("utf-8")
+    assert page.index("not the certified one") < page.index('class="bound"')
+    assert ">PASS<" not in page
+    assert 'id="chart-tree"' not in page
+
+
+@pytest.mark.parametrize("form", ["html", "md", "json"])
+def test_item_14_an_altered_certificate_gets_no_pass(cli, bundle, form):
+    path = bundle / "certificate.json"
+    document = json.loads(path.read_text("utf-8"))
+    document["predicate"]["certificate"]["bound"] = 0.01
+    path.write_text(json.dumps(document), "utf-8")
+
+    result = cli("report", bundle, "-o", bundle / f"report.{form}", "--target", "0.9")
+
+    assert result.status == 1
+    assert result.stderr.startswith("FAIL")
+    report = (bundle / f"report.{form}").read_text("utf-8")
+    assert "its counts give" in report
+    assert ">PASS<" not in report
+    assert "**PASS" not in report
+    assert cli("report", bundle, "--json").status == 1
+
+
+def test_item_14_a_signature_is_checked_or_said_to_be_unchecked(cli, bundle):
+    certificate = read_document(bundle / "certificate.json")
+    private, public = new_key(bundle / "producer")
+    (bundle / "certificate.json").write_bytes(sign(certificate.statement, private).to_bytes())
+
+    def words(*options):
+        result = cli("report", bundle / "certificate.json", "--json", *options)
+        return result.status, result.json["signature"]["words"]
+
+    assert words() == (0, "not checked")
+    assert words("--key", public) == (0, "checked")
+    _, other = new_key(bundle / "other")
+    assert words("--key", other) == (1, "does not hold")
+
+
+def test_item_14_a_bundle_is_verified_when_its_report_is_written(cli, bundle, tmp_path, make_people):
+    """The state that the report inside a bundle tells is that of the bundle."""
+    make_people(3_000, 4).to_csv(tmp_path / "people.csv", index=False)
+    private, _ = new_key(tmp_path / "producer")
+    options = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", "0.9", "--max-cells", "4")
+    made = cli("fit", tmp_path / "people.csv", *options, "--confidence", "0.8", "--key", private, "-o", tmp_path / "b")
+    assert made.status == 0, made.stderr
+    page = " ".join((tmp_path / "b" / "report.html").read_text("utf-8").split())
+
+    assert "<dt>Signature</dt><dd>checked: " in page
+    assert '<th scope="row">encoder</th><td>yes</td>' in page
+    assert "FAIL" not in page
 
 
 def test_files_that_cannot_be_used(cli, bundle, tmp_path):

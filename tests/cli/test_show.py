@@ -1,7 +1,9 @@
+import json
+
 import pytest
 
 from certifare import CellCounts, certify_counts
-from certifare.document import write_document
+from certifare.document import new_key, write_document
 
 
 def test_cells_and_tree(cli, files):
@@ -39,3 +41,59 @@ def test_bad_files(cli, tmp_path, content):
 def test_version_and_help(cli):
     assert cli("--version").stdout.startswith("certifare ")
     assert "encode" in cli("--help").stdout
+
+
+def altered(path):
+    """Write down a bound that the counts do not support, and leave everything else as it was."""
+    document = json.loads(path.read_text("utf-8"))
+    document["predicate"]["certificate"]["bound"] = 0.01
+    path.write_text(json.dumps(document), "utf-8")
+
+
+def test_item_14_an_altered_certificate_is_not_shown(cli, tmp_path):
+    write_document(tmp_path / "c.json", certify_counts(CellCounts([[120, 80], [30, 60]], groups=["f", "m"])))
+    altered(tmp_path / "c.json")
+
+    result = cli("show", tmp_path / "c.json")
+
+    assert result.status == 1
+    assert result.stdout.startswith("FAIL")
+    assert "its counts give" in result.stdout
+    assert "<= 0.01" not in result.stdout
+    document = cli("show", tmp_path / "c.json", "--json")
+    assert document.status == 1
+    assert document.json["verification"]["outcome"] == "FAIL"
+
+
+def test_item_14_a_signature_is_checked_or_said_to_be_unchecked(cli, tmp_path):
+    private, public = new_key(tmp_path / "producer")
+    _, other = new_key(tmp_path / "other")
+    path = tmp_path / "c.json"
+    write_document(path, certify_counts(CellCounts([[120, 80], [30, 60]], groups=["f", "m"])), private)
+
+    unchecked = cli("show", path)
+    assert unchecked.status == 0
+    assert "Not checked: The certificate is signed" in unchecked.stdout
+    assert "Not checked" not in cli("show", path, "--key", public).stdout
+    wrong = cli("show", path, "--key", other)
+    assert wrong.status == 1
+    assert wrong.stdout.startswith("FAIL")
+    assert "another key" in wrong.stdout
+
+
+def test_item_14_an_encoder_that_is_not_the_certified_one(cli, files, tmp_path):
+    path = tmp_path / "encoder.json"
+    path.write_bytes((files / "encoder.json").read_bytes())
+    done = cli("certify", path, files / "fresh.csv", "--sensitive", "sex", "-o", tmp_path / "certificate.json")
+    assert done.status == 0
+    assert cli("show", tmp_path).status == 0
+    path.write_text(path.read_text("utf-8") + " ", "utf-8")
+
+    result = cli("show", tmp_path)
+
+    assert result.status == 1
+    assert "not the certified one" in result.stdout
+
+
+def test_a_key_for_an_encoder(cli, files):
+    assert cli("show", files / "encoder.json", "--key", "any.pem").status == 2

@@ -8,8 +8,9 @@ import pytest
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates import Exclusion
-from certifare.document import new_key, sign, statement
+from certifare.document import new_key, sign, statement, verify_document
 from certifare.document.keys import load_private_key
+from certifare.errors import ArgumentError
 from certifare.report import describe_encoder, render_markdown, report_data
 
 from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, encoder_report, hostile_report, table
@@ -64,6 +65,41 @@ def test_everything_is_plain_data(tmp_path, certificate):
 
     for data in (report_data(certificate), report_data(signed), encoder_report(tmp_path), hostile_report()):
         assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_item_14_a_signature_that_was_not_checked_is_said_to_be_unchecked(tmp_path, certificate):
+    private, public = new_key(tmp_path / "producer")
+    _, other = new_key(tmp_path / "other")
+    signed = sign(statement(certificate), load_private_key(private))
+
+    def words(document, **key):
+        data = report_data(document, verdict=verify_document(document, **key))
+        assert data["signature"]["words"] in render_markdown(data)
+        return data["signature"]["words"]
+
+    assert words(signed) == "not checked"
+    assert words(signed, key=public) == "checked"
+    assert words(signed, key=other) == "does not hold"
+    assert words(sign(statement(certificate), None)) == "not signed"
+
+
+def test_item_14_markdown_begins_with_what_fails(certificate):
+    import msgspec
+
+    altered = sign(statement(msgspec.structs.replace(certificate, bound=0.01)), None)
+    text = render_markdown(report_data(altered, target=0.3))
+
+    assert text.startswith("# A certificate that does not hold\n\n**FAIL")
+    assert "its counts give" in text
+    assert "PASS" not in text
+    assert "0.0100" not in text
+
+
+def test_an_encoder_of_another_shape_is_not_described(tmp_path, certificate):
+    path, _ = bundle(tmp_path)
+
+    with pytest.raises(ArgumentError, match="has 9 cells, and the certificate counts 5"):
+        report_data(certificate, encoder=describe_encoder(path))
 
 
 def test_pooled_cells_point_to_their_row(certificate):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from certifare import CellCounts, FairTreeEncoder, certify, certify_counts
-from certifare.certificates.certificate import round_up
+from certifare.certificates.certificate import ASSUMPTIONS, round_up
 from certifare.document import sign, statement
 from certifare.report import describe_encoder, render_html, report_data
 from certifare.report.palette import PALETTE
 from certifare.table import Table
 
 from .browser import CHROMIUM, Browser
-from .samples import HOSTILE, SCRIPT, encoder_report, hostile_report
+from .samples import HOSTILE, SCRIPT, bundle, encoder_report, hostile_report
 
 WIDTHS = {"desktop": 1280, "phone": 390}
 CHARTS = {
@@ -78,12 +78,45 @@ def test_a_void_certificate_is_no_pass():
     import msgspec
 
     certificate = msgspec.structs.replace(
-        certify_counts(CellCounts([[300, 300], [300, 300]], groups=["a", "b"])), assumptions=("VOID: 3 of 9 records.",)
+        certify_counts(CellCounts([[300, 300], [300, 300]], groups=["a", "b"])),
+        assumptions=("VOID: 3 of 9 records.", *ASSUMPTIONS[1:]),
     )
     text = render_html(report_data(sign(statement(certificate), None), target=0.9))
 
-    assert "This certificate is not valid" in text
-    assert "NO SOLUTION" in text
+    assert "not valid: VOID: 3 of 9 records." in text
+    assert ">FAIL<" in text
+    assert ">PASS<" not in text
+    assert 'class="bound"' in text  # its figures follow from its counts
+
+
+def test_item_14_a_certificate_whose_figures_do_not_hold_is_not_described(browser, tmp_path):
+    import msgspec
+
+    honest = certify_counts(CellCounts([[300, 200], [300, 400]], groups=["a", "b"]))
+    data = report_data(sign(statement(msgspec.structs.replace(honest, bound=0.01)), None), target=0.9)
+    page = tmp_path / "report.html"
+    page.write_text(render_html(data), "utf-8")
+    browser.open(page, 1000)
+
+    assert browser.complaints() == []
+    assert ">PASS<" not in page.read_text("utf-8")
+    assert data["figures"] is None
+    first = browser.run("document.querySelector('main').innerText.trim()")
+    assert first.startswith("FAIL")
+    assert "its counts give" in first
+    assert "0.01" not in browser.run("document.querySelector('h1').innerText")
+    red = browser.run("getComputedStyle(document.querySelector('.alert')).color")
+    assert red == browser.run("getComputedStyle(document.querySelector('.badge.bad')).color")
+
+
+def test_item_14_what_fails_stands_above_the_bound(tmp_path):
+    from certifare.document import verify_document
+
+    path, document = bundle(tmp_path)
+    path.write_text(path.read_text("utf-8") + " ", "utf-8")
+    text = render_html(report_data(document, verdict=verify_document(document, encoder=path), target=0.9))
+
+    assert text.index("not the certified one") < text.index('class="bound"')
     assert ">PASS<" not in text
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.common import out
+from certifare.cli.common import REFUSED, PublicKey, err, out
+from certifare.cli.verify import print_failures
+
+if TYPE_CHECKING:
+    from certifare.document import Verdict
 
 
 class Form(StrEnum):
@@ -28,17 +32,30 @@ def report(
     encoder: Annotated[Path | None, typer.Option(help="The encoder's file, to draw it and to name its cells.")] = None,
     frontier: Annotated[Path | None, typer.Option(help="Table of the encoders tried (frontier.csv).")] = None,
     target: Annotated[float | None, typer.Option(help="The bound that was asked for.")] = None,
+    key: PublicKey = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report's data as JSON, and write nothing.")
     ] = False,
 ) -> None:
-    """Write a report: one file that opens without a network, as a page, Markdown or JSON."""
+    """Write a report: one file that opens without a network, as a page, Markdown or JSON.
+
+    The certificate is verified first. Exit status 1 means that it does not hold: the report says at its top what fails.
+    """
     import json
 
-    data = gather(certificate, encoder=encoder, frontier=frontier, target=target)
+    data, verdict = gather(certificate, key=key, encoder=encoder, frontier=frontier, target=target)
     if as_json:
         print(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False))
-        return
+    else:
+        print_failures(verdict, err)
+        _write(data, form, output)
+    if not verdict.passed:
+        raise typer.Exit(REFUSED)
+
+
+def _write(data: dict[str, Any], form: Form | None, output: Path | None) -> None:
+    import json
+
     chosen = form or _form_of(output)
     path = output or Path(f"report.{chosen.value}")
     from certifare.files import atomic_file
@@ -56,11 +73,16 @@ def report(
 
 
 def gather(
-    certificate: Path, *, encoder: Path | None = None, frontier: Path | None = None, target: float | None = None
-) -> dict[str, Any]:
-    """Read the files of a bundle, as far as they are there, and gather what a report says."""
-    from certifare.document import digest, read_document
-    from certifare.errors import ArgumentError
+    certificate: Path,
+    *,
+    key: Path | None = None,
+    encoder: Path | None = None,
+    frontier: Path | None = None,
+    target: float | None = None,
+) -> tuple[dict[str, Any], Verdict]:
+    """Read the files of a bundle, as far as they are there, verify them, and gather what a report says."""
+    from certifare.document import read_document, verify_document
+    from certifare.document.policy import ANY
     from certifare.report import describe_encoder, report_data
 
     if certificate.is_dir():
@@ -68,22 +90,20 @@ def gather(
         encoder = encoder or _if_there(folder / "encoder.json")
         frontier = frontier or _if_there(folder / "frontier.csv")
     document = read_document(certificate)
-    if encoder is not None:
-        certified = document.statement.digest_of("encoder")
-        if certified is not None and digest(encoder) != certified:
-            raise ArgumentError(
-                f"{str(encoder)!r} is not the encoder that the certificate is about: the report would mix up two. "
-                "`certifare verify` says more."
-            )
+    verdict = verify_document(document, ANY, key=key, encoder=encoder)
+    # An encoder that the certificate is not about stays out of the report, which would mix up two.
+    shown = encoder if all(check.name != "encoder" for check in verdict.failures) else None
     points = None if frontier is None else read_frontier(frontier)
     chosen = None if points is None else next((i for i, point in enumerate(points) if point.get("chosen")), None)
-    return report_data(
+    data = report_data(
         document,
-        encoder=None if encoder is None else describe_encoder(encoder),
+        verdict=verdict,
+        encoder=None if shown is None else describe_encoder(shown),
         frontier=points,
         chosen=chosen,
         target=target,
     )
+    return data, verdict
 
 
 def read_frontier(path: Path) -> list[dict[str, Any]]:

@@ -10,22 +10,37 @@ from rich.markup import escape as escape_markup
 from rich.table import Table as Grid
 from rich.tree import Tree
 
-from certifare.cli.common import Json, emit, encoder_file, out, printable
+from certifare.cli.common import REFUSED, Json, PublicKey, emit, encoder_file, out, printable
+from certifare.cli.verify import print_failures
 
 
 def show(
     path: Annotated[Path, typer.Argument(help="A bundle, an encoder.json or a certificate.json.")],
+    key: PublicKey = None,
     cells: Annotated[int, typer.Option(help="How many cells to list; 0 lists all.", min=0)] = 30,
     as_json: Json = False,
 ) -> None:
-    """Print what a bundle, an encoder or a certificate holds."""
+    """Print what a bundle, an encoder or a certificate holds.
+
+    A certificate is verified first. Exit status 1 means that it does not hold: what fails is said at the top.
+    """
+    from certifare.errors import ArgumentError
+
     document: dict[str, Any] = {}
+    verdict = None
     certificate_file = path / "certificate.json" if path.is_dir() else path
     is_encoder = path.is_dir() or _looks_like_encoder(path)
     if certificate_file.exists() and (path.is_dir() or not is_encoder):
-        from certifare.document import read_document
+        from certifare.document import read_document, verify_document
+        from certifare.document.policy import ANY
 
-        document["certificate"] = read_document(certificate_file).certificate
+        read = read_document(certificate_file)
+        encoder = path / "encoder.json" if path.is_dir() and (path / "encoder.json").exists() else None
+        verdict = verify_document(read, ANY, key=key, encoder=encoder)
+        document["verification"] = verdict.to_dict()
+        document["certificate"] = read.certificate
+    elif key is not None:
+        raise ArgumentError(f"--key: there is no certificate in {str(path)!r} whose signature could be checked.")
     if is_encoder:
         from certifare.encoders import load_encoder
         from certifare.report.encoder import describe_encoder
@@ -35,8 +50,10 @@ def show(
         document["cells"] = load_encoder(file).describe()
 
     def print_all() -> None:
-        if "certificate" in document:
-            _print_certificate(document["certificate"])
+        if verdict is not None:
+            print_failures(verdict)
+            if verdict.figures_hold:
+                _print_certificate(document["certificate"], verdict)
         if "encoder" in document:
             _print_cells(document["encoder"], document["cells"], cells)
             if document["encoder"]["nodes"]:
@@ -44,6 +61,8 @@ def show(
 
     plain = {name: _plain(value) for name, value in document.items()}
     emit(plain, as_json, print_all)
+    if verdict is not None and not verdict.passed:
+        raise typer.Exit(REFUSED)
 
 
 def _looks_like_encoder(path: Path) -> bool:
@@ -68,7 +87,7 @@ def _plain(value: Any) -> Any:
     ]
 
 
-def _print_certificate(certificate: Any) -> None:
+def _print_certificate(certificate: Any, verdict: Any) -> None:
     out.print(f"[bold]{escape(str(certificate))}[/]", soft_wrap=True)
     grid = Grid("groups", "label", "records", "estimate", "bound T*", box=None, pad_edge=False)
     for part in certificate.parts:
@@ -81,6 +100,9 @@ def _print_certificate(certificate: Any) -> None:
             f"{part.bound:.4f}",
         )
     out.print(grid)
+    unchecked = [escape(check.message) for check in verdict.unchecked if check.name == "signature"]
+    for message in unchecked:
+        out.print(f"Not checked: {message}", style="yellow", soft_wrap=True)
     out.print()
 
 

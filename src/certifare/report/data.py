@@ -14,7 +14,9 @@ from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import percent, round_down, round_up
 from certifare.certificates.claims import metric_of, stratum
 from certifare.certificates.lemmas import clopper_pearson
-from certifare.document import Document, Selection, sign, statement
+from certifare.document import Document, Selection, Verdict, sign, statement, verify_document
+from certifare.document.policy import ANY
+from certifare.errors import ArgumentError
 
 #: Selection rates at which the four-fifths rule is spelled out.
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -44,6 +46,7 @@ CORRECTIONS = {
 def report_data(
     certificate: Document | Certificate,
     *,
+    verdict: Verdict | None = None,
     encoder: Mapping[str, Any] | None = None,
     frontier: Sequence[Mapping[str, Any]] | None = None,
     chosen: int | None = None,
@@ -52,10 +55,16 @@ def report_data(
 ) -> dict[str, Any]:
     """Gather what a report says.
 
+    The certificate is verified first, and the report says what was found. One whose words or figures do not follow from
+    its counts is not described at all: its report says what fails, and nothing else.
+
     Parameters
     ----------
     certificate : Document or Certificate
         A document knows more: who signed it, how many encoders were tried, what was pooled.
+    verdict : Verdict, optional
+        What :func:`certifare.document.verify_document` found; unless given, the certificate is verified here, without
+        key and encoder.
     encoder : mapping, optional
         What :func:`certifare.report.describe_encoder` found in the encoder's file.
     frontier : sequence of mappings, optional
@@ -82,12 +91,27 @@ def report_data(
     (True, [1500, 1400])
     """
     document = certificate if isinstance(certificate, Document) else sign(statement(certificate), None)
+    if verdict is None:
+        verdict = verify_document(document, ANY)
     stated = document.statement.predicate
-    found = document.certificate
-    sizes = found.counts.group_sizes
-    return {
+    about = {
         "format": "certifare/report",
         "version": 1,
+        "verification": verdict.to_dict(),
+        "signature": _signature(document, verdict),
+        "created": stated.created,
+        "tool": f"{stated.tool.name} {stated.tool.version}",
+    }
+    if not verdict.figures_hold:
+        return {**about, "figures": None}
+    found = document.certificate
+    if encoder is not None and len(encoder["cells"]) != found.counts.n_cells:
+        raise ArgumentError(
+            f"The encoder has {len(encoder['cells']):,} cells, and the certificate counts {found.counts.n_cells:,}."
+        )
+    sizes = found.counts.group_sizes
+    return {
+        **about,
         "claim": {"words": stated.claim.words, "formula": stated.claim.formula},
         "metric": metric_of(found.metric).words,
         "figures": {
@@ -105,7 +129,7 @@ def report_data(
             "records": found.counts.n_records,
             "effective_size": found.effective_size,
         },
-        "target": None if target is None else {"value": float(target), "met": found.bound <= target},
+        "target": None if target is None else {"value": float(target), "met": verdict.passed and found.bound <= target},
         "groups": [{"name": name, "records": n, "share": n / sum(sizes.values())} for name, n in sizes.items()],
         "pairs": [
             {
@@ -138,13 +162,20 @@ def report_data(
         "exclusions": [{"reason": e.reason, "records": e.records} for e in found.exclusions],
         "assumptions": list(found.assumptions),
         "not_claimed": list(found.not_claimed),
-        "valid": not any(text.startswith("VOID") for text in found.assumptions),
         "verify": _verify(document, {"certificate": "certificate.json", **(files or {})}),
         "subjects": [{"name": s.name, "sha256": s.digest.sha256} for s in document.statement.subject],
-        "signed_by": [signature.keyid for signature in document.signatures],
-        "created": stated.created,
         "command": stated.command,
-        "tool": f"{stated.tool.name} {stated.tool.version}",
+    }
+
+
+def _signature(document: Document, verdict: Verdict) -> dict[str, Any]:
+    """Say whose signature there is, and whether it was checked: a name in a file proves nothing."""
+    checked = next((check.ok for check in verdict.checks if check.name == "signature"), None)
+    words = {True: "checked", False: "does not hold", None: "not checked"}[checked]
+    return {
+        "keys": [signature.keyid for signature in document.signatures],
+        "checked": checked,
+        "words": words if document.signatures else "not signed",
     }
 
 

@@ -32,6 +32,9 @@ def render_html(data: Mapping[str, Any]) -> str:
     """
     from markupsafe import Markup
 
+    if data["figures"] is None:
+        refused = _environment().get_template("refused.html")
+        return refused.render(data=data, style=Markup(_style()))  # noqa: S704
     # Drawn by us from data that were never markup; checked element by element in charts.py.
     drawn = {
         name: {version: Markup(svg) for version, svg in versions.items()}  # noqa: S704

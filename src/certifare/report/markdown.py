@@ -26,12 +26,17 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     >>> print(render_markdown(report_data(c)).splitlines()[2][:60])
     With 95 % confidence, no classifier, score or rule that sees
     """
+    failing = [check for check in data["verification"]["checks"] if check["ok"] is False]
+    alert = []
+    if failing:
+        alert = ["**FAIL: this certificate does not hold.**"]
+        alert.append(_list([f"{check['name']}: {check['message']}" for check in failing]))
     figures = data["figures"]
-    blocks = [f"# T\\* = {figures['bound_text']}", _text(data["claim"]["words"])]
-    if not data["valid"]:
-        blocks.append(f"**This certificate is not valid.** {_text(data['assumptions'][0])}")
-    if data["target"]:
-        met = data["target"]["met"] and data["valid"]
+    if figures is None:
+        return "\n\n".join(["# A certificate that does not hold", *alert, _made(data)]) + "\n"
+    blocks = [*alert, f"# T\\* = {figures['bound_text']}", _text(data["claim"]["words"])]
+    if data["target"] and not failing:
+        met = data["target"]["met"]
         blocks.append(f"**{'PASS' if met else 'NO SOLUTION'}** (target {data['target']['value']:.4g})")
     blocks.append(
         _table(
@@ -63,12 +68,22 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     blocks.append("## How to verify it")
     for step in data["verify"]:
         blocks += [_text(step["what"]), _code(step["command"])]
-    made = f"Made {data['created']} by {data['tool']}"
-    signers = ", ".join(data["signed_by"])
-    blocks.append(_text(f"{made}; {f'signed with key {signers}' if signers else 'not signed'}."))
+    blocks += ["When this report was made:", _checks(data["verification"]["checks"]), _made(data)]
     if data["command"]:
         blocks.append(_code(data["command"]))
     return "\n\n".join(blocks) + "\n"
+
+
+def _made(data: Mapping[str, Any]) -> str:
+    """Say when and with what it was made, and whose signature there is."""
+    signature = data["signature"]
+    signers = f"signature of key {', '.join(signature['keys'])}: " if signature["keys"] else ""
+    return _text(f"Made {data['created']} by {data['tool']}; {signers}{signature['words']}.")
+
+
+def _checks(checks: Sequence[Mapping[str, Any]]) -> str:
+    words = {True: "holds", False: "FAILS", None: "not checked"}
+    return _table(["check", "", "found"], [[_text(c["name"]), words[c["ok"]], _text(c["message"])] for c in checks])
 
 
 def _text(text: str) -> str:
