@@ -256,6 +256,28 @@ def test_item_30_other_groups_decide_nothing(cli, files, bundle):
     assert "Your records have the groups man, woman; the certificate is about f, m" in said(result)
 
 
+@pytest.mark.parametrize("metric", ["equal_opportunity", "equalized_odds"])
+def test_item_30_other_labels_decide_nothing(cli, files, bundle, metric):
+    """A mean over other labels is another distance; so is one among records of another label."""
+    fresh = pd.read_csv(files / "fresh.csv")
+    certificate, arguments = bundle / "other.json", ("--sensitive", "sex", "--label", "approved", "--metric", metric)
+    assert cli("certify", bundle / "encoder.json", files / "fresh.csv", *arguments, "-o", certificate).status == 0
+    fresh["approved"] = fresh["approved"].replace({0: "no", 1: "yes"})
+    fresh.to_csv(bundle / "other.csv", index=False)
+    paths = ("verify", certificate, "--encoder", bundle / "encoder.json", "--data")
+
+    assert cli(*paths, files / "fresh.csv").status == 0
+    result = cli(*paths, bundle / "other.csv")
+    assert result.status == 3
+    assert "Your records have the labels no, yes; the certificate is about" in said(result)
+    # No woman among those with the label: nothing can be said about her group there.
+    fresh = pd.read_csv(files / "fresh.csv")
+    fresh[(fresh["sex"] == "m") | (fresh["approved"] == 0)].to_csv(bundle / "other.csv", index=False)
+    result = cli(*paths, bundle / "other.csv")
+    assert result.status == 3
+    assert "do not suffice" in said(result)
+
+
 def test_item_30_a_pass_says_what_was_not_checked(cli, files, bundle):
     assert said(cli("verify", bundle / "certificate.json")).endswith("Not checked: signature, encoder, data.")
     assert said(cli("verify", bundle)).endswith("Not checked: signature, data.")

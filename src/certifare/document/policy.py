@@ -20,7 +20,7 @@ from certifare.certificates.counts import UNKNOWN
 from certifare.document.files import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.statement import VOID, claim_of, counts_digest, epsilon_of, groups_of, silences_of
-from certifare.errors import ArgumentError, CertifareError, EncoderFileError, ExpiredVersionError
+from certifare.errors import ArgumentError, CertifareError, EncoderFileError, ExpiredVersionError, GroupError
 from certifare.policy import Policy
 from certifare.records import load_fitted, read_records
 
@@ -492,30 +492,24 @@ def _records(
             "could not be looked up.",
         )
     )
-    counted, wanted = data.groups.names, certificate.counts.groups
-    if set(counted) != set(wanted):
-        return [
-            looked_up,
-            Check(
-                "data",
-                None,
-                f"Your records have the groups {_listed(counted)}; the certificate is about {_listed(wanted)}. They "
-                "decide nothing.",
-                undecided=True,
-            ),
-        ]
-    own = certify(
-        fitted,
-        data.features,
-        data.y if labelled else None,
-        sensitive_features=data.sensitive,
-        metric=certificate.metric,
-        confidence=certificate.confidence,
-        positive=certificate.positive,
-        weights=data.weights,
-        clusters=data.clusters,
-        min_group_size=1,
-    )
+    other = _other_claim(certificate, data.groups.names, data.labels[0].names if labelled else ())
+    if other is not None:
+        return [looked_up, Check("data", None, f"{other} They decide nothing.", undecided=True)]
+    try:
+        own = certify(
+            fitted,
+            data.features,
+            data.y if labelled else None,
+            sensitive_features=data.sensitive,
+            metric=certificate.metric,
+            confidence=certificate.confidence,
+            positive=certificate.positive,
+            weights=data.weights,
+            clusters=data.clusters,
+            min_group_size=1,
+        )
+    except GroupError as error:
+        return [looked_up, Check("data", None, f"Your records do not suffice: {error}", undecided=True)]
     lower = _own_lower_limit(own)
     sample = f"{own.counts.n_records:,} records of your own"
     words = f"{sample} give T* = {round_up(own.bound)} (estimate {own.estimate:.4f}, lower limit {round_down(lower)})"
@@ -568,6 +562,19 @@ def _read(
         cluster=roles["cluster"],
         missing_groups="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
     )
+
+
+def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequence[str]) -> str | None:
+    """Say why records with these groups and labels are not about the same claim; None where they are."""
+    wanted = certificate.counts.groups
+    if set(groups) != set(wanted):
+        return f"Your records have the groups {_listed(groups)}; the certificate is about {_listed(wanted)}."
+    if certificate.positive is not None and certificate.positive not in labels:
+        return f"Your records have the labels {_listed(labels)}; the certificate is about {certificate.positive}."
+    wanted = certificate.counts.labels or ()
+    if metric_of(certificate.metric).strata == "each label" and set(labels) != set(wanted):
+        return f"Your records have the labels {_listed(labels)}; the certificate is about {_listed(wanted)}."
+    return None
 
 
 def _own_lower_limit(own: Certificate) -> float:
