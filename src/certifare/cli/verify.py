@@ -158,7 +158,7 @@ def print_verdict(verdict: Verdict) -> None:
 def print_failures(verdict: Verdict, console: Console = out) -> None:
     """Print what fails, if anything does, before anything else is shown."""
     if verdict.failures:
-        console.print("FAIL  This certificate does not hold.", style=STYLES["FAIL"])
+        console.print("FAIL  Verification failed.", style=STYLES["FAIL"])
         print_checks(verdict.failures, console)
         console.print()
 

@@ -29,7 +29,7 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     failing = [check for check in data["verification"]["checks"] if check["ok"] is False]
     alert = []
     if failing:
-        alert = ["**FAIL: this certificate does not hold.**"]
+        alert = ["**FAIL: verification failed.**"]
         alert.append(_list([f"{check['name']}: {check['message']}" for check in failing]))
     figures = data["figures"]
     if figures is None:
