@@ -214,3 +214,7 @@ class EncoderMismatchError(CertifareError):
 
 class PluginError(CertifareError):
     """A command that another distribution brings cannot be used."""
+
+
+class DrawError(CertifareError):
+    """Counts of records drawn by weights or clusters do not make one sample."""

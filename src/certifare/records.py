@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from certifare.certificates import CellCounts
 from certifare.columns import listing
 from certifare.encoders import Fingerprint, RestrictedEncoder, load_encoder
-from certifare.errors import EncoderFileError
+from certifare.errors import CellCountMismatchError, EncoderFileError
 from certifare.files import MISSING, TEXT, Batches, open_batches, read_file
-from certifare.roles import absent
+from certifare.roles import absent, parse_role
 from certifare.table import MissingGroups, Names, Table
 
 #: Where a bundle keeps what tells training records, beside the encoder's file.
@@ -60,6 +61,7 @@ def read_records(
     *,
     sensitive: Names,
     label: str | None = None,
+    labelled: bool = True,
     weight: str | None = None,
     cluster: str | None = None,
     missing_groups: MissingGroups = "drop",
@@ -77,8 +79,10 @@ def read_records(
         Sensitive columns, or comparisons such as ``"age>=60"``; several are intersected. They may be features of the
         encoder too.
     label : str, optional
-        The label column, or a comparison. Certificates condition on one. Records without a label are left out, so name
-        it only where the metric looks at labels.
+        The label column, or a comparison. Certificates condition on one.
+    labelled : bool
+        Whether the metric looks at labels: only then are they read, and records without one left out. A label that is
+        not read must be a column of the file all the same.
     weight, cluster : str, optional
         Columns of survey weights, and of clusters of dependent records.
     missing_groups : {"drop", "unknown"}
@@ -94,6 +98,9 @@ def read_records(
     types = _feature_types(encoder)
     native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing, types=types)
     check_columns(encoder, native.column_names)
+    if label is not None and not labelled:
+        parse_role(label, native.column_names, "label")
+        label = None
     table = Table.from_frame(
         native,
         sensitive=sensitive,
@@ -138,6 +145,15 @@ def check_columns(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
     for column in encoder.columns_:
         if column.name not in names:
             raise absent(column.name, names, "encoder, which was fitted with it")
+
+
+def check_cells(n_cells: int, counts: CellCounts) -> None:
+    """Refuse counts that have more or fewer cells than the encoder: a bound from them would be about another one."""
+    if n_cells != counts.n_cells:
+        raise CellCountMismatchError(
+            f"The encoder has {n_cells:,} cells, the counts have {counts.n_cells:,}: they are of another encoder. "
+            "Count the records again with this one."
+        )
 
 
 def _feature_types(encoder: RestrictedEncoder) -> dict[str, pa.DataType]:

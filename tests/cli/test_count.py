@@ -9,7 +9,7 @@ import pytest
 from certifare import FairTreeEncoder
 from certifare.document import read_document
 from certifare.engines.counting import NOT_LOOKED_UP
-from certifare.engines.federated import OTHER_PEOPLE
+from certifare.engines.federated import OTHER_PEOPLE, OWN_CLUSTERS
 
 from .conftest import people
 
@@ -102,6 +102,57 @@ def test_a_database_counts(cli, files, counted, tmp_path):
     result = cli("count", files / "encoder.json", *place, "--output", tmp_path / "db.json", "--json")
     assert result.json["records"] == 2400
     assert cli("certify", tmp_path / "db.json", "--json").json["bound"] == together["bound"]
+
+
+def test_item_3_weights_and_clusters(cli, files, tmp_path):
+    """What certifying a file with weights and clusters gives, counting it and certifying the counts gives too."""
+    frame = people(1500, 21).assign(home=lambda t: t.index // 3, w=lambda t: 1.0 + (t["sex"] == "m"))
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    plain = cli("certify", files / "encoder.json", tmp_path / "people.csv", "--sensitive", "sex", "--json").json
+    for how in (["--weight", "w"], ["--cluster", "home"], ["--weight", "w", "--cluster", "home"]):
+        arguments = [files / "encoder.json", tmp_path / "people.csv", "--sensitive", "sex", *how, "--seed", 3]
+        whole = cli("certify", *arguments, "--json").json
+        assert cli("count", *arguments, "--output", tmp_path / "counts.json").status == 0
+        counted = cli("certify", tmp_path / "counts.json", "--json").json
+        for figure in ("bound", "counts", "seed"):
+            assert counted[figure] == whole[figure]
+        assert counted["bound"] > plain["bound"]
+        assert set(whole["assumptions"]) <= set(counted["assumptions"])
+    drawn = json.loads((tmp_path / "counts.json").read_text())["drawn"]
+    assert (drawn["weight"], drawn["cluster"], drawn["seed"]) == ("w", "home", 3)
+
+
+def test_item_3_holders_draw_independently(cli, files, tmp_path):
+    """A seed that nobody named is random, so that no two holders have the same draws."""
+    for i in range(2):
+        people(900, 31 + i).assign(home=lambda t: t.index // 3).to_csv(tmp_path / f"{i}.csv", index=False)
+        arguments = [files / "encoder.json", tmp_path / f"{i}.csv", "--sensitive", "sex", "--cluster", "home"]
+        assert cli("count", *arguments, "--output", tmp_path / f"{i}.json").status == 0
+        assert cli("count", *arguments, "--seed", 7, "--output", tmp_path / f"seed {i}.json").status == 0
+    certificate = cli("certify", tmp_path / "0.json", tmp_path / "1.json", "--json").json
+    assert sum(map(sum, certificate["counts"]["table"])) == 600
+    assert OWN_CLUSTERS in certificate["assumptions"]
+    refused = cli("certify", tmp_path / "seed 0.json", tmp_path / "seed 1.json")
+    assert refused.status == 2
+    assert "the same seed, 7" in refused.stderr
+
+
+def test_item_9_counts_of_another_encoder_shape(cli, files, counted, tmp_path):
+    """A table of one row for an encoder of several cells gave a tiny bound, which was signed and verified."""
+    content = json.loads(counted[0].read_text())
+    content["counts"]["table"] = [[sum(column) for column in zip(*content["counts"]["table"], strict=True)]]
+    forged = tmp_path / "forged.json"
+    for cells in (content["cells"], 1):
+        forged.write_text(json.dumps({**content, "cells": cells}))
+        result = cli("certify", files / "encoder.json", forged, "--output", tmp_path / "c.json")
+        assert result.status == 2
+        assert f"{'rows' if cells > 1 else 'The encoder has'}" in result.stderr
+        assert not (tmp_path / "c.json").exists()
+    # Without the encoder nobody can know; whoever verifies with it does.
+    assert cli("certify", forged, "--output", tmp_path / "c.json").status == 0
+    verdict = cli("verify", tmp_path / "c.json", "--encoder", files / "encoder.json")
+    assert verdict.status == 1
+    assert "cells" in verdict.stdout
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 import json
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import CryptoSigner
 
-from certifare import CellCounts, certify_counts
+from certifare import CellCounts, KMeansEncoder, certify_counts
 from certifare.certificates import Exclusion
 from certifare.document import sign, statement
 
@@ -28,6 +29,12 @@ def certificate(*, witness=True, **options):
     )
     other = CellCounts([[410, 290], [2, 3], [300, 390], [4, 8], [5, 5]], groups=["Female", "Male"])
     return certify_counts(counts, witness=other if witness else None, **options)
+
+
+def encoder_file(path, n_cells=5):
+    """Write an encoder of so many cells; as many as the certificate has, unless given."""
+    KMeansEncoder(n_cells).fit(np.arange(n_cells, dtype=float)[:, None]).save(path)
+    return path
 
 
 def fixed_key(seed=7):

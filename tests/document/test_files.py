@@ -18,9 +18,16 @@ from certifare import CellCounts, CertifareError, certify_counts
 from certifare.document import digest, new_key, read_document, schema, sign, statement, write_document
 from certifare.document.files import MAX_BYTES
 from certifare.document.statement import PREDICATE, canonical
-from certifare.errors import ArgumentError, CertificateFormatError, ExpiredVersionError, FileError, NewerVersionError
+from certifare.errors import (
+    ArgumentError,
+    CellCountMismatchError,
+    CertificateFormatError,
+    ExpiredVersionError,
+    FileError,
+    NewerVersionError,
+)
 
-from .documents import CONTEXT, certificate, changed, fixed_key, plain, signed
+from .documents import CONTEXT, certificate, changed, encoder_file, fixed_key, plain, signed
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -66,16 +73,22 @@ def test_files_fit_the_published_schema(name):
     assert not validator.is_valid(document)
 
 
+def test_item_9_an_encoder_with_other_cells_is_not_written_about(tmp_path):
+    with pytest.raises(CellCountMismatchError, match="The encoder has 4 cells, the counts have 5"):
+        write_document(tmp_path / "c.json", certificate(), encoder=encoder_file(tmp_path / "encoder.json", 4))
+    assert not (tmp_path / "c.json").exists()
+
+
 def test_a_file_tells_the_whole_story(tmp_path):
     private, _ = new_key(tmp_path / "producer")
-    (tmp_path / "encoder.json").write_text("{}")
+    encoder = encoder_file(tmp_path / "encoder.json")
     path = tmp_path / "certificate.json"
 
-    write_document(path, certificate(), private, encoder=tmp_path / "encoder.json", suppress_below=10)
+    write_document(path, certificate(), private, encoder=encoder, suppress_below=10)
 
     document = read_document(path)
     predicate = document.statement.predicate
-    assert document.statement.digest_of("encoder") == digest(b"{}")
+    assert document.statement.digest_of("encoder") == digest(encoder)
     assert document.statement.digest_of("data") is None
     assert document.certificate.bound == certificate().bound
     assert predicate.suppression is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from certifare import CellCounts, CertifareError, KMeansEncoder, Policy, certify_counts
 from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.document import new_key, sign, statement, verify_document, write_document
+from certifare.document import digest, new_key, sign, statement, verify_document, write_document
 from certifare.document.statement import PREDICATE, canonical
 from certifare.errors import ArgumentError, CertificateFormatError, NewerVersionError
 
@@ -393,7 +393,7 @@ def test_item_9_an_encoder_of_another_shape(tmp_path):
     encoder = tmp_path / "encoder.json"
     KMeansEncoder(n_cells=4).fit(np.arange(10.0).reshape(-1, 1)).save(encoder)
     one = certify_counts(CellCounts([[1000, 1000]], groups=["f", "m"]))
-    write_document(tmp_path / "certificate.json", one, encoder=encoder)
+    write_document(tmp_path / "certificate.json", one, encoder_digest=digest(encoder))
 
     failure = refusal(verify_document(tmp_path))
 
@@ -403,7 +403,7 @@ def test_item_9_an_encoder_of_another_shape(tmp_path):
 
 def test_a_certified_file_that_is_no_encoder(tmp_path):
     (tmp_path / "encoder.json").write_text("{}")
-    write_document(tmp_path / "certificate.json", certificate(), encoder=tmp_path / "encoder.json")
+    write_document(tmp_path / "certificate.json", certificate(), encoder_digest=digest(b"{}"))
 
     assert "cannot be used as an encoder" in refusal(verify_document(tmp_path)).message
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from certifare import FairTreeEncoder, certify
+from certifare import FairTreeEncoder, KMeansEncoder, certify
 from certifare.errors import (
     ArgumentError,
     ColumnTypeError,
@@ -228,5 +228,14 @@ def test_bad_input(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> No
         prepare(encoder, X.rename(columns={"age": 0}), y, sensitive_features=s)
     with pytest.raises(EncoderError, match="retain"):
         prepare(FairTreeEncoder(retain=0.5), X, y, sensitive_features=s)
-    with pytest.raises(ArgumentError, match="whole table"):
-        certify(encoder, X, sensitive_features=s, weights=y)
+    for option in ({"weights": y}, {"clusters": y}, {"method": "lemmas"}):
+        with pytest.raises(ArgumentError, match="whole table"):
+            certify(encoder, X, sensitive_features=s, **option)
+
+
+def test_item_29_encoders_that_need_the_table_in_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
+    spread = distribute([many_people], tmp_path)
+    X, y, s = spread[["age", "job"]], spread["paid"], spread["sex"]
+    for options in ({"sensitive_features": s}, {}):
+        with pytest.raises(EncoderError, match="KMeansEncoder needs the whole table in memory"):
+            KMeansEncoder(4).fit(X, y, **options)

@@ -1,26 +1,31 @@
 """Counts files: added up, they certify what the records together would; mistakes are noticed."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import CellCounts, FairTreeEncoder, certify_counts
+from certifare import CellCounts, FairTreeEncoder, certify, certify_counts
 from certifare.certificates.counts import INTERSECTION
 from certifare.document import digest
 from certifare.engines.counting import NOT_LOOKED_UP, table_of
-from certifare.engines.federated import OTHER_PEOPLE, CountsFile, is_counts_file, pool
+from certifare.engines.federated import OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, Drawn, is_counts_file, pool
 from certifare.engines.filing import count_file
 from certifare.errors import (
     ArgumentError,
     CountsFileError,
+    DrawError,
     DuplicateCountsError,
     EncoderMismatchError,
     FileError,
+    LabelsRequiredError,
     MissingColumnError,
 )
+from certifare.records import read_records
 
 from .conftest import make_people
 
@@ -174,6 +179,10 @@ def test_progress_and_missing_columns(encoder: FairTreeEncoder, tmp_path: Path) 
         {"format": "certifare/other"},
         {"surprise": 1},
         {"encoder": "g" * 64},
+        {"cells": 1},
+        {"cells": None},
+        {"label": "paid"},
+        {"drawn": {"seed": -1, "effective_size": 1.0}},
     ],
 )
 def test_broken_files(holders: dict[str, Any], tmp_path: Path, change: dict[str, Any]) -> None:
@@ -189,12 +198,152 @@ def test_other_files(holders: dict[str, Any], tmp_path: Path) -> None:
         with pytest.raises(CountsFileError):
             CountsFile.load(tmp_path / "x.json")
         assert not is_counts_file(tmp_path / "x.json")
-    newer = json.loads(holders["files"]["a"].read_text()) | {"version": 2}
-    (tmp_path / "x.json").write_text(json.dumps(newer))
-    with pytest.raises(CountsFileError, match="newer certifare"):
-        CountsFile.load(tmp_path / "x.json")
+    for version, words in ((3, "newer certifare"), (1, "does not say how many cells")):
+        other = json.loads(holders["files"]["a"].read_text()) | {"version": version}
+        (tmp_path / "x.json").write_text(json.dumps(other))
+        with pytest.raises(CountsFileError, match=words):
+            CountsFile.load(tmp_path / "x.json")
     with pytest.raises(FileError, match="nowhere"):
         CountsFile.load(tmp_path / "nowhere.json")
     assert is_counts_file(holders["files"]["a"])
     assert not is_counts_file(tmp_path / "nowhere.json")
     assert CountsFile.load(holders["files"]["a"]) == CountsFile.load(holders["files"]["a"])
+
+
+def test_item_9_the_table_has_the_rows_that_the_encoder_has_cells(holders: dict[str, Any], tmp_path: Path) -> None:
+    content = json.loads(holders["files"]["a"].read_text())
+    content["counts"]["table"] = [[sum(column) for column in zip(*content["counts"]["table"], strict=True)]]
+    (tmp_path / "one.json").write_text(json.dumps(content))
+    with pytest.raises(CountsFileError, match="The encoder has 12 cells, but the table of counts has 1 rows"):
+        CountsFile.load(tmp_path / "one.json")
+
+
+def test_records_without_a_label_are_not_left_out_of_demographic_parity(
+    encoder: FairTreeEncoder, encoder_file: Path, tmp_path: Path
+) -> None:
+    frame = make_people(800, 31).astype({"paid": float})
+    frame.loc[:99, "paid"] = None
+    frame.to_parquet(tmp_path / "p.parquet")
+    pooled = pool({"p": count(encoder, digest(encoder_file), tmp_path / "p.parquet", label="paid")})
+    assert pooled.certify("equalized_odds").exclusions[0].records == 100
+    with pytest.raises(LabelsRequiredError, match="100 records without a label are not in these counts"):
+        pooled.certify()
+
+
+@pytest.fixture(scope="module")
+def panel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records of households, with weights, some of them without a weight, a household or a group."""
+    frame = make_people(3000, 41)
+    rng = np.random.default_rng(41)
+    frame = frame.assign(home=rng.integers(0, 1200, 3000).astype(float), w=rng.choice([0.5, 1.0, 2.0], 3000))
+    for column, rows in (("w", slice(0, 20)), ("home", slice(10, 40)), ("sex", slice(35, 60))):
+        frame.loc[frame.index[rows], column] = None
+    folder = tmp_path_factory.mktemp("panel")
+    frame.to_csv(folder / "panel.csv", index=False)
+    frame.to_parquet(folder / "panel.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("roles", "population"),
+    [
+        ({"weight": "w"}, "clusters"),
+        ({"cluster": "home"}, "clusters"),
+        ({"cluster": "home"}, "records"),
+        ({"weight": "w", "cluster": "home"}, "records"),
+    ],
+)
+@pytest.mark.parametrize("missing_groups", ["drop", "unknown"])
+def test_item_3_drawn_counts_are_those_of_the_whole_table(
+    encoder: FairTreeEncoder, panel: Path, roles: dict[str, Any], population: str, missing_groups: Any
+) -> None:
+    """Reading a file in pieces draws the records that reading it as a whole draws."""
+    for name in ("panel.csv", "panel.parquet"):
+        table = read_records(encoder, panel / name, sensitive="sex", missing_groups=missing_groups, **roles)
+        expected = certify(
+            encoder,
+            table.features,
+            sensitive_features=table.sensitive,
+            weights=table.weights,
+            clusters=table.clusters,
+            population=population,
+            seed=5,
+            exclusions=table.exclusions,
+            min_group_size=1,
+        )
+        tally = count_file(
+            encoder,
+            panel / name,
+            sensitive=["sex"],
+            population=population,
+            seed=5,
+            missing_groups=missing_groups,
+            **roles,
+        )
+        counts = tally.table(encoder.n_cells_, labelled=False, missing=missing_groups)
+        assert counts == expected.counts
+        assert tally.drawn is not None
+        assert set(tally.drawn.assumptions) <= set(expected.assumptions)
+        assert tally.drawn.effective_size == pytest.approx(expected.effective_size)
+
+
+def test_drawing_leaves_the_checksum_as_it_is(encoder: FairTreeEncoder, panel: Path) -> None:
+    """Records that were counted twice are noticed, whatever was drawn from them."""
+    sums = {
+        count_file(encoder, panel / name, sensitive=["sex"], salt=b"0" * 16, seed=seed, cluster=cluster).checksum
+        for name, seed, cluster in (("panel.csv", 0, None), ("panel.csv", 1, "home"), ("panel.parquet", 2, "home"))
+    }
+    assert len(sums) == 1
+
+
+def drawn_file(encoder: FairTreeEncoder, encoder_digest: str, **how: Any) -> CountsFile:
+    drawn = Drawn(**{"seed": 1, "effective_size": 10.0, "cluster": "home", "assumptions": ("Clusters stay.",), **how})
+    counts = CellCounts([[40, 50]] * encoder.n_cells_, groups=["female", "male"])
+    return CountsFile.make(counts, encoder_digest, sensitive=["sex"], drawn=drawn)
+
+
+def test_item_3_draws_of_several_holders(encoder: FairTreeEncoder, encoder_file: Path) -> None:
+    make = partial(drawn_file, encoder, digest(encoder_file))
+    one = pool({"a": make()}).certify()
+    assert (one.seed, one.effective_size) == (1, 10.0)
+    assert "Clusters stay." in one.assumptions
+    assert OWN_CLUSTERS not in one.assumptions
+    both = pool({"a": make(), "b": make(seed=2)}).certify()
+    assert both.seed is None
+    assert both.assumptions[-2:] == (OTHER_PEOPLE, OWN_CLUSTERS)
+    assert both.assumptions.count("Clusters stay.") == 1
+    weights = {"cluster": None, "weight": "w", "max_weight": 9.0}
+    assert pool({"a": make(**weights), "b": make(**weights, seed=2)}).counts.n_records == 2 * 90 * encoder.n_cells_
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ({}, {}, "the same seed, 1"),
+        ({}, {"seed": 2, "cluster": "house"}, "the same --weight, --cluster"),
+        ({}, {"seed": 2, "population": "records"}, "the same --weight, --cluster"),
+        ({"population": "records"}, {"seed": 2, "population": "records"}, "agree on the largest"),
+        ({"cluster": None, "weight": "w"}, {"seed": 2, "cluster": None, "weight": "w"}, "agree on the largest"),
+        (
+            {"cluster": None, "weight": "w", "max_weight": 2.0},
+            {"seed": 2, "cluster": None, "weight": "w", "max_weight": 3.0},
+            "--max-weight",
+        ),
+    ],
+)
+def test_item_3_draws_that_do_not_make_one_sample(
+    encoder: FairTreeEncoder, encoder_file: Path, one: dict[str, Any], other: dict[str, Any], words: str
+) -> None:
+    make = partial(drawn_file, encoder, digest(encoder_file))
+    with pytest.raises(DrawError, match=words):
+        pool({"a": make(**one), "b": make(**other)})
+
+
+def test_item_3_drawn_and_whole_counts_do_not_add_up(
+    encoder: FairTreeEncoder, encoder_file: Path, holders: dict[str, Any]
+) -> None:
+    drawn = drawn_file(encoder, digest(encoder_file))
+    whole = CountsFile.load(holders["files"]["a"])
+    for files in ({"drawn": drawn, "whole": whole}, {"whole": whole, "drawn": drawn}):
+        with pytest.raises(DrawError, match="'drawn' counts records drawn by weights or clusters, 'whole' counts all"):
+            pool(files)

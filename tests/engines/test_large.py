@@ -106,8 +106,10 @@ def test_the_whole_job_with_both_kinds(path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_needs_memory_is_refused(path: Path) -> None:
-    with pytest.raises(ArgumentError, match="weight"):
-        large.search_large(path, GRID, {"label": "paid", "sensitive": "sex", "weight": "wage"})
+    roles = {"label": "paid", "sensitive": "sex"}
+    for option in ({"weight": "wage"}, {"cluster": "code"}, {"delimiter": ";"}, {"missing": ["none"]}, {"lable": "x"}):
+        with pytest.raises(ArgumentError, match=next(iter(option))):
+            large.search_large(path, GRID, {**roles, **option})
     with pytest.raises(ArgumentError, match="retain"):
         LargeSearch(path, GRID, label="paid", sensitive="sex", retain=0.5)
 

@@ -19,6 +19,7 @@ from certifare.cli.common import (
     Label,
     MetricName,
     MissingMarker,
+    Population,
     Seed,
     Sensitive,
     Weight,
@@ -31,7 +32,8 @@ from certifare.cli.common import (
     printable,
 )
 from certifare.cli.count import Sql, TableName
-from certifare.cli.counted import certify_counted
+from certifare.cli.counted import certify_database, certify_files, counts_files
+from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
@@ -54,6 +56,7 @@ def certify(
     candidates: Annotated[int, typer.Option(help="Encoders certified on these records to choose from.")] = 1,
     weight: Weight = None,
     cluster: Cluster = None,
+    population: Population = "clusters",
     min_group_size: Annotated[int, typer.Option(help="Refuse groups with fewer records.")] = 30,
     unknown_groups: Annotated[
         bool, typer.Option(help="Count records without a group as a group of their own, instead of leaving them out.")
@@ -78,47 +81,58 @@ def certify(
     are: in a database that counts them (--sql, --table), or with several holders who send their counts files.
     """
     from certifare.certificates import certify as certify_records
+    from certifare.certificates.claims import metric_of
     from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
     from certifare.files import MISSING
     from certifare.records import load_fitted, read_records
 
+    files = [] if sql is not None else counts_files(encoder, data or ())
+    if sql is not None:
+        refuse_ignored(context, "sql")
+        if data:
+            raise ArgumentError("Give either a file or --sql, not both.")
+        if table_name is None:
+            raise ArgumentError("--sql needs --table: the name of the table to count.")
+    elif files:
+        refuse_ignored(context, "counts")
+    elif data is None or len(data) != 1:
+        raise ArgumentError("Which records? Name one file, counts files, or a database with --sql and --table.")
+    else:
+        refuse_ignored(context, *of_file(data[0]))
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
-    if output is None and (key is not None or suppress is not None):
-        raise ArgumentError("--key and --suppress are about the certificate's file: name it with --output.")
-    counted = certify_counted(
-        encoder,
-        data or (),
-        sql=sql,
-        table=table_name,
-        sensitive=listed(sensitive),
-        label=listed(label),
-        unknown_groups=unknown_groups,
-        metric=metric,
-        confidence=confidence,
-        method=method,
-        candidates=candidates,
-        min_group_size=min_group_size,
-    )
-    if counted is not None:
+    if label is not None and len(label) > 1:
+        raise ArgumentError("Certificates condition on one label column: pass --label once.")
+    one_label = label[0] if label else None
+    claim: dict[str, Any] = {
+        "metric": metric,
+        "confidence": confidence,
+        "method": method,
+        "candidates": candidates,
+        "min_group_size": min_group_size,
+    }
+    if sql is not None or files:
+        roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label}
+        if sql is not None:
+            counted = certify_database(encoder, sql, str(table_name), **roles, unknown_groups=unknown_groups, **claim)
+        else:
+            counted = certify_files(None if encoder in files else encoder, files, **roles, **claim)
         about = {**counted.context, "suppress_below": suppress, "command": command_line(context)}
         _finish(counted.certificate, output, key, max_bound, as_json, (), **about)
         return
-    if not data or len(data) > 1:
-        raise ArgumentError("Which records? Name one file, counts files, or a database with --sql and --table.")
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-    if label is not None and len(label) > 1:
-        raise ArgumentError("Certificates condition on one label column: pass --label once.")
-    if metric != "demographic_parity" and not label:
+    labelled = metric_of(metric).strata != "all"
+    if labelled and one_label is None:
         raise LabelsRequiredError(f"--metric {metric} looks at records of each label: name their column with --label.")
     file = encoder_file(encoder)
     fitted = load_fitted(file)
     table = read_records(
         fitted,
-        data[0],
+        data[0],  # type: ignore[index]  # one file, as was checked
         sensitive=listed(sensitive),
-        label=label[0] if label else None,
+        label=one_label,
+        labelled=labelled,
         weight=weight,
         cluster=cluster,
         missing_groups="unknown" if unknown_groups else "drop",
@@ -131,16 +145,13 @@ def certify(
         table.features,
         table.y,
         sensitive_features=table.sensitive,
-        metric=metric,
-        confidence=confidence,
-        method=method,
-        candidates=candidates,
         positive=table.positive,
         weights=table.weights,
         clusters=table.clusters,
-        min_group_size=min_group_size,
+        population=population,
         seed=seed,
         exclusions=table.exclusions,
+        **claim,
     )
     _finish(
         certificate,
@@ -152,7 +163,7 @@ def certify(
         encoder=file,
         data_digest=table.digest,
         suppress_below=suppress,
-        columns={"sensitive": listed(sensitive), "label": label[0] if label else None},
+        columns={"sensitive": listed(sensitive), "label": one_label},
         command=command_line(context),
     )
 

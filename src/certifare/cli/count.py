@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from certifare.cli.common import (
+    COLUMNS,
     Address,
+    Cluster,
     Delimiter,
     Encoding,
     Json,
     Label,
     MissingMarker,
+    Population,
     Sensitive,
+    Weight,
     emit,
     encoder_file,
     err,
@@ -22,9 +26,7 @@ from certifare.cli.common import (
     out,
     progress,
 )
-
-if TYPE_CHECKING:
-    from certifare.certificates.counts import Missing
+from certifare.cli.support import of_file, refuse_ignored
 
 Sql = Annotated[
     Address | None,
@@ -42,11 +44,22 @@ UnknownGroups = Annotated[
 
 
 def count(
+    context: typer.Context,
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Counts file to write.")],
     data: Annotated[Path | None, typer.Argument(help="Records: CSV, Parquet or Arrow, of any size.")] = None,
     sensitive: Sensitive = None,
     label: Label = None,
+    weight: Weight = None,
+    cluster: Cluster = None,
+    population: Population = "clusters",
+    max_weight: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest weight (or size of a cluster) in the population. Holders must agree on it.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None,
     sql: Sql = None,
     table: TableName = None,
     holder: Annotated[str | None, typer.Option(help="Who counts; written into the file.")] = None,
@@ -54,48 +67,63 @@ def count(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of the draw by --weight or --cluster; random, and written down, unless given.", min=0),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Count records by cell, group and label, and write the counts to a file. No record leaves.
 
     Whoever has the counts files of several holders adds them up with: certifare certify counts/*.json
     """
+    import secrets
+
     from certifare.certificates.certify import check_overlap
     from certifare.document import digest
-    from certifare.engines.counting import table_of
-    from certifare.engines.federated import CountsFile
+    from certifare.engines.federated import CountsFile, Drawn
     from certifare.engines.filing import count_file
     from certifare.engines.warehouse import connect, count_sql
     from certifare.errors import ArgumentError, MissingGroupError
     from certifare.files import MISSING
     from certifare.records import load_fitted
 
-    file = encoder_file(encoder)
-    fitted = load_fitted(file)
+    if (data is None) == (sql is None):
+        raise ArgumentError("Where are the records? Name a file, or a database with --sql and --table.")
+    thinned = population == "records" if cluster is not None else weight is not None
+    refuse_ignored(context, *(("sql",) if data is None else of_file(data)), *(("thinned",) if thinned else ()))
+    if sql is not None and table is None:
+        raise ArgumentError("--sql needs --table: the name of the table to count.")
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     if label is not None and len(label) > 1:
         raise ArgumentError("Certificates condition on one label column: pass --label once.")
-    if (data is None) == (sql is None):
-        raise ArgumentError("Where are the records? Name a file, or a database with --sql and --table.")
+    file = encoder_file(encoder)
+    fitted = load_fitted(file)
     encoder_digest = digest(file)
     one_label = None if label is None else label[0]
-    on_missing: Missing = "unknown" if unknown_groups else "drop"
-    checksum, looked_up = None, False
-    if sql is not None:
-        if table is None:
-            raise ArgumentError("--sql needs --table: the name of the table to count.")
-        with connect(sql) as warehouse:
+    on_missing: Literal["unknown", "drop"] = "unknown" if unknown_groups else "drop"
+    checksum, looked_up, drawn = None, False, None
+    if data is None:
+        with connect(str(sql)) as warehouse:
             counts = count_sql(
-                fitted, warehouse, table, sensitive=listed(sensitive), label=one_label, missing=on_missing
+                fitted, warehouse, str(table), sensitive=listed(sensitive), label=one_label, missing=on_missing
             )
     else:
+        # Holders who leave the seed to chance draw independently of one another.
+        own_seed = secrets.randbits(32) if seed is None else seed
         with progress("counting", 1.0, quiet=as_json) as advance:
             tally = count_file(
                 fitted,
-                data,  # type: ignore[arg-type]
+                data,
                 sensitive=listed(sensitive),
                 label=one_label,
+                weight=weight,
+                cluster=cluster,
+                population=population,
+                max_weight=max_weight,
+                seed=own_seed,
+                missing_groups=on_missing,
                 salt=bytes.fromhex(encoder_digest)[:16],
                 delimiter=delimiter,
                 encoding=encoding,
@@ -105,13 +133,24 @@ def count(
         if fitted.fingerprint_ is not None:
             check_overlap(fitted.fingerprint_.judge(tally.looked_up, tally.seen))
             looked_up = True
-        counts = table_of(tally.entries, fitted.n_cells_, labelled=one_label is not None, missing=on_missing)
+        counts = tally.table(fitted.n_cells_, labelled=one_label is not None, missing=on_missing)
         checksum = tally.checksum
+        if tally.drawn is not None:
+            drawn = Drawn(
+                weight=weight,
+                cluster=cluster,
+                population=population,  # type: ignore[arg-type]  # checked where it was drawn
+                max_weight=max_weight,
+                seed=own_seed,
+                effective_size=tally.drawn.effective_size,
+                assumptions=tally.drawn.assumptions,
+            )
     made = CountsFile.make(
         counts,
         encoder_digest,
         sensitive=listed(sensitive),
         label=one_label,
+        drawn=drawn,
         checksum=checksum,
         looked_up=looked_up,
         holder=holder,

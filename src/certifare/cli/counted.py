@@ -21,26 +21,58 @@ class Counted:
     ----------
     certificate : Certificate
     context : dict
-        Digest of the encoder, and columns that groups and labels were read from.
+        The encoder, and columns that groups and labels were read from.
     """
 
     certificate: Certificate
     context: dict[str, Any]
 
 
-def certify_counted(
+def certify_database(
     encoder: Path,
-    data: Sequence[Path],
+    address: str,
+    table: str,
     *,
-    sql: str | None,
-    table: str | None,
     sensitive: Sequence[str],
-    label: Sequence[str],
+    label: str | None,
     unknown_groups: bool,
-    metric: str,
     **options: Any,
-) -> Counted | None:
-    """Certify from counts, if that is what was asked for; None if ``data`` is a table of records.
+) -> Counted:
+    """Certify an encoder on a table that its database counts.
+
+    Parameters
+    ----------
+    encoder : path
+    address, table : str
+        The database, and its table.
+    sensitive, label, unknown_groups
+        Options of ``certifare certify``.
+    **options
+        Of :func:`certifare.certify_counts`.
+    """
+    from certifare.encoders import load_encoder
+    from certifare.engines.warehouse import certify_sql, connect
+    from certifare.errors import MissingGroupError
+
+    if not sensitive:
+        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+    file = encoder_file(encoder)
+    with connect(address) as warehouse:
+        certificate = certify_sql(
+            load_encoder(file),
+            warehouse,
+            table,
+            sensitive=sensitive,
+            label=label,
+            missing="unknown" if unknown_groups else "drop",
+            positive=_positive(label),
+            **options,
+        )
+    return Counted(certificate, {"encoder": file, **_columns(sensitive, label)})
+
+
+def counts_files(encoder: Path, data: Sequence[Path]) -> list[Path]:
+    """Return the counts files among the arguments of ``certifare certify``; none, if these are records.
 
     Parameters
     ----------
@@ -48,55 +80,57 @@ def certify_counted(
         The encoder; or the first of the counts files, if no encoder was named.
     data : sequence of path
         Counts files, or one table.
-    sql, table : str or None
-        A database that counts, and its table.
-    sensitive, label, unknown_groups, metric
-        Options of ``certifare certify``.
+    """
+    from certifare.engines.federated import is_counts_file
+    from certifare.errors import ArgumentError
+
+    files = [encoder, *data] if is_counts_file(encoder) else list(data)
+    others = [path for path in files if not is_counts_file(path)]
+    if others and len(others) < len(files):
+        raise ArgumentError(f"{str(others[0])!r} is no counts file, and the others are: give one kind only.")
+    return [] if others else files
+
+
+def certify_files(
+    encoder: Path | None, files: Sequence[Path], *, sensitive: Sequence[str], label: str | None, **options: Any
+) -> Counted:
+    """Certify an encoder on the counts of several holders.
+
+    Parameters
+    ----------
+    encoder : path or None
+        The encoder, if it was named.
+    files : sequence of path
+        Counts files.
+    sensitive, label
+        What the counts must be about, if that was said.
     **options
         Of :func:`certifare.certify_counts`.
     """
     from certifare.document import digest
-    from certifare.engines.federated import CountsFile, is_counts_file, pool
-    from certifare.errors import ArgumentError, MissingGroupError
+    from certifare.encoders.document import read_document as read_encoder
+    from certifare.engines.federated import CountsFile, pool
+    from certifare.errors import ArgumentError
+    from certifare.records import check_cells
 
-    if sql is not None:
-        from certifare.encoders import load_encoder
-        from certifare.engines.warehouse import certify_sql, connect
-
-        if data:
-            raise ArgumentError("Give either a file or --sql, not both.")
-        if table is None:
-            raise ArgumentError("--sql needs --table: the name of the table to count.")
-        if not sensitive:
-            raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-        file = encoder_file(encoder)
-        with connect(sql) as warehouse:
-            certificate = certify_sql(
-                load_encoder(file),
-                warehouse,
-                table,
-                sensitive=sensitive,
-                label=label[0] if label else None,
-                missing="unknown" if unknown_groups else "drop",
-                metric=metric,
-                positive=_positive(label[0] if label else None),
-                **options,
-            )
-        return Counted(certificate, _context(digest(file), sensitive, label[0] if label else None))
-    files, wanted = ([encoder, *data], None) if is_counts_file(encoder) else (list(data), encoder)
-    if not files or not all(is_counts_file(path) for path in files):
-        if any(is_counts_file(path) for path in files):
-            other = next(path for path in files if not is_counts_file(path))
-            raise ArgumentError(f"{str(other)!r} is no counts file, and the others are: give one kind only.")
-        return None
     loaded: dict[str, CountsFile] = {}
     for path in files:
         loaded[f"{path}, again" if str(path) in loaded else str(path)] = CountsFile.load(path)
-    pooled = pool(loaded, None if wanted is None else digest(encoder_file(wanted)))
+    named: dict[str, Any] = {}
+    if encoder is None:
+        pooled = pool(loaded)
+        named["encoder_digest"] = pooled.encoder
+    else:
+        named["encoder"] = encoder_file(encoder)
+        pooled = pool(loaded, digest(named["encoder"]))
+        check_cells(read_encoder(named["encoder"]).n_cells, pooled.counts)
     if sensitive and tuple(sensitive) != pooled.sensitive:
         raise ArgumentError(f"The counts are by {', '.join(pooled.sensitive)}, not by {', '.join(sensitive)}.")
-    certificate = pooled.certify(metric, positive=_positive(pooled.label), **options)
-    return Counted(certificate, _context(pooled.encoder, pooled.sensitive, pooled.label))
+    if label is not None and label != pooled.label:
+        found = "have no labels" if pooled.label is None else f"are by the label {pooled.label!r}"
+        raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
+    certificate = pooled.certify(positive=_positive(pooled.label), **options)
+    return Counted(certificate, {**named, **_columns(pooled.sensitive, pooled.label)})
 
 
 def _positive(label: str | None) -> str | None:
@@ -108,5 +142,5 @@ def _positive(label: str | None) -> str | None:
     return role.true if isinstance(role, Comparison) else None
 
 
-def _context(encoder_digest: str, sensitive: Sequence[str], label: str | None) -> dict[str, Any]:
-    return {"encoder_digest": encoder_digest, "columns": {"sensitive": list(sensitive), "label": label}}
+def _columns(sensitive: Sequence[str], label: str | None) -> dict[str, Any]:
+    return {"columns": {"sensitive": list(sensitive), "label": label}}

@@ -22,6 +22,7 @@ from certifare.cli.common import (
     out,
     progress,
 )
+from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 def encode(
+    context: typer.Context,
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
     data: Annotated[Path, typer.Argument(help="Table to encode: CSV, Parquet or Arrow, of any size.")],
     output: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
@@ -56,6 +58,7 @@ def encode(
     from certifare.files import MISSING, atomic_file
     from certifare.records import open_records
 
+    refuse_ignored(context, *of_file(data))
     fitted = load_encoder(encoder_file(encoder))
     if form not in ("representatives", "cells", "onehot"):
         raise ArgumentError(f"--as {form}: choose representatives, cells or onehot.")

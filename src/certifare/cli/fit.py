@@ -52,6 +52,7 @@ from certifare.cli.common import (
     printable,
     stages,
 )
+from certifare.cli.support import of_search, refuse_ignored
 
 if TYPE_CHECKING:
     from certifare.bundle import Bundle
@@ -120,6 +121,7 @@ def fit(
     written then. A Parquet file too large for memory is read as a stream: encoders are compared on a sample of it.
     """
     from certifare.bundle import check_output, produce
+    from certifare.engines.large import is_large
     from certifare.errors import MissingGroupError, RoleError
     from certifare.files import MISSING
     from certifare.frontier.target import CHANCES
@@ -128,6 +130,7 @@ def fit(
         raise RoleError("Which column is to be predicted? Pass --label.")
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+    refuse_ignored(context, *of_search(data, metric, kind, large=is_large(data)))
     check_output(output, replace=replace)
     signer = _signer(key)
     grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.common import REFUSED, PublicKey, err, out
+from certifare.cli.support import refuse_ignored
 from certifare.cli.verify import print_failures
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Form(StrEnum):
 
 
 def report(
+    context: typer.Context,
     certificate: Annotated[Path, typer.Argument(help="A bundle's folder, or a certificate file.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; report.html unless given.")
@@ -43,6 +45,7 @@ def report(
     """
     import json
 
+    refuse_ignored(context, *(() if as_json else ("written",)))
     data, verdict = gather(certificate, key=key, encoder=encoder, frontier=frontier, target=target)
     if as_json:
         print(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False))

@@ -11,10 +11,12 @@ from rich.table import Table as Grid
 from rich.tree import Tree
 
 from certifare.cli.common import REFUSED, Json, PublicKey, emit, encoder_file, out, printable
+from certifare.cli.support import refuse_ignored
 from certifare.cli.verify import print_failures
 
 
 def show(
+    context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A bundle, an encoder.json or a certificate.json.")],
     key: PublicKey = None,
     cells: Annotated[int, typer.Option(help="How many cells to list; 0 lists all.", min=0)] = 30,
@@ -24,13 +26,15 @@ def show(
 
     A certificate is verified first. Exit status 1 means that it does not hold: what fails is said at the top.
     """
-    from certifare.errors import ArgumentError
-
     document: dict[str, Any] = {}
     verdict = None
     certificate_file = path / "certificate.json" if path.is_dir() else path
     is_encoder = path.is_dir() or _looks_like_encoder(path)
-    if certificate_file.exists() and (path.is_dir() or not is_encoder):
+    is_certified = certificate_file.exists() and (path.is_dir() or not is_encoder)
+    # As JSON all cells are listed.
+    holds = {"listed": is_encoder and not as_json, "certified": is_certified}
+    refuse_ignored(context, "encoder" if is_encoder else "certificate", *(name for name, true in holds.items() if true))
+    if is_certified:
         from certifare.document import read_document, verify_document
         from certifare.document.policy import ANY
 
@@ -39,8 +43,6 @@ def show(
         verdict = verify_document(read, ANY, key=key, encoder=encoder)
         document["verification"] = verdict.to_dict()
         document["certificate"] = read.certificate
-    elif key is not None:
-        raise ArgumentError(f"--key: there is no certificate in {str(path)!r} whose signature could be checked.")
     if is_encoder:
         from certifare.encoders import load_encoder
         from certifare.report.encoder import describe_encoder

@@ -46,12 +46,14 @@ from certifare.cli.common import (
     printable,
     stages,
 )
+from certifare.cli.support import of_search, refuse_ignored
 
 if TYPE_CHECKING:
     from certifare.frontier import Frontier
 
 
 def sweep(
+    context: typer.Context,
     data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
     label: Label = None,
     sensitive: Sensitive = None,
@@ -116,6 +118,8 @@ def sweep(
         raise RoleError("Which column is to be predicted? Pass --label.")
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+    simultaneous = ("simultaneous",) if correction == "simultaneous" else ()
+    refuse_ignored(context, *of_search(data, metric, kind), *simultaneous)
     if plot is not None and plot.suffix.lower() not in (".svg", ".png", ".html", ".json"):
         raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
     for path in (output, plot):

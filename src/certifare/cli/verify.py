@@ -26,6 +26,7 @@ from certifare.cli.common import (
     out,
     printable,
 )
+from certifare.cli.support import refuse_ignored
 from certifare.policy import Policy
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def _option(name: str, default: Any, kind: Any, words: str) -> inspect.Parameter
 @with_policy
 def verify(
     *,
+    context: typer.Context,
     certificate: Annotated[Path, typer.Argument(help="A certificate file, or a bundle's folder.")],
     key: PublicKey = None,
     encoder: Annotated[Path | None, typer.Option(help="The encoder's file, which must be the certified one.")] = None,
@@ -105,6 +107,7 @@ def verify(
     """
     from certifare.document import verify_document
 
+    refuse_ignored(context, *(("certificate",) if data is None else ()))
     verdict = verify_document(
         certificate,
         policy,

@@ -113,7 +113,7 @@ def write_document(
     key : path or signer, optional
         The private key.
     encoder : path, optional
-        The encoder's file, whose digest is recorded.
+        The encoder's file, whose digest is recorded. It must have as many cells as the certificate counts.
     **context
         What :func:`certifare.document.statement` takes: ``data_digest``, ``selection``, ``suppress_below``,
         ``columns``, ``command``, ``created`` …
@@ -123,6 +123,10 @@ def write_document(
     Document
     """
     if encoder is not None:
+        from certifare.encoders.document import read_document as read_encoder
+        from certifare.records import check_cells
+
+        check_cells(read_encoder(encoder).n_cells, certificate.counts)
         context["encoder_digest"] = digest(encoder)
     document = sign(statement(certificate, **context), key)
     with atomic_file(path) as name:

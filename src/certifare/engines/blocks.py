@@ -45,10 +45,12 @@ class Block:
             if absent.any():
                 lacking[field.name] = int(absent.sum())
                 keep &= ~absent
-        if not lacking:
-            return self, lacking
+        return (self.take(keep) if lacking else self), lacking
+
+    def take(self, keep: NDArray[np.bool_]) -> Block:
+        """Take some of the records."""
         columns = (self.fields, self.labels, self.groups)
-        return Block(*(tuple(_take(field, keep) for field in of_kind) for of_kind in columns)), lacking
+        return Block(*(tuple(_take(field, keep) for field in of_kind) for of_kind in columns))
 
 
 @dataclass(frozen=True, slots=True)

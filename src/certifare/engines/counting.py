@@ -18,6 +18,7 @@ from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.certify import check_overlap, training_counts
 from certifare.certificates.claims import metric_of
 from certifare.certificates.counts import INTERSECTION, UNKNOWN, Exclusion, Missing, name_of, sort_key
+from certifare.certificates.sampling import Subsample
 from certifare.columns import Field, levels
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.fingerprint import Fingerprint, Overlap, hash_records
@@ -123,13 +124,24 @@ class Tally:
         How many records could be compared with the training records, and how many of them are among those.
     checksum : pair of int
         Sums of hashes of the records (modulo 2^64): equal for equal records, in any order and in any pieces. Zero if
-        nobody asked for it.
+        nobody asked for it. Records that were not drawn are in it.
+    drawn : Subsample or None
+        How the records that were counted were drawn from all of them; None: all were counted.
     """
 
     entries: tuple[Entry, ...]
     looked_up: int
     seen: int
     checksum: tuple[int, int]
+    drawn: Subsample | None = None
+
+    def table(self, n_cells: int, *, labelled: bool, missing: Missing = "refuse") -> CellCounts:
+        """Lay the entries out as a table (:func:`table_of`), with what was left out by drawing."""
+        counts = table_of(self.entries, n_cells, labelled=labelled, missing=missing)
+        if self.drawn is None:
+            return counts
+        left_out = (*counts.exclusions, *self.drawn.exclusions)
+        return CellCounts(counts.table, counts.groups, counts.labels, left_out)
 
 
 def merge_tallies(tallies: Sequence[Tally]) -> Tally:
@@ -178,11 +190,18 @@ class Teller:
 
     def __call__(self, piece: Piece) -> Tally:
         """Count a piece."""
-        return merge_tallies([self._tell(block) for block in piece.blocks(self.reading)])
+        return merge_tallies([self.tell(block) for block in piece.blocks(self.reading)])
 
-    def _tell(self, block: Block) -> Tally:
+    def tell(self, block: Block, keep: NDArray[np.bool_] | None = None) -> Tally:
+        """Count a block, or some of its records; all of them are looked up and in the checksum."""
+        fingerprint = self.encoder.fingerprint_
+        looked_up, seen = (0, 0) if fingerprint is None else fingerprint.look_up(block.fields)
+        checksum = (0, 0) if self.salt is None else _checksum(block, self.salt)
+        return Tally(tuple(self._count(block if keep is None else block.take(keep))), looked_up, seen, checksum)
+
+    def _count(self, block: Block) -> list[Entry]:
         cells = self.encoder._find_cells(block.fields)
-        columns = [_names(field) for field in (*block.groups, *block.labels)]
+        columns = [names_of(field) for field in (*block.groups, *block.labels)]
         shape = (self.encoder.n_cells_, *(len(names) for _, names in columns))
         joint = np.ravel_multi_index((cells, *(codes for codes, _ in columns)), shape)
         if np.prod(shape) < len(joint):
@@ -196,10 +215,7 @@ class Teller:
             values = tuple(names[i] for (_, names), i in zip(columns, place[1:], strict=True))
             n_groups = len(block.groups)
             entries.append(Entry(place[0], values[:n_groups], values[n_groups] if block.labels else None, n))
-        fingerprint = self.encoder.fingerprint_
-        looked_up, seen = (0, 0) if fingerprint is None else fingerprint.look_up(block.fields)
-        checksum = (0, 0) if self.salt is None else _checksum(block, self.salt)
-        return Tally(tuple(entries), looked_up, seen, checksum)
+        return entries
 
 
 def count_over(
@@ -232,7 +248,7 @@ def certify_tally(
 
     ``method="lemmas"`` needs records, not counts, and is not possible here.
     """
-    counts = table_of(tally.entries, encoder.n_cells_, labelled=metric_of(metric).strata != "all", missing=missing)
+    counts = tally.table(encoder.n_cells_, labelled=metric_of(metric).strata != "all", missing=missing)
     counts = CellCounts(counts.table, counts.groups, counts.labels, (*counts.exclusions, *exclusions))
     overlap: Overlap | None = None
     if encoder.fingerprint_ is not None:
@@ -264,8 +280,8 @@ def _checksum(block: Block, salt: bytes) -> tuple[int, int]:
     return int(hashes.sum(dtype=np.uint64)), int((hashes * (hashes ^ SECOND_SALT)).sum(dtype=np.uint64))
 
 
-def _names(field: Field) -> tuple[NDArray[np.int64], list[str | None]]:
-    """Codes of a column's values, and the names that they stand for; None, the last, for missing values."""
+def names_of(field: Field) -> tuple[NDArray[np.int64], list[str | None]]:
+    """Code a column's values, and name what the codes stand for; None, the last, for missing values."""
     absent = field.missing()
     codes = np.zeros(len(field), dtype=np.int64)
     present = Block((field,), (), (field,)).complete()[0].fields[0]

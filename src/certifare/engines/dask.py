@@ -28,10 +28,11 @@ from certifare.engines.blocks import Block, Feature, Reading, Role
 from certifare.engines.counting import certify_tally, count_over, one_label, reading_for
 from certifare.engines.medians import add_counts
 from certifare.engines.plan import Plan
-from certifare.engines.training import EngineTraining, Progress, Share, prepare_over
-from certifare.errors import ArgumentError, ColumnTypeError, MissingColumnError, SensitiveFeatureError, TableError
+from certifare.engines.training import EngineTraining, Progress, Share, check_kind, prepare_over
+from certifare.errors import ArgumentError, ColumnTypeError, SensitiveFeatureError, TableError
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Records
+from certifare.records import check_columns
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -77,6 +78,7 @@ def prepare(
     progress : callable, optional
         Called with the name of a step and the share of it that is done.
     """
+    check_kind(encoder, FairTreeEncoder, BoostedEncoder)
     frame, labels, groups, features = _combine(encoder, X, y, sensitive_features)
     sample = Frame(frame[features]._meta_nonempty)
     fields = [sample.read(name) for name in features]
@@ -124,9 +126,7 @@ def certify(
         )
     frame, labels, groups, _ = _combine(encoder, X, y, sensitive_features)
     one_label(labels)
-    lost = [column.name for column in encoder.columns_ if column.name not in frame.columns]
-    if lost:
-        raise MissingColumnError(f"The table lacks a column that the encoder was fitted with: {lost[0]!r}.")
+    check_columns(encoder, list(frame.columns))
     tally = count_over(encoder, DaskEngine(frame, client), reading_for(encoder, labels, groups))
     return certify_tally(encoder, tally, **options)
 

@@ -28,13 +28,15 @@ from certifare.errors import (
     ArgumentError,
     CertifareError,
     CountsFileError,
+    DrawError,
     DuplicateCountsError,
     EncoderMismatchError,
     FileError,
+    LabelsRequiredError,
 )
 from certifare.files import atomic_file
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 16 * 2**20
 
 Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32,64}$")]
@@ -43,6 +45,42 @@ Path = str | os.PathLike[str]
 
 OTHER_PEOPLE = "Records that different holders counted are of different people, and drawn independently of each other."
 """What a certificate assumes besides where several files were added up."""
+
+OWN_CLUSTERS = "No cluster spans several holders: each of them kept one record of each of its own clusters."
+"""What a certificate assumes besides where several holders drew one record of each cluster."""
+
+
+class Drawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a holder drew the records that were counted: thinned to weights, or one of each cluster.
+
+    Attributes
+    ----------
+    weight, cluster : str or None
+        The columns.
+    population : {"clusters", "records"}
+        With clusters: what a claim is about.
+    max_weight : float or None
+        The largest weight (or size of a cluster) that the holder was told; None: the largest of its own records.
+    seed : int
+        Of the draw.
+    effective_size : float
+        Kish's effective sample size.
+    assumptions : tuple of str
+        What the draw takes for granted.
+    """
+
+    weight: Text | None = None
+    cluster: Text | None = None
+    population: Literal["clusters", "records"] = "clusters"
+    max_weight: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    seed: Annotated[int, msgspec.Meta(ge=0)]
+    effective_size: Annotated[float, msgspec.Meta(ge=0)]
+    assumptions: tuple[Text, ...] = ()
+
+    @property
+    def thinned(self) -> bool:
+        """Whether records were left out in proportion to weights, whose scale all holders must then share."""
+        return self.cluster is None or self.population == "records"
 
 
 class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,9 +92,13 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Random; a copy of the file has the same.
     encoder : str
         SHA-256 digest of the encoder's file.
+    cells : int
+        How many cells the encoder has; the table of counts has as many rows.
     sensitive, label
         Columns, or comparisons, that groups and labels were read from.
     counts : CellCounts
+    drawn : Drawn or None
+        How the records were drawn before they were counted; None: all were counted.
     checksum : str or None
         Of the records, in any order; None where the database that counted gives none.
     looked_up : bool
@@ -71,14 +113,28 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     version: Annotated[int, msgspec.Meta(ge=1)] = VERSION
     id: Hex
     encoder: Hex
+    cells: Annotated[int, msgspec.Meta(ge=1)]
     sensitive: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
     label: Text | None = None
     counts: CellCounts
+    drawn: Drawn | None = None
     checksum: Hex | None = None
     looked_up: bool = False
     holder: Text | None = None
     created: Text
     tool: Text = f"certifare {__version__}"
+
+    def __post_init__(self) -> None:
+        if self.counts.n_cells != self.cells:
+            raise CountsFileError(
+                f"The encoder has {self.cells:,} cells, but the table of counts has {self.counts.n_cells:,} rows."
+            )
+        if (self.counts.labels is None) != (self.label is None):
+            raise CountsFileError(
+                "The counts have labels, but no label column is named."
+                if self.label is None
+                else f"The label {self.label!r} is named, but the counts have no labels."
+            )
 
     @classmethod
     def make(
@@ -88,6 +144,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         *,
         sensitive: Sequence[str],
         label: str | None = None,
+        drawn: Drawn | None = None,
         checksum: tuple[int, int] | None = None,
         looked_up: bool = False,
         holder: str | None = None,
@@ -96,9 +153,11 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return cls(
             id=secrets.token_hex(16),
             encoder=encoder_digest,
+            cells=counts.n_cells,
             sensitive=tuple(sensitive),
             label=label,
             counts=counts,
+            drawn=drawn,
             checksum=None if checksum is None else f"{checksum[0]:016x}{checksum[1]:016x}",
             looked_up=looked_up,
             holder=holder,
@@ -127,6 +186,11 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                     f"{os.fspath(path)!r} is in version {version} of the format, and this program knows versions up to "
                     f"{VERSION}: install a newer certifare to read it."
                 )
+            if isinstance(version, int) and version < VERSION:
+                raise CountsFileError(
+                    f"{os.fspath(path)!r} is in version {version} of the format, which does not say how many cells the "
+                    "encoder has: count the records again with this certifare."
+                )
             return msgspec.convert(content, cls, dec_hook=_decode)
         except CountsFileError:
             raise
@@ -150,6 +214,8 @@ class Pooled:
     n_files : int
     looked_up : bool
         Whether every holder compared the records with the training records.
+    drawn : tuple of Drawn
+        How each holder drew the records; empty where all were counted.
     """
 
     counts: CellCounts
@@ -158,18 +224,34 @@ class Pooled:
     label: str | None
     n_files: int
     looked_up: bool
+    drawn: tuple[Drawn, ...] = ()
 
     def certify(self, metric: str = "demographic_parity", **options: Any) -> Certificate:
         """Certify on all records together; ``options`` are those of :func:`certifare.certify_counts`."""
         counts = self.counts
         if metric_of(metric).strata == "all" and counts.labels is not None:
+            unlabelled = sum(e.records for e in counts.exclusions if e.reason == "label missing")
+            if unlabelled:
+                raise LabelsRequiredError(
+                    f"{unlabelled:,} records without a label are not in these counts, but the "
+                    f"{metric_of(metric).words} is about all records: count again without a label."
+                )
             counts = counts.without_labels()
         assumptions = [*ASSUMPTIONS]
+        assumptions += dict.fromkeys(text for drawn in self.drawn for text in drawn.assumptions)
         if not self.looked_up:
             assumptions.append(NOT_LOOKED_UP)
         if self.n_files > 1:
             assumptions.append(OTHER_PEOPLE)
-        return msgspec.structs.replace(certify_counts(counts, metric, **options), assumptions=tuple(assumptions))
+            if any(drawn.cluster is not None for drawn in self.drawn):
+                assumptions.append(OWN_CLUSTERS)
+        only = self.drawn[0] if len(self.drawn) == 1 else None
+        return msgspec.structs.replace(
+            certify_counts(counts, metric, **options),
+            assumptions=tuple(assumptions),
+            seed=None if only is None else only.seed,
+            effective_size=None if only is None else only.effective_size,
+        )
 
 
 def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> Pooled:
@@ -188,6 +270,8 @@ def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> 
         A file is about another encoder, or read groups or labels from other columns.
     DuplicateCountsError
         A file is there twice, or two files count the same records.
+    DrawError
+        Files were drawn in different ways, or with the same random numbers.
     """
     if not files:
         raise ArgumentError("No counts file was given.")
@@ -218,11 +302,46 @@ def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> 
                     f"{file.checksum[:16]}…): leave one of them out."
                 )
             checksums[file.checksum] = name
+    _check_draws(files)
     counts = first.counts
     for file in list(files.values())[1:]:
         counts = counts + file.counts
     looked_up = all(file.looked_up for file in files.values())
-    return Pooled(_in_order(counts), wanted, first.sensitive, first.label, len(files), looked_up)
+    drawn = tuple(file.drawn for file in files.values() if file.drawn is not None)
+    return Pooled(_in_order(counts), wanted, first.sensitive, first.label, len(files), looked_up, drawn)
+
+
+def _check_draws(files: Mapping[str, CountsFile]) -> None:
+    """Refuse draws that do not make one sample: on another scale, of another population, or by the same numbers."""
+    (first_name, first), *others = files.items()
+    seeds = {} if first.drawn is None else {first.drawn.seed: first_name}
+    for name, file in others:
+        if file.drawn is None or first.drawn is None:
+            if file.drawn is not first.drawn:
+                all_of, part_of = (name, first_name) if file.drawn is None else (first_name, name)
+                raise DrawError(
+                    f"{part_of!r} counts records drawn by weights or clusters, {all_of!r} counts all of them: these "
+                    "cannot be added up. Count both in one way."
+                )
+            continue
+        how, wanted = ((d.weight, d.cluster, d.population, d.max_weight) for d in (file.drawn, first.drawn))
+        if how != wanted:
+            raise DrawError(
+                f"{name!r} was drawn by other weights or clusters, for another population, or with another largest "
+                f"weight than {first_name!r}: count both with the same --weight, --cluster, --population and "
+                "--max-weight."
+            )
+        if file.drawn.thinned and file.drawn.max_weight is None:
+            raise DrawError(
+                f"{name!r} and {first_name!r} were each thinned to their own largest weight, so that their records "
+                "count differently: agree on the largest in the population and count again with --max-weight."
+            )
+        if file.drawn.seed in seeds:
+            raise DrawError(
+                f"{name!r} and {seeds[file.drawn.seed]!r} were drawn with the same seed, {file.drawn.seed}, so the "
+                "draws are not independent: count one of them again with another --seed."
+            )
+        seeds[file.drawn.seed] = name
 
 
 def _in_order(counts: CellCounts) -> CellCounts:

@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,13 @@ from certifare.engines.counting import Finder, Tally, count_over, table_of
 from certifare.engines.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths, roles_of
 from certifare.engines.training import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
-from certifare.files import kind_of
+from certifare.files import MISSING, kind_of
 from certifare.frontier.paths import Counted, Explorer
 from certifare.frontier.search import Candidate, Progress, Search
 from certifare.frontier.settings import Grid, Setting
 from certifare.growth.summary import sample_positions
 from certifare.split import CERTIFY, PARTS
-from certifare.table import Table
+from certifare.table import Table, read_table
 
 LARGE = 2 * 2**30
 """A table of more bytes, at eight for each value, is not read into memory."""
@@ -58,6 +59,12 @@ def is_large(path: str | os.PathLike[str]) -> bool:
 
 def search_large(path: str | os.PathLike[str], grid: Grid, roles: Mapping[str, Any], **options: Any) -> LargeSearch:
     """Search over a large file, given the roles as :func:`certifare.table.read_table` takes them."""
+    unknown = set(roles) - set(signature(read_table).parameters)
+    if unknown:
+        raise ArgumentError(f"{', '.join(sorted(unknown))}: no such role; the roles are those of read_table.")
+    for option, default in (("delimiter", None), ("encoding", None), ("missing", MISSING)):
+        if roles.get(option, default) != default:
+            raise ArgumentError(f"{option} is about CSV files, and {os.fspath(path)!r} is none: leave it out.")
     own = {name: roles[name] for name in ("label", "sensitive", "categorical", "drop") if name in roles}
     return LargeSearch(path, grid, **own, roles=roles, **options)
 

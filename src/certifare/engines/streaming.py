@@ -30,11 +30,12 @@ from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Block, Feature, MissingRoles, Reading, Role
 from certifare.engines.counting import certify_tally, count_over, reading_for
 from certifare.engines.plan import Plan
-from certifare.engines.training import EngineTraining, Progress, Share, prepare_over
+from certifare.engines.training import EngineTraining, Progress, Share, check_kind, prepare_over
 from certifare.errors import ArgumentError, EmptyTableError, FileFormatError, MissingColumnError, OutputError, RoleError
 from certifare.files import BATCH_ROWS, kind_of
 from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
+from certifare.records import check_columns
 from certifare.roles import Comparison, absent, parse_role
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def prepare_parquet(
     -------
     EngineTraining
     """
+    check_kind(encoder, FairTreeEncoder)
     files = ParquetFiles.find(paths)
     if sensitive is None:
         if encoder.sensitive is None:
@@ -121,9 +123,7 @@ def certify_parquet(
     """
     files = ParquetFiles.find(paths)
     names = files.schema.names
-    for column in encoder.columns_:
-        if column.name not in names:
-            raise absent(column.name, names)
+    check_columns(encoder, names)
     groups = roles_of(sensitive, names, "sensitive")
     labels = () if label is None else roles_of(label, names, "label")
     engine = ParquetEngine(files, encoder._n_threads)

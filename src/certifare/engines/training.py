@@ -149,6 +149,16 @@ class EngineTraining(Training):
         return self.engine.reduce(CellCounter(self.plan, growth), add_counts, self.squares)
 
 
+def check_kind(encoder: object, *kinds: type) -> None:
+    """Refuse an encoder that cannot grow from a table which is never whole in memory."""
+    if not isinstance(encoder, kinds):
+        raise EncoderError(
+            f"{type(encoder).__name__} needs the whole table in memory: fit it on a sample of the records (of a Dask "
+            f"DataFrame: X.sample(frac=…).compute()). {' and '.join(kind.__name__ for kind in kinds)} can grow from "
+            "this table as it is."
+        )
+
+
 def prepare_over(
     encoder: FairTreeEncoder | BoostedEncoder,
     engine: Engine,

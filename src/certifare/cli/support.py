@@ -1,0 +1,182 @@
+"""Which options each command honours, and under which conditions: the one declaration of it.
+
+An option is honoured or refused, never ignored. What is not declared here is refused, so that a new option cannot be
+forgotten; ``tests/cli/test_support.py`` walks every command, every way of calling it, and every option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from certifare.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import typer
+
+ALWAYS = "always"
+
+#: Conditions that a command states, and what they are called in messages. An option that was given is a condition too.
+CONDITIONS = {
+    # Where the records are.
+    "records": "a file of records",
+    "csv": "a CSV file",
+    "binary": "a Parquet or Arrow file",
+    "sql": "a database (--sql)",
+    "counts": "counts files",
+    "memory": "a table that fits into memory",
+    "large": "a Parquet file too large for memory",
+    "certificate": "a certificate alone",
+    "encoder": "an encoder",
+    # What else was asked for.
+    "thinned": "--weight, or --cluster with --population records",
+    "equal_opportunity": "--metric equal_opportunity",
+    "simultaneous": "--correction simultaneous",
+    "grown": "--kind boosted or tree",
+    "retained": "--kind boosted or tree, and a table that fits into memory",
+    "listed": "the cells of an encoder in words (no --json)",
+    "certified": "a certificate",
+    "written": "a report that is written (no --json)",
+}
+
+
+def _when(**options: str) -> dict[str, frozenset[str]]:
+    """Turn conditions with the options that need them into options with what they need, one of which must hold."""
+    needs: dict[str, frozenset[str]] = {}
+    for condition, names in options.items():
+        for name in names.split():
+            needs[name] = needs.get(name, frozenset()) | {condition}
+    return needs
+
+
+_CSV = "delimiter encoding missing"
+_SEARCH = _when(
+    always="label sensitive categorical drop output seed jobs as_json kind max_cells split metric confidence "
+    "min_group_size",
+    memory="weight cluster continuous unknown_groups",
+    csv=_CSV,
+    cluster="population",
+    equal_opportunity="positive",
+    grown="gamma min_cell_size",
+    retained="retain",
+)
+
+#: For each command: its options, with the conditions of which one must hold for the option to matter.
+HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "demo": _when(always="output target seed as_json"),
+    "fit": {**_SEARCH, **_when(always="target min_cells single replace key suppress")},
+    "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates")},
+    "encode": _when(always="form keep as_json", csv=_CSV),
+    "certify": _when(
+        always="metric confidence method candidates min_group_size sql output max_bound as_json",
+        records="sensitive label unknown_groups weight cluster seed",
+        sql="sensitive label unknown_groups table_name",
+        # Counts files say which columns they are about; what is asked for must be that.
+        counts="sensitive label",
+        csv=_CSV,
+        cluster="population",
+        output="key suppress",
+    ),
+    "count": _when(
+        always="output sensitive label holder unknown_groups sql as_json",
+        records="weight cluster",
+        sql="table",
+        csv=_CSV,
+        weight="seed",
+        cluster="seed population",
+        thinned="max_weight",
+    ),
+    "verify": _when(
+        always="key encoder data predictions as_json min_confidence max_bound metrics groups max_candidates not_before "
+        "max_age max_looks require_signature require_encoder",
+        data="sensitive label weight cluster",
+    ),
+    "show": _when(always="as_json", listed="cells", certified="key"),
+    "sql": _when(always="dialect table name as_json"),
+    "report": _when(always="encoder frontier target key as_json", written="output form"),
+    "key new": _when(always="passphrase as_json"),
+    "key show": _when(always="as_json"),
+}
+
+_MEMORY = "Fit on a sample of the records."
+_EXPORT = {
+    "weight": "Export the table to a file.",
+    "cluster": "Take a view that holds one random record of each cluster, or export the table to a file.",
+}
+#: What to do instead, by command and where its records are.
+REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("certify", "counts"): {
+        "weight": "Whoever holds the records thins them: certifare count --weight.",
+        "cluster": "Whoever holds the records draws one of each cluster: certifare count --cluster.",
+        "population": "Whoever holds the records says so: certifare count --cluster --population.",
+        "seed": "Whoever holds the records draws: certifare count --seed.",
+        "unknown_groups": "Whoever holds the records says so: certifare count --unknown-groups.",
+    },
+    ("certify", "sql"): _EXPORT,
+    ("count", "sql"): _EXPORT,
+    ("fit", "large"): dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups", "retain"), _MEMORY),
+    ("verify", "certificate"): dict.fromkeys(
+        ("sensitive", "label", "weight", "cluster"), "Name your own records with --data, or leave it out."
+    ),
+}
+
+
+def refuse_ignored(context: typer.Context, *conditions: str) -> None:
+    """Refuse options that were given and would do nothing.
+
+    Parameters
+    ----------
+    context : typer.Context
+        Of the command that runs.
+    *conditions : str
+        What holds here, of :data:`CONDITIONS`: first where the records are, which the message names.
+    """
+    command = _command(context)
+    given = {str(p.name): max(p.opts, key=len) for p in context.command.params if _given(context, p)}
+    options = {str(p.name): max(p.opts, key=len) for p in context.command.params if p.param_type_name == "option"}
+    holds = {ALWAYS, *conditions, *given}
+    for name in given:
+        if name not in options or holds & HONOURED[command].get(name, frozenset()):
+            continue
+        needs = sorted(HONOURED[command].get(name, ()))
+        words = " or ".join(CONDITIONS.get(need, options.get(need, need)) for need in needs) or "another command"
+        where = f" with {CONDITIONS[conditions[0]]}" if conditions else ""
+        remedies = [REMEDIES.get((command, condition), {}).get(name) for condition in conditions]
+        remedy = next((text for text in remedies if text), "Leave it out.")
+        raise ArgumentError(f"{options[name]} would be ignored{where}: it needs {words}. {remedy}")
+
+
+def of_file(path: Path) -> tuple[str, ...]:
+    """Conditions that a file of records brings along."""
+    from certifare.files import kind_of
+
+    return ("records", "csv") if kind_of(path) == "csv" else ("binary", "records")
+
+
+def of_search(path: Path, metric: str, kinds: Sequence[str] | None, *, large: bool = False) -> tuple[str, ...]:
+    """Conditions of a search for encoders: where its table is, what is tried, and what is claimed."""
+    grown = not kinds or bool({"boosted", "tree"}.intersection(kinds))
+    holds = {
+        "memory": not large,
+        "grown": grown,
+        "retained": grown and not large,
+        "equal_opportunity": metric == "equal_opportunity",
+    }
+    return (*(("large",) if large else ()), *of_file(path), *(name for name, true in holds.items() if true))
+
+
+def _command(context: typer.Context) -> str:
+    """Name of the command, below the application's."""
+    names: list[str] = []
+    level: Any = context
+    while level.parent is not None:
+        names.insert(0, str(level.info_name))
+        level = level.parent
+    return " ".join(names)
+
+
+def _given(context: typer.Context, parameter: Any) -> bool:
+    """Whether the user named a parameter, rather than leaving it at its default."""
+    source = context.get_parameter_source(parameter.name)
+    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT", "PROMPT")

@@ -1,0 +1,218 @@
+"""Options that a path ignores (issue 11, item 3): each is honoured there, as declared, or refused."""
+
+import sys
+
+import duckdb
+import pytest
+import typer
+
+import certifare.engines.large
+from certifare.cli import app
+from certifare.cli.support import ALWAYS, CONDITIONS, HONOURED, refuse_ignored
+from certifare.errors import ArgumentError
+
+#: The paper's experiments are a command of their own package.
+ELSEWHERE = {"reproduce"}
+
+
+def commands(group, prefix=""):
+    """All commands of the application, by name, as its argument parser knows them."""
+    found = {}
+    for name, command in group.commands.items():
+        if name not in ELSEWHERE:
+            found |= commands(command, f"{name} ") if hasattr(command, "commands") else {prefix + name: command}
+    return found
+
+
+ROOT = typer.main.get_command(app)
+COMMANDS = commands(ROOT)
+
+
+def options_of(command):
+    return {p.name: p for p in COMMANDS[command].params if p.param_type_name == "option" and p.name != "help"}
+
+
+#: Ways to call each command: arguments, where {…} stands for a file below, and the conditions that hold then.
+SEARCH = ["{csv}", "--label", "approved", "--sensitive", "sex"]
+WAYS = {
+    "fit": {
+        "csv": (SEARCH, {"records", "csv", "memory", "grown", "retained"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "binary", "memory", "grown", "retained"}),
+        "large": (["{large}", *SEARCH[1:]], {"records", "binary", "large", "grown"}),
+        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"records", "csv", "memory"}),
+        "cluster": ([*SEARCH, "--cluster", "home"], {"records", "csv", "memory", "grown", "retained", "cluster"}),
+        "equal opportunity": (
+            [*SEARCH, "--metric", "equal_opportunity"],
+            {"records", "csv", "memory", "grown", "retained", "equal_opportunity"},
+        ),
+    },
+    "sweep": {
+        "csv": (SEARCH, {"records", "csv", "memory", "grown", "retained", "simultaneous"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "memory", "grown", "retained", "simultaneous"}),
+        "holdout": ([*SEARCH, "--correction", "holdout"], {"records", "csv", "memory", "grown", "retained"}),
+    },
+    "encode": {
+        "csv": (["{encoder}", "{csv}", "{out}/encoded.csv"], {"records", "csv"}),
+        "parquet": (["{encoder}", "{parquet}", "{out}/encoded.csv"], {"records", "binary"}),
+    },
+    "certify": {
+        "csv": (["{encoder}", "{csv}", "--sensitive", "sex"], {"records", "csv"}),
+        "parquet": (["{encoder}", "{parquet}", "--sensitive", "sex"], {"records", "binary"}),
+        "cluster": (["{encoder}", "{csv}", "--sensitive", "sex", "--cluster", "home"], {"records", "csv", "cluster"}),
+        "sql": (["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"], {"sql"}),
+        "counts": (["{counts}"], {"counts"}),
+        "encoder and counts": (["{encoder}", "{counts}"], {"counts"}),
+        "to a file": (["{counts}", "--output", "{out}/c.json"], {"counts", "output"}),
+    },
+    "count": {
+        "csv": (["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json"], {"records", "csv"}),
+        "parquet": (["{encoder}", "{parquet}", "--sensitive", "sex", "--output", "{out}/n.json"], {"records"}),
+        "sql": (
+            ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--output", "{out}/n.json"],
+            {"sql"},
+        ),
+        "weight": (
+            ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json", "--weight", "w"],
+            {"records", "csv", "weight", "thinned"},
+        ),
+        "cluster": (
+            ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json", "--cluster", "home"],
+            {"records", "csv", "cluster"},
+        ),
+    },
+    "verify": {
+        "certificate": (["{certificate}"], {"certificate"}),
+        "data": (["{certificate}", "--encoder", "{encoder}", "--data", "{csv}"], {"data"}),
+    },
+    "show": {
+        "encoder": (["{encoder}"], {"listed"}),
+        "encoder as JSON": (["{encoder}", "--json"], set()),
+        "certificate": (["{certificate}"], {"certified"}),
+    },
+    "report": {
+        "written": (["{certificate}", "--output", "{out}/r.md"], {"written"}),
+        "JSON": (["{certificate}", "--json"], set()),
+    },
+}
+#: Values of options that take no text.
+VALUES = {
+    **dict.fromkeys(["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "seed", "suppress"], 5),
+    **dict.fromkeys(["confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
+    **dict.fromkeys(["max_age", "max_candidates", "max_looks", "min_group_size"], 5),
+    "min_confidence": 0.5,
+    "not_before": "2020-01-31",
+    "form": "md",
+    "metrics": "demographic_parity",
+}
+#: Options that are ways of their own.
+SWITCHES = {"sql", "as_json"}
+
+
+@pytest.fixture(scope="module")
+def places(files, make_people, tmp_path_factory):
+    """A file of each kind that a command reads."""
+    folder = tmp_path_factory.mktemp("walk")
+    people = make_people(600, 5).assign(home=lambda t: t.index // 2, w=1.0)
+    people.to_csv(folder / "people.csv", index=False)
+    people.to_parquet(folder / "people.parquet")
+    people.to_parquet(folder / "large.parquet")
+    with duckdb.connect(str(folder / "people.db")) as connection:
+        connection.execute(f"CREATE TABLE people AS SELECT * FROM '{folder}/people.parquet'")  # noqa: S608
+    return {
+        "encoder": files / "encoder.json",
+        "csv": folder / "people.csv",
+        "parquet": folder / "people.parquet",
+        "large": folder / "large.parquet",
+        "sql": f"duckdb:///{folder}/people.db",
+        "counts": folder / "counts.json",
+        "certificate": folder / "certificate.json",
+        "out": folder,
+    }
+
+
+@pytest.fixture
+def run(cli, places, monkeypatch):
+    """Run a command with the files in place."""
+    monkeypatch.setattr(certifare.engines.large, "is_large", lambda path: path == places["large"])
+    if not places["counts"].exists():
+        assert cli("count", places["encoder"], places["csv"], "--sensitive", "sex", "-o", places["counts"]).status == 0
+        assert cli("certify", places["counts"], "-o", places["certificate"]).status == 0
+    return lambda *arguments: cli(*(str(part).format(**places) for part in arguments))
+
+
+@pytest.fixture
+def begin(run, places, monkeypatch):
+    """Run a command until it has looked at its options, and say what it said: what comes then takes time."""
+
+    def refuse(context, *conditions):
+        refuse_ignored(context, *conditions)
+        raise ArgumentError("the work begins")
+
+    # A command's name stands for its function; its module is known to the system alone.
+    for command in WAYS:
+        monkeypatch.setattr(sys.modules[f"certifare.cli.{command}"], "refuse_ignored", refuse)
+
+    def told(*arguments):
+        # An ArgumentError ends with status 2; making the parser anew each time, as a shell does, takes long.
+        with pytest.raises(ArgumentError) as error:
+            ROOT([str(part).format(**places) for part in arguments], standalone_mode=False)
+        return str(error.value)
+
+    return told
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_item_3_every_option_is_declared(command):
+    """A new option of a command is refused everywhere until it is declared; this says so."""
+    assert set(HONOURED[command]) == set(options_of(command))
+    for needs in HONOURED[command].values():
+        assert needs <= {ALWAYS, *CONDITIONS, *options_of(command)}
+    # A command that asks no questions honours all of its options.
+    assert command in WAYS or all(ALWAYS in needs for needs in HONOURED[command].values())
+
+
+@pytest.mark.parametrize(("command", "way"), [(command, way) for command, ways in WAYS.items() for way in ways])
+def test_item_3_each_option_is_honoured_or_refused(begin, command, way):
+    arguments, holds = WAYS[command][way]
+    for option, parameter in options_of(command).items():
+        spelt = max(parameter.opts, key=len)
+        if spelt in arguments or option in SWITCHES:
+            continue
+        value = [] if parameter.is_flag else [VALUES.get(option, "sex")]
+        message = begin(command, *arguments, spelt, *value)
+        if HONOURED[command][option] & {ALWAYS, *holds, option}:
+            assert message == "the work begins"
+        else:
+            assert message.startswith(f"{spelt} would be ignored")
+
+
+@pytest.mark.parametrize("option", ["weight", "cluster"])
+def test_item_3_weights_and_clusters_of_counts(run, places, option):
+    """Both were ignored, and written into the certificate's command, whether there was such a column or not."""
+    for arguments, remedy in (
+        (["{counts}"], f"certifare count --{option}"),
+        (["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"], "file"),
+    ):
+        result = run("certify", *arguments, f"--{option}", "no_such_column", "--output", "{out}/never.json")
+        assert result.status == 2
+        assert f"--{option} would be ignored with" in result.stderr
+        assert remedy in " ".join(result.stderr.split())
+        assert not (places["out"] / "never.json").exists()
+
+
+def test_item_3_columns_that_the_counts_are_not_about(run):
+    for arguments, words in (
+        (["--sensitive", "job"], "by sex, not by job"),
+        (["--label", "approved"], "the counts have no labels"),
+    ):
+        result = run("certify", "{counts}", *arguments)
+        assert result.status == 2
+        assert words in result.stderr
+
+
+def test_item_3_a_label_that_is_not_needed_must_be_there(run):
+    arguments = ["certify", "{encoder}", "{csv}", "--sensitive", "sex"]
+    assert run(*arguments, "--label", "approved").status == 0
+    result = run(*arguments, "--label", "aproved")
+    assert result.status == 2
+    assert "Did you mean 'approved'" in result.stderr
