@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.errors import SplitError
+from certifare.randomness import stream
 from certifare.table import Table
 
 #: Shares of the records in each part, unless others are named.
@@ -50,7 +51,7 @@ def split(table: Table, parts: Mapping[str, float] = PARTS, seed: int = 0) -> di
     {'train': 50, 'select': 10, 'certify': 30, 'test': 10}
     """
     names, shares = _checked(parts)
-    rng = np.random.default_rng(seed)
+    rng = stream(seed, "split")
     # Units are records, or clusters, each with a group, a label and the records that belong to it.
     unit, groups, strata = _units(table)
     part = np.full(len(strata), -1, dtype=np.int64)

@@ -1,7 +1,8 @@
 import numpy as np
+import pandas as pd
 import pytest
 
-from certifare import one_per_cluster, thin
+from certifare import certify, one_per_cluster, thin
 from certifare.errors import ArgumentError, LengthMismatchError
 
 
@@ -63,3 +64,71 @@ def test_other_bad_input():
         one_per_cluster([1, 2], population="people")
     with pytest.raises(LengthMismatchError):
         one_per_cluster([1, 2], weights=[1.0])
+
+
+class Given:
+    """An encoder that finds the cells in the table."""
+
+    n_cells_ = 3
+
+    def apply(self, X):
+        return X["cell"].to_numpy()
+
+    def training_overlap(self, X):
+        return None
+
+    def sensitive_features_in(self, X):
+        return X["group"]
+
+
+def test_parts_are_drawn_independently_at_one_seed():
+    """Issue 11, 1: of two parts that look alike, the same records must not be kept."""
+    clusters = np.repeat(np.arange(20_000), 5)
+    keep = {part: one_per_cluster(clusters, part=part).keep.reshape(-1, 5) for part in ("select", "certify")}
+    alike = (keep["select"].argmax(axis=1) == keep["certify"].argmax(axis=1)).mean()
+    assert alike == pytest.approx(1 / 5, abs=0.02)
+    weights = np.full(20_000, 0.5)
+    kept = [thin(weights, part=part, max_weight=1.0).keep for part in ("select", "certify")]
+    assert np.corrcoef(*kept)[0, 1] == pytest.approx(0.0, abs=0.03)
+
+
+def test_choosing_and_certifying_with_one_seed_draw_independently():
+    """Issue 11, 1, without a search: the encoder with the smallest bound in one call is certified by another.
+
+    Which visit of a person is kept nearly decides on the cell. So whoever knows the draw knows the error to come.
+    """
+    rng = np.random.default_rng(0)
+    persons, jobs = 200, 25
+    group = np.repeat([0, 1], 5 * persons // 2)
+    visit = np.tile(np.arange(5), persons)
+    # The first cell holds 3 visits of 5 in one group and 2 of 5 in the other; one record in fifty is in the other cell.
+    rules = [np.array([rng.permutation(5) < 3, rng.permutation(5) < 2]) for _ in range(30)]
+    truth = 0.2 * 0.96
+
+    def bound(rule, method, seed):
+        cell = rule[group, visit] ^ (rng.random(len(group)) < 0.02)
+        records = pd.DataFrame({"cell": cell.astype(int), "group": group})
+        return certify(Given(), records, clusters=np.repeat(np.arange(persons), 5), method=method, seed=seed).bound
+
+    misses = 0
+    for job in range(jobs):
+        chosen = min(rules, key=lambda rule: bound(rule, "mcdiarmid", job))
+        misses += bound(chosen, "exact", job) < truth
+    assert misses <= 4  # of 25 at ε = .05
+
+
+def test_halves_of_the_lemmas_are_independent_of_weights_and_clusters():
+    """Issue 11, 2: halves from the uniforms of the thinning put all light records into the first half."""
+    rng = np.random.default_rng(1)
+    misses = 0
+    for seed in range(20):
+        group = rng.integers(0, 2, 4000)
+        weights = rng.choice([0.5, 1.0], len(group), p=[12 / 19, 7 / 19])
+        records = pd.DataFrame({"cell": np.where(weights == 1.0, 0, 1 + group), "group": group})
+        misses += certify(Given(), records, weights=weights, method="lemmas", seed=seed).bound < 6 / 13
+        size = rng.choice([1, 4], 20_000)
+        clusters = np.repeat(np.arange(len(size)), size)
+        group = rng.integers(0, 2, len(size))[clusters]
+        records = pd.DataFrame({"cell": np.where(size[clusters] == 4, 0, 1 + group), "group": group})
+        misses += certify(Given(), records, clusters=clusters, method="lemmas", seed=seed).bound < 0.5
+    assert misses <= 2  # of 40

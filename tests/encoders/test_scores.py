@@ -8,6 +8,7 @@ from certifare import BoostedEncoder
 from certifare.encoders.scores import FeatureMap, Forest, Opaque, Scores, default_model, fit_scores
 from certifare.encoders.training import Levels, read_training
 from certifare.errors import NotPublishableError
+from certifare.randomness import number
 
 
 def quick(**parameters):
@@ -154,7 +155,7 @@ def test_only_trees_can_be_published():
 
 
 def test_the_default_model_is_seeded():
-    assert default_model(3).random_state == 3
+    assert default_model(3).random_state == number(3, "score models") != default_model(4).random_state
 
 
 @pytest.mark.parametrize("empty", [np.full(400, np.nan), np.full(400, None)])

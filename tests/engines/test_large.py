@@ -13,6 +13,7 @@ from certifare.engines import large
 from certifare.engines.large import Dealt, LargeSearch, is_large
 from certifare.errors import ArgumentError, RoleError
 from certifare.frontier.settings import Grid
+from certifare.randomness import stream
 
 from .conftest import make_people
 
@@ -53,7 +54,7 @@ def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyP
     assert bundle.run["records"] == 24_000
     assert "large" in bundle.notes[-1]
     # The certificate counts the rows dealt to it, and nothing else.
-    sampled = large.sample_positions(24_000, 6000, 3)
+    sampled = large.sample_positions(24_000, 6000, stream(3, "records in memory"))
     certified = Dealt(0.0, 0.3, sampled, 3).mask(0, 24_000)
     trained = Dealt(0.3, 1.0, sampled, 3).mask(0, 24_000)
     assert bundle.certificate.counts.n_records == certified.sum()

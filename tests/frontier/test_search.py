@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from certifare.certificates import CellCounts, certify_counts
@@ -17,6 +18,7 @@ from certifare.errors import (
 )
 from certifare.frontier import Grid
 from certifare.frontier.search import Search
+from certifare.table import Table
 
 
 @pytest.fixture(scope="module")
@@ -226,3 +228,34 @@ def test_a_kind_that_cannot_be_fitted_is_noted(make_people):
         assert any("no boosted encoders" in note for note in search.notes)
     else:
         assert kinds == {"tree", "boosted"}
+
+
+def visits(n_persons, rules, rng):
+    """Persons with five visits each. A column for each rule: in one group it holds at 3 of the visits, else at 2."""
+    sex = np.repeat(np.repeat(["f", "m"], n_persons // 2), 5)
+    visit = np.tile(np.arange(5), n_persons)
+    columns = {f"x{j}": rule[(sex == "m").astype(int), visit].astype(int) for j, rule in enumerate(rules)}
+    label = rng.integers(0, 2, len(sex))
+    return pd.DataFrame({**columns, "sex": sex, "paid": label, "person": np.repeat(np.arange(n_persons), 5)})
+
+
+def test_select_and_certify_parts_are_drawn_independently():
+    """Issue 11, 1: the rule that looks best on the select part keeps its bound on the certify part.
+
+    Were the i-th persons of both parts to keep the same visit, the error of the choice would come again.
+    """
+    rng = np.random.default_rng(0)
+    rules = [np.array([rng.permutation(5) < 3, rng.permutation(5) < 2]) for _ in range(30)]
+    misses = 0
+    for seed in range(30):
+        table = Table.from_frame(visits(600, rules, rng), label="paid", sensitive="sex", cluster="person")
+        parts = {"train": 0.2, "select": 0.35, "certify": 0.35, "test": 0.1}
+        search = Search(table, Grid(kinds=["tree"], gammas=[0.5]), parts=parts, seed=seed)
+        select, certify = search.select, search.certify_sample.table
+
+        def count(part, j):
+            return part.count(part.features[f"x{j}"].to_numpy(), 2)
+
+        chosen = min(range(len(rules)), key=lambda j: certify_counts(count(select, j), method="mcdiarmid").estimate)
+        misses += certify_counts(count(certify, chosen)).bound < 0.2
+    assert misses <= 5  # of 30 at ε = .05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -38,6 +39,7 @@ from certifare.errors import (
     TrainingOverlapError,
     UnknownMethodError,
 )
+from certifare.randomness import stream
 
 METHODS = ("exact", "mcdiarmid", "lemmas")
 
@@ -278,7 +280,8 @@ def certify(
     missing : {"refuse", "unknown", "drop"}
         What to do with records that lack a group or label (:meth:`CellCounts.from_cells`).
     seed : int
-        Seed of random choices (thinning, clusters, halves).
+        Seed of random choices (thinning, clusters, halves). Choices on other records, or on their other cells, are
+        independent of these whatever the seed.
     exclusions : iterable of Exclusion
         Records that were left out before, to be recorded in the certificate.
     allow_training_records : bool
@@ -311,11 +314,13 @@ def certify(
     groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
     assumptions = check_overlap(encoder.training_overlap(X), allow_training_records)
     cells = np.asarray(encoder.apply(X))
-    sample = _independent(len(cells), weights, clusters, population, seed)
+    # The cells stand for the records: draws on other records are independent of these, even at the same seed.
+    part = f"certify {hashlib.sha256(cells.astype('<i8').tobytes()).hexdigest()}"
+    sample = _independent(len(cells), weights, clusters, population, seed, part)
     counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep)
     base_counts = sum_counts = None
     if method == "lemmas":
-        first = np.random.default_rng(seed).random(len(cells)) < 0.5
+        first = stream(seed, "halves", part).random(len(cells)) < 0.5
         counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep & first)
         base_counts = counts
         sum_counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep & ~first)
@@ -361,15 +366,15 @@ def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[st
 
 
 def _independent(
-    n: int, weights: ArrayLike | None, clusters: ArrayLike | None, population: str, seed: int
+    n: int, weights: ArrayLike | None, clusters: ArrayLike | None, population: str, seed: int, part: str
 ) -> Subsample:
     for name, column in (("weights", weights), ("clusters", clusters)):
         if column is not None and len(np.asarray(column)) != n:
             raise LengthMismatchError(f"{name} has {len(np.asarray(column)):,} records, X has {n:,}.")
     if clusters is not None:
-        return one_per_cluster(clusters, weights=weights, population=population, seed=seed)
+        return one_per_cluster(clusters, weights=weights, population=population, seed=seed, part=part)
     if weights is not None:
-        return thin(weights, seed=seed)
+        return thin(weights, seed=seed, part=part)
     return Subsample(np.ones(n, dtype=bool), (), float(n), seed, ())
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certifare.certificates.counts import Exclusion
 from certifare.errors import ArgumentError, LengthMismatchError
+from certifare.randomness import stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +40,7 @@ class Subsample:
     assumptions: tuple[str, ...]
 
 
-def thin(weights: ArrayLike, *, seed: int = 0, max_weight: float | None = None) -> Subsample:
+def thin(weights: ArrayLike, *, seed: int = 0, part: str = "", max_weight: float | None = None) -> Subsample:
     """Keep record j with probability w_j / max w: an independent sample of the weighted population.
 
     Parameters
@@ -48,6 +49,9 @@ def thin(weights: ArrayLike, *, seed: int = 0, max_weight: float | None = None) 
         Survey weights, not negative.
     seed : int
         Seed of the random choice.
+    part : str
+        Which records these are, where several parts of a table are thinned with one seed: the choices in parts of
+        different names are independent. Two parts without names, or of one name, are thinned alike.
     max_weight : float, optional
         The largest weight in the population. Unless given, the largest in the sample stands for it, and the
         certificate says so.
@@ -60,7 +64,7 @@ def thin(weights: ArrayLike, *, seed: int = 0, max_weight: float | None = None) 
     """
     w = _weights(weights)
     largest, assumptions = _largest(float(w.max(initial=0.0)), max_weight, "weight")
-    keep = np.random.default_rng(seed).random(len(w)) * largest < w
+    keep = stream(seed, "thinning", part).random(len(w)) * largest < w
     return Subsample(
         keep=keep,
         exclusions=(Exclusion("left out by thinning to the weights", int(len(w) - keep.sum())),),
@@ -77,6 +81,7 @@ def one_per_cluster(
     population: str = "clusters",
     max_weight: float | None = None,
     seed: int = 0,
+    part: str = "",
 ) -> Subsample:
     """Keep at most one random record of each cluster.
 
@@ -95,6 +100,8 @@ def one_per_cluster(
         in the sample stands for it unless given.
     seed : int
         Seed of the random choice.
+    part : str
+        Which records these are, as in :func:`thin`.
 
     Examples
     --------
@@ -107,7 +114,7 @@ def one_per_cluster(
     w = np.ones(len(cluster)) if weights is None else _weights(weights)
     if len(w) != len(cluster):
         raise LengthMismatchError(f"weights has {len(w):,} records, clusters has {len(cluster):,}.")
-    rng = np.random.default_rng(seed)
+    rng = stream(seed, "one per cluster", part)
     # The largest of u^(1/w) falls on each record of a cluster with probability w / Σw (Efraimidis, Spirakis).
     with np.errstate(divide="ignore"):
         key = np.where(w > 0, np.log(rng.random(len(w))) / w, -np.inf)

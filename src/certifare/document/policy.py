@@ -22,6 +22,7 @@ from certifare.document.keys import load_public_key
 from certifare.document.statement import VOID, claim_of, counts_digest, epsilon_of, groups_of, silences_of
 from certifare.errors import ArgumentError, CertifareError, EncoderFileError, ExpiredVersionError, GroupError
 from certifare.policy import Policy
+from certifare.randomness import stream
 from certifare.records import load_fitted, read_records
 
 if TYPE_CHECKING:
@@ -581,7 +582,7 @@ def _own_lower_limit(own: Certificate) -> float:
     """Lower limit with sets of cells chosen on one random half of the records and tested on the other."""
     counts = own.counts
     # Each record goes either way with probability ½; the counts are all that is needed for that.
-    half = np.random.default_rng(0).binomial(counts.table, 0.5)
+    half = stream(0, "halves of the verifier's records").binomial(counts.table, 0.5)
     chosen_on, tested_on = (CellCounts(t, counts.groups, counts.labels) for t in (half, counts.table - half))
     if min(chosen_on.table.sum(axis=0).min(), tested_on.table.sum(axis=0).min()) == 0:
         return 0.0

@@ -223,10 +223,10 @@ def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
     return hashes
 
 
-def hash_numbers(start: int, n: int, seed: int) -> NDArray[np.uint64]:
+def hash_numbers(start: int, n: int, key: int) -> NDArray[np.uint64]:
     """Hash the numbers ``start … start + n - 1``: rows are dealt by it, whatever they hold."""
     numbers = np.arange(start, start + n, dtype=np.uint64)
-    return mix(mix(numbers) ^ mix(np.array([seed + 1], dtype=np.uint64)))
+    return mix(mix(numbers) ^ mix(np.array([key], dtype=np.uint64)))
 
 
 def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -10,6 +10,7 @@ from certifare.columns import Field
 from certifare.encoders.space import Space, find_centres
 from certifare.encoders.training import Levels, Training
 from certifare.errors import EncoderError
+from certifare.randomness import stream
 
 N_CLUSTERS = 16
 SAMPLE = 50_000
@@ -29,7 +30,7 @@ class Clusters:
         space = Space.fit(training.fields, training.bins)
         points = space.points(training.fields)
         if points.shape[0] > SAMPLE:
-            points = points[np.sort(np.random.default_rng(seed).choice(points.shape[0], SAMPLE, replace=False))]
+            points = points[np.sort(stream(seed, "records to cluster").choice(points.shape[0], SAMPLE, replace=False))]
         return cls(space, find_centres(points, N_CLUSTERS, seed))
 
     def levels(self, fields: Sequence[Field]) -> Levels:

@@ -19,6 +19,7 @@ from certifare.encoders.retain import Clusters
 from certifare.encoders.scores import Scores
 from certifare.encoders.training import Levels
 from certifare.growth import Bins, CategoricalBins, Codes, ContinuousBins, Growth, Histogram, Split
+from certifare.randomness import stream
 
 N_DIRECTIONS = 64
 MANY_DIRECTIONS = 256
@@ -227,7 +228,7 @@ def directions(n_axes: int) -> NDArray[np.float64]:
     if n_axes == 2:
         angles = np.pi * (np.arange(N_DIRECTIONS) / N_DIRECTIONS - 0.5)
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    drawn = np.random.default_rng(0).normal(size=(MANY_DIRECTIONS, n_axes))
+    drawn = stream(0, "directions").normal(size=(MANY_DIRECTIONS, n_axes))
     drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
     return np.concatenate([np.eye(n_axes), drawn])
 

@@ -19,6 +19,7 @@ from certifare.compiler import kernel
 from certifare.encoders.training import Levels, Training
 from certifare.errors import NotPublishableError
 from certifare.growth import Bins, CategoricalBins
+from certifare.randomness import number, stream
 
 FEW_CATEGORIES = 8
 """A categorical column with more categories also tells the mean of each target in its category."""
@@ -259,7 +260,7 @@ def default_model(seed: int) -> Any:
         min_samples_leaf=40,
         max_features=0.3,
         early_stopping=False,
-        random_state=seed,
+        random_state=number(seed, "score models"),
     )
 
 
@@ -317,7 +318,7 @@ def fit_scores(
 
 def _assign_folds(targets: Sequence[Levels], n_folds: int, seed: int) -> NDArray[np.int64]:
     """Deal records to folds, each combination of target values evenly."""
-    shuffled = np.random.default_rng(seed).permutation(len(targets[0].codes))
+    shuffled = stream(seed, "folds").permutation(len(targets[0].codes))
     order = shuffled[np.lexsort([target.codes[shuffled] for target in reversed(targets)])]
     fold_of = np.empty(len(order), dtype=np.int64)
     fold_of[order] = np.arange(len(order)) % n_folds
@@ -352,7 +353,7 @@ def _means(codes: NDArray[Any], values: NDArray[np.float64], n_codes: int) -> ND
 
 def _crossed_means(codes: NDArray[Any], values: NDArray[np.float64], n_codes: int, seed: int) -> NDArray[np.float64]:
     """Means for the records that the models are fitted on: each record's from the parts that it is not in."""
-    part_of = np.random.default_rng(seed).permutation(len(codes)) % INNER_FOLDS
+    part_of = stream(seed, "inner folds").permutation(len(codes)) % INNER_FOLDS
     result = np.empty((len(codes), values.shape[1]))
     for part in range(INNER_FOLDS):
         inside = part_of == part

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from certifare.columns import Field
 from certifare.compiler import kernel
 from certifare.growth import Bins, CategoricalBins
+from certifare.randomness import number
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +92,7 @@ def find_centres(points: Any, n_centres: int, seed: int, n_threads: int = 1) -> 
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    model = KMeans(min(n_centres, points.shape[0]), n_init=1, random_state=seed)
+    model = KMeans(min(n_centres, points.shape[0]), n_init=1, random_state=number(seed, "centres"))
     with warnings.catch_warnings(), threadpool_limits(n_threads, user_api="openmp"):
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than centres
         model.fit(points)

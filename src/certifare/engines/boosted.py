@@ -26,6 +26,7 @@ from certifare.engines.training import EngineTraining
 from certifare.errors import EncoderError
 from certifare.growth import Codes, Targets
 from certifare.growth.summary import sample_positions
+from certifare.randomness import number, stream
 
 if TYPE_CHECKING:
     from certifare.engines.dask import DaskEngine
@@ -86,7 +87,7 @@ class Folds:
 
     def of(self, start: int, n_records: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Fold and part of the records from number ``start`` on."""
-        places = (hash_numbers(start, n_records, self.seed) >> np.uint64(33)).astype(np.int64)
+        places = (hash_numbers(start, n_records, number(self.seed, "folds", bits=64)) >> np.uint64(33)).astype(np.int64)
         return places % self.n, places // self.n % INNER_FOLDS
 
 
@@ -289,7 +290,7 @@ def _fit_model(engine: DaskEngine, rows: Sequence[Any], width: int, target: int,
     targets = [da.from_delayed(delayed(_second)(part, target), (np.nan,), np.float64) for part in rows]
     # A classifier would number the classes that each worker has; a regressor with this objective takes them as given.
     objective = {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": n_classes}
-    model = DaskLGBMRegressor(client=engine.client, random_state=seed, **MODEL, **objective)
+    model = DaskLGBMRegressor(client=engine.client, random_state=number(seed, "score models"), **MODEL, **objective)
     with warnings.catch_warnings():
         # Said at every fit, whatever is set: the cluster decides on threads.
         warnings.filterwarnings("ignore", "Parameter n_jobs will be ignored")
@@ -303,7 +304,7 @@ def _fit_model(engine: DaskEngine, rows: Sequence[Any], width: int, target: int,
 def _axes(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTraining, out_of_fold: Sequence[Any]) -> Any:
     """Lay the axes of the map, from a sample of the records' scores."""
     plan, lengths = training.plan, training.survey.lengths
-    positions = sample_positions(sum(lengths), AXIS_RECORDS, encoder._seed)
+    positions = sample_positions(sum(lengths), AXIS_RECORDS, stream(encoder._seed, "axes"))
     each = list(zip(out_of_fold, by_piece(positions, lengths), strict=True))
     sample = engine.reduce(ScoreSampler(plan), _concatenate_lists, each)
     n_targets = len(plan.labels) + 1

@@ -39,6 +39,7 @@ from certifare.frontier.paths import Counted, Explorer
 from certifare.frontier.search import Candidate, Progress, Search
 from certifare.frontier.settings import Grid, Setting
 from certifare.growth.summary import sample_positions
+from certifare.randomness import number, stream
 from certifare.split import CERTIFY, PARTS
 from certifare.table import Table, read_table
 
@@ -89,7 +90,8 @@ class Dealt:
 
     def mask(self, start: int, n_rows: int) -> NDArray[np.bool_]:
         """Say which of the rows ``start … start + n_rows - 1`` are in the part."""
-        share = (hash_numbers(start, n_rows, self.seed) >> np.uint64(11)).astype(np.float64) / 2.0**53
+        hashes = hash_numbers(start, n_rows, number(self.seed, "parts", bits=64))
+        share = (hashes >> np.uint64(11)).astype(np.float64) / 2.0**53
         mask = (share >= self.low) & (share < self.high)
         first, last = np.searchsorted(self.without, [start, start + n_rows])
         mask[self.without[first:last] - start] = False
@@ -158,7 +160,9 @@ class LargeSearch(Search):
         self._files = ParquetFiles.find(paths)
         self._n_threads = n_jobs
         self._folder = folder
-        self._sampled = sample_positions(self._files.n_records, sample_records or SAMPLE_RECORDS, seed)
+        self._sampled = sample_positions(
+            self._files.n_records, sample_records or SAMPLE_RECORDS, stream(seed, "records in memory")
+        )
         sample = _take(self._files, self._sampled, n_jobs)
         table = Table.from_frame(sample, label=label, sensitive=sensitive, categorical=categorical, drop=drop)
         super().__init__(table, grid, seed=seed, n_jobs=n_jobs, parts=parts, **options)

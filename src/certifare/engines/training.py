@@ -33,6 +33,7 @@ from certifare.errors import EmptyTableError, EncoderError, SensitiveFeatureErro
 from certifare.growth import Bins, CategoricalBins, Codes, Growth, Histogram, HistogramSource, Targets
 from certifare.growth.binning import bins_of
 from certifare.growth.summary import SAMPLE_ROWS, sample_positions
+from certifare.randomness import stream
 
 T = TypeVar("T")
 Progress = Callable[[str, float], Any]
@@ -243,7 +244,7 @@ def _fit_bins(
     sampled = survey.summary.sampled
     samples: Mapping[int, NDArray[np.float64]] = {}
     if sampled:
-        positions = sample_positions(survey.n_records, SAMPLE_ROWS, encoder._seed)
+        positions = sample_positions(survey.n_records, SAMPLE_ROWS, stream(encoder._seed, "bins"))
         each = by_piece(positions, survey.lengths)
         matrix = engine.reduce(Sampler(reading.of(sampled)), _stack, each, progress)
         samples = dict(zip(sampled, matrix.T, strict=True))

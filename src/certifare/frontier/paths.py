@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from certifare.columns import Field, Frame
 from certifare.errors import StateFileError
 from certifare.frontier.settings import Grid, Setting
+from certifare.randomness import stream
 from certifare.table import Table
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Explorer:
         self.n_jobs = n_jobs
         self.settings = tuple(grid.settings(len(train)))
         compared = next(iter(self.parts.values()))
-        rng = np.random.default_rng(self.common.get("random_state", 0))
+        rng = stream(self.common.get("random_state", 0), "probe records")
         self._probe_rows = np.sort(rng.permutation(len(compared))[:PROBE_RECORDS])
         self.probe = compared.take(self._probe_rows)
         self._probe_fields = _fields(self.probe.take(np.arange(min(RETAINED_RECORDS, len(self.probe)))))

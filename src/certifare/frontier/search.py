@@ -40,7 +40,7 @@ from certifare.frontier.target import Outlook, Prediction
 from certifare.split import PARTS, split
 from certifare.table import Table
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 #: A difference in retained information that is not worth a loss of accuracy.
 ABOUT_AS_MUCH = 0.9
 #: Told what is being done, how much of it is done, and how much there is.
@@ -350,12 +350,17 @@ class Search:
     # -- parts ------------------------------------------------------------------------------------------------
 
     def _independent(self, part: str) -> Sample:
-        """Draw records of a part that are independent draws of the population that the claim is about."""
+        """Draw records of a part that are independent draws of the population that the claim is about.
+
+        Each part has a stream of its own: drawn alike, the select part would tell which certification records are kept.
+        """
         table = self.table.take(self.rows[part])
         if table.clusters is not None:
-            drawn = one_per_cluster(table.clusters, weights=table.weights, population=self.population, seed=self.seed)
+            drawn = one_per_cluster(
+                table.clusters, weights=table.weights, population=self.population, seed=self.seed, part=part
+            )
         elif table.weights is not None:
-            drawn = thin(table.weights, seed=self.seed)
+            drawn = thin(table.weights, seed=self.seed, part=part)
         else:
             return Sample(table)
         kept = replace(table.take(np.flatnonzero(drawn.keep)), weights=None, clusters=None)

@@ -14,6 +14,7 @@ from certifare.errors import ColumnTypeError, GrowthError
 from certifare.growth.columns import Column, Dictionary, check_columns, panels, refuse_infinite
 from certifare.growth.summary import SAMPLE_ROWS, SMALL_LOW, SMALL_SPAN, Summary, sample_positions, summarize
 from certifare.growth.threads import blocks, map_ranges
+from certifare.randomness import stream
 
 MOST_CATEGORIES = (1 << 16) - 2
 """Codes have at most 16 bits, and two of them stand for infrequent and for missing values."""
@@ -175,7 +176,7 @@ def fit_bins(
         raise GrowthError(f"sample_rows is {sample_rows}; give 1 or more.")
     n_rows = check_columns(columns, names, [not c for c in categorical])
     summary = summarize(columns, names, categorical, n_threads)
-    rows = sample_positions(n_rows, sample_rows, seed)
+    rows = sample_positions(n_rows, sample_rows, stream(seed, "bins"))
     samples = {i: cast(NDArray[Any], columns[i])[rows] for i in summary.sampled}
     return bins_of(summary, categorical, samples, max_bins=max_bins, min_category_count=min_category_count)
 

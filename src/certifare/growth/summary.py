@@ -91,11 +91,11 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     return Summary(first.names, sum(summary.n_rows for summary in summaries), tallies)
 
 
-def sample_positions(n_rows: int, size: int, seed: int) -> NDArray[np.int64]:
+def sample_positions(n_rows: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Rows of the sample: one at random from each of ``size`` stretches of equal length; all, if there are no more."""
     if n_rows <= size:
         return np.arange(n_rows)
-    jitter = np.random.default_rng(seed).random(size)
+    jitter = rng.random(size)
     return ((np.arange(size) + jitter) * (n_rows / size)).astype(np.int64)
 
 
