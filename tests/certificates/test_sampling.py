@@ -81,6 +81,14 @@ class Given:
         return X["group"]
 
 
+def test_item_3_a_population_without_clusters_is_refused():
+    people = pd.DataFrame({"cell": [0, 1] * 50, "group": ["a", "b"] * 50})
+    for population in ("records", "people"):
+        with pytest.raises(ArgumentError, match="population"):
+            certify(Given(), people, population=population)
+    assert certify(Given(), people, clusters=np.arange(100), population="records").counts.n_records == 100
+
+
 def test_parts_are_drawn_independently_at_one_seed():
     """Issue 11, 1: of two parts that look alike, the same records must not be kept."""
     clusters = np.repeat(np.arange(20_000), 5)

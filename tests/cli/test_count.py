@@ -105,21 +105,29 @@ def test_a_database_counts(cli, files, counted, tmp_path):
 
 
 def test_item_3_weights_and_clusters(cli, files, tmp_path):
-    """What certifying a file with weights and clusters gives, counting it and certifying the counts gives too."""
+    """Counts with weights and clusters are of records that were drawn first, and the certificate says so."""
     frame = people(1500, 21).assign(home=lambda t: t.index // 3, w=lambda t: 1.0 + (t["sex"] == "m"))
     frame.to_csv(tmp_path / "people.csv", index=False)
-    plain = cli("certify", files / "encoder.json", tmp_path / "people.csv", "--sensitive", "sex", "--json").json
+    place = [files / "encoder.json", tmp_path / "people.csv", "--sensitive", "sex"]
+    plain = cli("certify", *place, "--json").json
     for how in (["--weight", "w"], ["--cluster", "home"], ["--weight", "w", "--cluster", "home"]):
-        arguments = [files / "encoder.json", tmp_path / "people.csv", "--sensitive", "sex", *how, "--seed", 3]
-        whole = cli("certify", *arguments, "--json").json
-        assert cli("count", *arguments, "--output", tmp_path / "counts.json").status == 0
-        counted = cli("certify", tmp_path / "counts.json", "--json").json
-        for figure in ("bound", "counts", "seed"):
-            assert counted[figure] == whole[figure]
-        assert counted["bound"] > plain["bound"]
-        assert set(whole["assumptions"]) <= set(counted["assumptions"])
+        whole = cli("certify", *place, *how, "--json").json
+        results = []
+        for seed in (3, 3, 4):
+            drawing = ["--seed", seed, "--output", tmp_path / "counts.json"]
+            assert cli("count", *place, *how, *drawing).status == 0
+            results.append(cli("certify", tmp_path / "counts.json", "--json").json)
+        one, again, other = results
+        assert one["counts"] == again["counts"] != other["counts"]
+        assert (one["seed"], one["effective_size"]) == (3, pytest.approx(whole["effective_size"]))
+        assert one["bound"] > plain["bound"]
+        assert set(whole["assumptions"]) <= set(one["assumptions"])
+        left_out = sum(exclusion["records"] for exclusion in one["counts"]["exclusions"])
+        counted = sum(map(sum, one["counts"]["table"]))
+        assert counted + left_out == 1500
+        assert "--cluster" not in how or counted == 500
     drawn = json.loads((tmp_path / "counts.json").read_text())["drawn"]
-    assert (drawn["weight"], drawn["cluster"], drawn["seed"]) == ("w", "home", 3)
+    assert (drawn["weight"], drawn["cluster"], drawn["seed"]) == ("w", "home", 4)
 
 
 def test_item_3_holders_draw_independently(cli, files, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from certifare.certificates import CellCounts, certify_counts
 from certifare.errors import (
+    ArgumentError,
     CandidateError,
     ConfidenceError,
     MissingGroupError,
@@ -208,6 +209,9 @@ def test_tables_and_arguments_that_cannot_be_searched(make_table, grid):
         Search(make_table(), grid, min_group_size=2000)
     with pytest.raises(SmallGroupError):
         Search(make_table(sensitive="age>=80"), grid)
+    for population in ("records", "people"):
+        with pytest.raises(ArgumentError, match="population"):
+            Search(make_table(), grid, population=population)
 
 
 def test_columns_that_tell_nothing(make_table, grid):

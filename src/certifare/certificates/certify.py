@@ -29,7 +29,7 @@ from certifare.certificates.claims import (
 from certifare.certificates.counts import CellCounts, Exclusion, Missing, array_of, columns_of, name_of
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound
-from certifare.certificates.sampling import Subsample, one_per_cluster, thin
+from certifare.certificates.sampling import Subsample, check_population, one_per_cluster, thin
 from certifare.elsewhere import engine_for
 from certifare.errors import (
     ArgumentError,
@@ -291,6 +291,7 @@ def certify(
     -------
     Certificate
     """
+    check_population(population, clustered=clusters is not None)
     engine = engine_for(X)
     if engine is not None:
         certificate: Certificate = engine.certify(

@@ -108,8 +108,7 @@ def one_per_cluster(
     >>> one_per_cluster(["a", "a", "b"], seed=0).keep.sum()
     np.int64(2)
     """
-    if population not in ("clusters", "records"):
-        raise ArgumentError(f'population={population!r}: choose "clusters" or "records".')
+    check_population(population, clustered=True)
     _, cluster = np.unique(np.asarray(clusters), return_inverse=True)
     w = np.ones(len(cluster)) if weights is None else _weights(weights)
     if len(w) != len(cluster):
@@ -141,6 +140,16 @@ def one_per_cluster(
         seed=seed,
         assumptions=("Clusters are independent of one another.", *assumptions),
     )
+
+
+def check_population(population: str, *, clustered: bool) -> None:
+    """Refuse a population that nobody knows, or that would be ignored because there are no clusters."""
+    if population not in ("clusters", "records"):
+        raise ArgumentError(f'population={population!r}: choose "clusters" or "records".')
+    if population != "clusters" and not clustered:
+        raise ArgumentError(
+            f"population={population!r} is about clusters of records, and none were given: name them, or leave it out."
+        )
 
 
 def _weights(weights: ArrayLike) -> NDArray[np.float64]:

@@ -24,6 +24,9 @@ from certifare.records import open_records
 from certifare.roles import Comparison, absent, parse_role
 from certifare.table import MissingGroups
 
+PART = "count"
+"""Draws for counting are independent of those of any other job with the same seed."""
+
 
 def count_file(
     encoder: RestrictedEncoder,
@@ -159,7 +162,7 @@ def _draw(
         raise EmptyTableError(f"No record is left: {', '.join(f'{e.reason} ({e.records:,})' for e in exclusions)}.")
     w = np.concatenate(weights)[complete] if weight is not None else None
     if cluster is None:
-        sample = thin(w, seed=seed, max_weight=max_weight)  # type: ignore[arg-type]  # one of both is there
+        sample = thin(w, seed=seed, part=PART, max_weight=max_weight)  # type: ignore[arg-type]  # one of both is there
     else:
         of_code = np.arange(len(place))
         if inferred:
@@ -174,6 +177,7 @@ def _draw(
             population=population,
             max_weight=max_weight,
             seed=seed,
+            part=PART,
         )
     keep = complete.copy()
     keep[complete] = sample.keep

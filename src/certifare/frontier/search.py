@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts, Certificate, Exclusion, certify_counts, one_per_cluster, thin
 from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
 from certifare.certificates.counts import name_of
+from certifare.certificates.sampling import check_population
 from certifare.errors import (
     CandidateError,
     ConfidenceError,
@@ -139,6 +140,7 @@ class Search:
         self.confidence = float(confidence)
         self.retain = float(retain)
         self.parts = dict(parts)
+        check_population(population, clustered=table.clusters is not None)
         self.population = population
         self.min_group_size = min_group_size
         self.seed = int(seed)
