@@ -3,7 +3,8 @@
 The modules follow the data: :mod:`~certifare.growth.binning` turns columns into codes,
 :mod:`~certifare.growth.histograms` counts the classes (label and group) of each code in each node,
 :mod:`~certifare.growth.criterion` says what a node is worth, :mod:`~certifare.growth.splits` finds a
-node's best split, :mod:`~certifare.growth.grower` makes the splits, best first.
+node's best split (:mod:`~certifare.growth.cuts` one with a cut for each group), and
+:mod:`~certifare.growth.grower` makes the splits, best first.
 Nothing here knows tables, encoders or certificates.
 """
 

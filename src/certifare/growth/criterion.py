@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from certifare.errors import GrowthError
 
 Metric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
-Charge = Literal["every", "crossing"]
+Charge = Literal["every", "crossing", "distance"]
 
 MOST_CLASSES = (1 << 16) - 1
 
@@ -123,10 +123,10 @@ class Criterion:
         Gini_y is the average over label columns with these weights.
     positive : int
         The first label's value that equal opportunity is about.
-    charge : {"every", "crossing"}
+    charge : {"every", "crossing", "distance"}
         Which splits pay for telling the groups apart: every split, as in the paper, or only those whose children lie
         on different sides of a group's share among all records. Children on one side of it leave the distance
-        Σ|p_0 - p_1|/2 as it was.
+        Σ|p_0 - p_1|/2 as it was. Or, instead of the increase of Gini_s, each pays the increase of that distance itself.
 
     Examples
     --------
@@ -160,8 +160,8 @@ class Criterion:
             )
         if not all(0.0 <= w < np.inf for w in self.label_weights) or sum(self.label_weights) <= 0.0:
             raise GrowthError(f"label_weights is {self.label_weights}; give finite weights ≥ 0, not all of them 0.")
-        if self.charge not in ("every", "crossing"):
-            raise GrowthError(f"charge is {self.charge!r}; give 'every' or 'crossing'.")
+        if self.charge not in ("every", "crossing", "distance"):
+            raise GrowthError(f"charge is {self.charge!r}; give 'every', 'crossing' or 'distance'.")
         if self.metric == "equal_opportunity" and not 0 <= self.positive < self.n_labels[0]:
             raise GrowthError(
                 f"positive is {self.positive}; the first label has the values 0 … {self.n_labels[0] - 1}."

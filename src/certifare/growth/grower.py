@@ -12,6 +12,7 @@ from certifare.compiler import kernel
 from certifare.errors import GrowthError
 from certifare.growth.binning import Bins, Codes
 from certifare.growth.criterion import Criterion
+from certifare.growth.cuts import CutSearch
 from certifare.growth.histograms import DistantSource, Histogram, HistogramSource
 from certifare.growth.splits import TOLERANCE, Orderings, Split, SplitSearch
 from certifare.growth.threads import BLOCK_ROWS, blocks, map_ranges
@@ -39,6 +40,11 @@ class Growth:
         """How many cells the whole tree has."""
         return len(self.splits) + 1
 
+    @property
+    def group_aware(self) -> bool:
+        """Whether a record's cell depends on its group."""
+        return any(split.goes_left.ndim == 2 for split in self.splits)
+
     def leaves(self, k: int | None = None) -> NDArray[np.int64]:
         """Nodes that are the cells of the tree with k cells, from left to right: the cell's id is the position."""
         split_of = {split.node: j for j, split in enumerate(self.splits[: self._cells(k) - 1])}
@@ -65,26 +71,42 @@ class Growth:
             return cells
         used = sorted({split.column for split in splits})
         for split in splits:
-            if split.column >= len(codes.columns) or codes.n_codes[split.column] != len(split.goes_left):
+            if split.column >= len(codes.columns) or codes.n_codes[split.column] != split.goes_left.shape[-1]:
                 raise GrowthError(f"Column {split.column} of the codes is not the one that the tree was grown with.")
+        groups = self._groups_of(codes)
         nodes = np.array([split.node for split in splits], dtype=np.int64)
         columns = np.array([used.index(split.column) for split in splits], dtype=np.int64)
-        goes_left = np.concatenate([split.goes_left for split in splits]).view(np.uint8)
-        starts = np.concatenate([[0], np.cumsum([len(split.goes_left) for split in splits])[:-1]]).astype(np.int64)
+        sides = [split.sides.reshape(-1) for split in splits]
+        goes_left = np.concatenate(sides).view(np.uint8)
+        starts = np.concatenate([[0], np.cumsum([len(side) for side in sides])[:-1]]).astype(np.int64)
         cell_of = np.full(2 * k - 1, -1, dtype=np.int32)
         cell_of[self.leaves(k)] = np.arange(k)
 
         def work(start: int, stop: int) -> None:
-            block = np.empty((len(used), BLOCK_ROWS), dtype=np.uint16)
+            # Where the side depends on the group, a code is the pair of group and code.
+            block = np.empty((len(used), BLOCK_ROWS), dtype=np.uint16 if groups is None else np.uint32)
             room, ends = np.empty((2, BLOCK_ROWS), dtype=np.uint32), np.empty((2, len(cell_of)), dtype=np.int64)
             for rows in blocks(start, stop):
                 n = rows.stop - rows.start
                 for i, column in enumerate(used):
                     block[i, :n] = codes.columns[column][rows]
+                    if groups is not None:
+                        block[i, :n] += groups[rows].astype(np.uint32) * np.uint32(codes.n_codes[column])
                 _route(block, n, nodes, columns, starts, goes_left, cell_of, room[0], room[1], ends, cells[rows])
 
         map_ranges(work, len(codes), n_threads)
         return cells
+
+    def _groups_of(self, codes: Codes) -> NDArray[np.uint16] | None:
+        """Give the groups of records, if the tree reads them."""
+        if not self.group_aware:
+            return None
+        if codes.groups is None:
+            raise GrowthError("The tree has thresholds for each group, and the groups of the records were not given.")
+        n_groups = len(self.splits[0].goes_left)
+        if len(codes) and int(codes.groups.max()) > n_groups:
+            raise GrowthError(f"A record has the group {codes.groups.max()}; the tree knows 0 … {n_groups - 1}.")
+        return codes.groups
 
     def _cells(self, k: int | None) -> int:
         if k is None:
@@ -102,6 +124,7 @@ def grow(
     max_cells: int,
     min_cell_size: int,
     orderings: Orderings = "both",
+    group_aware: bool = False,
     progress: Callable[[int], Any] | None = None,
 ) -> Growth:
     """Grow a fair tree, best first.
@@ -117,6 +140,8 @@ def grow(
     max_cells, min_cell_size : int
     orderings : {"paper", "directional", "both"} or tuple of these
         Which orderings of a node's categories are cut.
+    group_aware : bool
+        Whether each group may have its own cut. The criterion then charges the distance.
     progress : callable, optional
         Called with the number of cells after each split.
 
@@ -142,7 +167,12 @@ def grow(
         raise GrowthError(f"min_cell_size is {min_cell_size}; give 1 or more.")
     histogram = source.root()
     counts = [histogram.classes]
-    search = SplitSearch(bins, criterion, classes=counts[0], min_cell_size=min_cell_size, orderings=orderings)
+    limits: dict[str, Any] = {"classes": counts[0], "min_cell_size": min_cell_size, "orderings": orderings}
+    search: SplitSearch = (
+        CutSearch(bins, criterion, group_aware=group_aware, **limits)
+        if group_aware or criterion.charge == "distance"
+        else SplitSearch(bins, criterion, **limits)
+    )
     distant = cast(DistantSource, source) if hasattr(source, "ahead") else None
     splits: list[Split] = []
     queue: list[tuple[float, int, Split, Histogram]] = []
@@ -158,8 +188,7 @@ def grow(
         _, node, split, histogram = _pop_first(queue)
         left, right = 2 * len(splits) + 1, 2 * len(splits) + 2
         splits.append(split)
-        column = histogram[split.column]
-        counts.append(column[split.goes_left].sum(axis=0))
+        counts.append(histogram.left(split.column, split.goes_left))
         counts.append(counts[node] - counts[left])
         if progress is not None:
             progress(len(splits) + 1)

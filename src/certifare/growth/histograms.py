@@ -51,10 +51,18 @@ class Histogram:
     def __sub__(self, other: "Histogram") -> "Histogram":
         return Histogram(self.counts - other.counts, self.offsets)
 
+    def left(self, column: int, goes_left: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Count the records of each class that a split sends left; ``goes_left`` as in :class:`HistogramSource`."""
+        in_column = self[column]
+        if goes_left.ndim == 1:
+            total: NDArray[np.int64] = in_column[goes_left].sum(axis=0)
+        else:
+            total = (in_column * goes_left[np.arange(len(self.counts)) % len(goes_left)].T).sum(axis=0)
+        return total
+
     def smaller_is_left(self, column: int, goes_left: NDArray[np.bool_]) -> bool:
         """Whether a split sends no more than half of the records left, so that counting those is less work."""
-        in_column = self[column].sum(axis=1)
-        return bool(2 * in_column[goes_left].sum() <= in_column.sum())
+        return bool(2 * self.left(column, goes_left).sum() <= self[column].sum())
 
     @property
     def classes(self) -> NDArray[np.int64]:
@@ -75,7 +83,8 @@ class HistogramSource(Protocol):
     ) -> tuple[Histogram, Histogram]:
         """Send the node's records whose code in ``column`` has ``goes_left`` to node ``left``, the others to ``right``.
 
-        Returns the histograms of both.
+        ``goes_left`` has a value for each code, or, if it depends on the group, a row of them for each group: the group
+        of class c is ``c % len(goes_left)``. Returns the histograms of both.
         """
         ...
 
@@ -263,9 +272,23 @@ class Records:
     def divide(self, run: tuple[int, int], column: int, goes_left: NDArray[np.bool_]) -> int:
         """Move the records of a run so that those that go left come first; returns where the others begin."""
         lists = np.empty((2, STRETCH), dtype=np.int64)
-        place, is_wide = self._places[column]
-        side = goes_left.view(np.uint8)
-        return _divide(self._words, self._halves, self._bytes, *run, place, is_wide, side, lists[0], lists[1])
+        side = np.ascontiguousarray(goes_left).reshape(-1).view(np.uint8)
+        rows: NDArray[np.uint64] | None = None
+        if goes_left.ndim == 2:
+            rows = (np.arange(self._n_classes) % len(goes_left) * goes_left.shape[1]).astype(np.uint64)
+        return _divide(
+            self._words,
+            self._halves,
+            self._bytes,
+            *run,
+            *self._places[column],
+            self._class_place,
+            self._class_is_wide,
+            side,
+            rows,
+            lists[0],
+            lists[1],
+        )
 
 
 @kernel
@@ -304,14 +327,18 @@ def _divide(
     stop: int,
     place: int,
     is_wide: bool,
+    class_place: int,
+    class_is_wide: bool,
     goes_left: NDArray[np.uint8],
+    rows: NDArray[np.uint64] | None,
     front: NDArray[np.int64],
     back: NDArray[np.int64],
 ) -> int:
     """Bring the records that go left to the front of a run, in place, without a branch on where a record goes.
 
     Misplaced records are listed, a stretch from the ``front`` and one from the ``back``, then exchanged in pairs (after
-    Edelkamp and Weiss, BlockQuicksort, 2016).
+    Edelkamp and Weiss, BlockQuicksort, 2016). Where each class has its own side, ``rows`` says where in ``goes_left``
+    its codes begin.
     """
     n_front, n_back, used_front, used_back = 0, 0, 0, 0
     low, high = start, stop
@@ -320,14 +347,18 @@ def _divide(
             used_front = 0
             for row in range(low, min(low + STRETCH, high)):
                 front[n_front] = row
-                code = halves[row, place] if is_wide else np.uint16(single[row, place])
+                code = np.uint64(halves[row, place]) if is_wide else np.uint64(single[row, place])
+                if rows is not None:
+                    code += rows[halves[row, class_place] if class_is_wide else np.uint16(single[row, class_place])]
                 n_front += 1 - goes_left[code]
             low = min(low + STRETCH, high)
         if n_back == 0 and low < high:
             used_back = 0
             for row in range(high - 1, max(high - STRETCH, low) - 1, -1):
                 back[n_back] = row
-                code = halves[row, place] if is_wide else np.uint16(single[row, place])
+                code = np.uint64(halves[row, place]) if is_wide else np.uint64(single[row, place])
+                if rows is not None:
+                    code += rows[halves[row, class_place] if class_is_wide else np.uint16(single[row, class_place])]
                 n_back += goes_left[code]
             high = max(high - STRETCH, low)
         n_pairs = min(n_front, n_back)

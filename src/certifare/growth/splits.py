@@ -6,7 +6,7 @@ Categorical columns have several orders: the paper's, and the directional ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -46,15 +46,20 @@ class Split:
     Attributes
     ----------
     node, column : int
-    goes_left : ndarray of bool
-        For every code of the column, whether it goes left. Codes that the node never saw go where more of its
-        records go (left if equal), except that continuous codes follow the threshold.
+    goes_left : ndarray of bool, (codes,) or (groups, codes)
+        For every code of the column, whether it goes left; if the groups are cut apart, for each group. Codes that the
+        node never saw go where more of its records go (left if equal), except that continuous codes follow the
+        threshold.
     threshold : int or None
-        Continuous columns: codes up to this one go left; the missing code goes as ``goes_left`` says.
+        Continuous columns: codes up to this one go left; the missing code goes as ``goes_left`` says. If the groups are
+        cut apart, that of ``common``.
     gain : float
         Decrease of the criterion, weighted by the node's share of all records.
     left_count, right_count : int
         Training records on each side.
+    common : ndarray of bool, (codes,), optional
+        If the groups are cut apart: the cut for records whose group is not known. Of all common cuts of the same
+        ordering, the first that sends as near as possible to as many of the node's records left.
     """
 
     node: int
@@ -64,6 +69,20 @@ class Split:
     gain: float
     left_count: int
     right_count: int
+    common: NDArray[np.bool_] | None = None
+
+    @property
+    def sides(self) -> NDArray[np.bool_]:
+        """Whether a code goes left, for each group and last for an unknown one; one row if there is one cut for all."""
+        return self.goes_left[None] if self.common is None else np.vstack([self.goes_left, self.common])
+
+    def of(self, group: int | None) -> "Split":
+        """Give the split as records of one group see it, or those whose group is not known."""
+        if self.common is None:
+            return self
+        side = self.common if group is None else self.goes_left[group]
+        threshold = None if self.threshold is None else int(side[:-1].sum()) - 1
+        return replace(self, goes_left=side, threshold=threshold, common=None)
 
 
 class SplitSearch:
@@ -113,8 +132,7 @@ class SplitSearch:
     def best(self, node: int, histogram: Histogram) -> Split | None:
         """Find the split with the largest gain; None where no split is possible or none gains."""
         terms, offsets = self._terms, histogram.offsets
-        sums, totals, shares, positions = tabulate(terms, histogram, self._categorical, self._shrinkage)
-        cosines, sines = self._directions
+        sums, totals, keys = self._keys(histogram)
         n_codes = sums.shape[1]
         side = np.empty(n_codes, dtype=np.bool_)
         column, threshold, gain, left_count = _search(
@@ -122,7 +140,7 @@ class SplitSearch:
             totals,
             offsets,
             self._continuous,
-            np.concatenate([shares, cosines * positions[0] + sines * positions[1]]),
+            keys,
             self._quantiles,
             terms.coefficients,
             terms.stratum_of,
@@ -145,6 +163,39 @@ class SplitSearch:
             left_count=int(left_count),
             right_count=int(totals[0] - left_count),
         )
+
+    def _keys(self, histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Give sums and totals, and the numbers that categories are sorted by: p_y, p_s, then one row per direction."""
+        sums, totals, shares, positions = tabulate(self._terms, histogram, self._categorical, self._shrinkage)
+        cosines, sines = self._directions
+        return sums, totals, np.concatenate([shares, cosines * positions[0] + sines * positions[1]])
+
+    def _orders(self, histogram: Histogram) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """List all orderings of each column's codes, as the search tries them.
+
+        Returns
+        -------
+        orders : ndarray of int64, (orderings, codes)
+            Where ordering i has the codes that occur, from the column's offset on.
+        n_orders, n_present : ndarray of int64, (columns,)
+            How many orderings there are, and codes in each.
+        """
+        sums, _, keys = self._keys(histogram)
+        n_codes, n_columns = sums.shape[1], len(self._continuous)
+        orders = np.zeros((max(2, len(self._quantiles) + len(keys) - 2), n_codes), dtype=np.int64)
+        n_orders, n_present = np.zeros(n_columns, dtype=np.int64), np.zeros(n_columns, dtype=np.int64)
+        _list_orders(
+            sums,
+            histogram.offsets,
+            self._continuous,
+            keys,
+            self._quantiles,
+            np.empty((5, max(n_codes, 257)), dtype=np.int64),
+            orders,
+            n_orders,
+            n_present,
+        )
+        return orders, n_orders, n_present
 
 
 def tabulate(
@@ -320,31 +371,13 @@ def _search(
         if p < 2:
             continue
         with_missing = order[p - 1] == stop - 1
-        if continuous[column]:
-            first_order, n_orders = 0, 2 if with_missing and p > 2 else 1
-        else:
-            # Orderings -2 and -1 are not cut: they sort by p_y and by p_s, of which the paper's are made.
-            first_order, n_orders = -2 if n_paper > 0 else 0, n_paper + len(keys) - 2
+        first_order, n_orders = _which(continuous[column], with_missing, p, n_paper, len(keys))
         for which in range(first_order, n_orders):
-            if continuous[column]:
-                if which == 1:
-                    for i in range(p - 1, 0, -1):
-                        order[i] = order[i - 1]
-                    order[0] = stop - 1
-            elif 0 <= which < n_paper:
-                _interleave(by_label, rank, p, quantiles[which], spare, order)
-            else:
-                # Each direction starts from the order of its neighbour, the others from that of the codes.
-                if which <= 0 or which == n_paper:
-                    p = _present(sums, start, stop, order)
-                _sort(order, keys[which + 2 if which < 0 else which - n_paper + 2], p, spare, rank, ends)
-                if which < 0:
-                    for i in range(p):
-                        if which == -2:
-                            by_label[i] = order[i]
-                        else:
-                            rank[order[i]] = i
-                    continue
+            _arrange(
+                which, continuous[column], start, stop, p, sums, keys, quantiles, order, by_label, rank, spare, ends
+            )
+            if which < 0:
+                continue
             gain, cut = _best_cut(
                 order, p, which if continuous[column] else 0, sums, totals, coefficients, stratum_of, n_strata,
                 overall, min_size, prefix, gains,
@@ -363,6 +396,83 @@ def _search(
                 for code in range(start, stop - 1):
                     side[code] = code - start <= best_threshold
     return best_column, best_threshold, best_gain, best_left
+
+
+@kernel
+def _list_orders(
+    sums: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    continuous: NDArray[np.bool_],
+    keys: NDArray[np.float64],
+    quantiles: NDArray[np.int64],
+    places: NDArray[np.int64],
+    orders: NDArray[np.int64],
+    n_orders: NDArray[np.int64],
+    n_present: NDArray[np.int64],
+) -> None:
+    """Fill in the orderings of all columns, and how many there are; columns with one code have none."""
+    order, by_label, rank, spare, ends = places[0], places[1], places[2], places[3], places[4]
+    for column in range(len(continuous)):
+        start, stop = offsets[column], offsets[column + 1]
+        p = n_present[column] = _present(sums, start, stop, order)
+        if p < 2:
+            continue
+        with_missing = order[p - 1] == stop - 1
+        first_order, n_orders[column] = _which(continuous[column], with_missing, p, len(quantiles), len(keys))
+        for which in range(first_order, n_orders[column]):
+            _arrange(
+                which, continuous[column], start, stop, p, sums, keys, quantiles, order, by_label, rank, spare, ends
+            )
+            if which >= 0:
+                orders[which, start : start + p] = order[:p]
+
+
+@helper
+def _which(continuous: bool, with_missing: bool, p: int, n_paper: int, n_keys: int) -> tuple[int, int]:
+    """Range of the orderings of a column.
+
+    Orderings -2 and -1 are not cut: they sort by p_y and by p_s, of which the paper's are made.
+    """
+    if continuous:
+        return 0, 2 if with_missing and p > 2 else 1
+    return -2 if n_paper > 0 else 0, n_paper + n_keys - 2
+
+
+@helper
+def _arrange(
+    which: int,
+    continuous: bool,
+    start: int,
+    stop: int,
+    p: int,
+    sums: NDArray[np.float64],
+    keys: NDArray[np.float64],
+    quantiles: NDArray[np.int64],
+    order: NDArray[np.int64],
+    by_label: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    spare: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> None:
+    """Put the p codes that occur into one ordering; they come in turn, since one may start from the one before."""
+    n_paper = len(quantiles)
+    if continuous:
+        if which == 1:
+            for i in range(p - 1, 0, -1):
+                order[i] = order[i - 1]
+            order[0] = stop - 1
+    elif 0 <= which < n_paper:
+        _interleave(by_label, rank, p, quantiles[which], spare, order)
+    else:
+        # Each direction starts from the order of its neighbour, the others from that of the codes.
+        if which <= 0 or which == n_paper:
+            _present(sums, start, stop, order)
+        _sort(order, keys[which + 2 if which < 0 else which - n_paper + 2], p, spare, rank, ends)
+        for i in range(p):
+            if which == -2:
+                by_label[i] = order[i]
+            elif which == -1:
+                rank[order[i]] = i
 
 
 @helper
