@@ -57,7 +57,7 @@ class MissingValueError(CertifareError):
 
 
 class ConfidenceError(CertifareError):
-    """A confidence outside (0, 1), or an error budget that does not add up."""
+    """A confidence or level outside the range in which bounds are proved, or an error budget that does not add up."""
 
 
 class UnknownMetricError(CertifareError):
@@ -78,6 +78,10 @@ class PositiveLabelError(CertifareError):
 
 class ArgumentError(CertifareError):
     """An argument is outside the range in which the statement holds."""
+
+
+class UnprovedClaimError(ArgumentError):
+    """Something is asked of a certificate that does not follow from its metric, or not in this form."""
 
 
 class CertificateFormatError(CertifareError):

@@ -1,16 +1,27 @@
 """Metrics, limits and consequences, and the certificate as a value."""
 
 import math
+from functools import cache
 from itertools import combinations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certifare import CellCounts, CertifareError, Certificate, certify_counts
-from certifare.certificates import Exclusion, difference_limit, hoeffding_radius
-from certifare.certificates.certificate import round_down, round_up
+from certifare.certificates import Exclusion, Witness, difference_limit, hoeffding_radius
+from certifare.certificates.certificate import (
+    ASSUMPTIONS,
+    NOT_CLAIMED,
+    ONE_POPULATION,
+    confidence_text,
+    percent,
+    percent_up,
+    round_down,
+    round_up,
+)
 from certifare.certificates.claims import estimate_of, statistic
 from certifare.errors import (
     ArgumentError,
@@ -177,6 +188,10 @@ GOOD = CellCounts([[50, 40], [50, 60]], "fm")
         ({"confidence": 1.0}, ConfidenceError, "between 0 and 1"),
         ({"confidence": 0.0}, ConfidenceError, "between 0 and 1"),
         ({"confidence": "high"}, ConfidenceError, "between 0 and 1"),
+        ({"confidence": 0.3}, ConfidenceError, "a confidence of at least 0.5"),
+        ({"candidates": 10**99}, ConfidenceError, "fewer encoders"),
+        ({"candidates": 10**400}, ConfidenceError, "fewer encoders"),
+        ({"sum_counts": CellCounts([[50, 40], [50, 60]], "fm")}, ArgumentError, 'for method="lemmas"'),
         ({"metric": "parity"}, UnknownMetricError, "demographic_parity"),
         ({"method": "bootstrap"}, UnknownMethodError, "mcdiarmid"),
         ({"metric": "equalized_odds"}, LabelsRequiredError, "y="),
@@ -228,6 +243,8 @@ def test_the_sentence():
     )
     hopeless = certify_counts(CellCounts([[40, 0], [0, 40]], "fm"))
     assert str(hopeless).startswith("no bound below 1")
+    positives = certify_counts(CellCounts([[[900, 60], [800, 50]]], "fm", ["no", "yes"]), "equal_opportunity")
+    assert str(positives).endswith("(60 + 50 records with label 'yes', 1 cells)")
 
 
 @given(st.floats(0, 1))
@@ -294,6 +311,31 @@ def test_changed_counts_and_parts_do_not_verify():
         {"surprise": 1},
         {"witnesses": [{"groups": ["f", "m"], "label": None, "cells": [99]}]},
         {"witnesses": [{"groups": ["f", "m"], "label": None}]},
+        {"witnesses": [{"groups": ["f", "m"], "label": None, "cells": [0, 0]}]},
+        {"witnesses": [{"groups": ["f", "m"], "label": None, "cells": [1, 0]}]},
+        {"witnesses": [{"groups": ["f", "f"], "label": None, "cells": [0]}]},
+        {"witnesses": [{"groups": ["f", "x"], "label": None, "cells": [0]}]},
+        {"witnesses": [{"groups": ["f", "m"], "label": "1", "cells": [0]}]},
+        {"witnesses": [{"groups": ["f", "m"], "label": None, "cells": [c]} for c in (0, 1)]},
+        {"confidence": 0.000001},
+        {"candidates": 10**120},
+        {"positive": "1"},
+        {"effective_size": -1.0},
+        {"parts": [{"groups": ["f", "x"], "label": None, "records": [1, 1], "estimate": 0.0, "bound": 0.0}]},
+        {"parts": [{"groups": ["f", "m"], "label": "1", "records": [1, 1], "estimate": 0.0, "bound": 0.0}]},
+        {"counts": {"groups": ["f", "m"], "labels": ["0"], "table": [[[50], [40]], [[50], [60]]]}},
+        {"counts": {"groups": ["f", "x"], "table": [[50, 40], [50, 60]]}},
+        {
+            "counts": {
+                "groups": ["f", "m"],
+                "table": [[50, 40], [50, 60]],
+                "exclusions": [{"reason": "x", "records": 10**30}],
+            }
+        },
+        {"sum_counts": {"groups": ["f", "m"], "table": [[50, 40], [50, 60]]}},
+        {"base_counts": {"groups": ["f", "m"], "table": [[50, 40], [50, 60]]}},
+        {"budget": [0.1, 0.8, 0.1]},
+        {"method": "lemmas"},
     ],
 )
 def test_hostile_documents(change):
@@ -304,3 +346,134 @@ def test_hostile_documents(change):
 def test_unknown_label_in_counts():
     with pytest.raises(CountsError, match="No label 'x'"):
         random_counts(0, labels=2).given_label("x")
+
+
+# -- item 7: one witness, because several would have to share ε -----------------------------------------------------
+
+
+def test_item_7_the_best_of_many_witnesses_is_refused():
+    """Sixty sets of cells, groups alike: the largest of their lower limits was above the true 0 in most samples."""
+    rng = np.random.default_rng(0)
+    sets = [tuple(np.flatnonzero(rng.random(20) < 0.5).tolist()) for _ in range(60)]
+    lower = cache(lambda m: -difference_limit(200, 200, -m, 0.05))
+    above = 0
+    for _ in range(40):
+        c0, c1 = rng.multinomial(200, np.full(20, 0.05), size=2)
+        above += max(lower(200 * int(c0[list(cells)].sum() - c1[list(cells)].sum())) for cells in sets) > 0
+    assert above > 20
+    witnesses = [Witness(groups=("f", "m"), label=None, cells=cells) for cells in sets]
+    with pytest.raises(ArgumentError, match=r"60 witnesses.*Give one\."):
+        certify_counts(CellCounts(np.stack([c0, c1], axis=1), "fm"), witness=witnesses)
+
+
+def test_item_7_a_mean_has_a_witness_for_each_label():
+    counts = random_counts(4, labels=2)
+    pair = [Witness(groups=("g0", "g1"), label=y, cells=(0, 3)) for y in ("0", "1")]
+    both, one = (certify_counts(counts, "equalized_odds", witness=w) for w in (pair, pair[:1]))
+    assert both.lower >= one.lower
+    assert both.verify() is both
+    for metric in ("equalized_odds_max", "equalized_odds"):
+        with pytest.raises(ArgumentError, match="2 witnesses"):
+            certify_counts(counts, metric, witness=pair if metric == "equalized_odds_max" else [pair[0]] * 2)
+    with pytest.raises(ArgumentError, match="once each"):
+        certify_counts(counts, witness=[Witness(groups=("g0", "g1"), label=None, cells=(0, 0, 0))])
+
+
+# -- items 9 and 12: what a certificate holds must agree, and nothing that it says may be left out ------------------
+
+
+def test_item_12_no_confidence_is_rounded_up():
+    assert percent(0.95) == "95 %"
+    assert percent(0.99999996) == "99.999996 %"
+    assert percent(1 - 2**-53) == "99.99999999999999 %"
+    assert percent(1 - 0.05 / 3) == "98.3333 %"
+    assert confidence_text(0.9) == "0.9"
+    assert percent_up(0.1323001) == "13.3 %"
+    assert "99.999996 %" in str(certify_counts(GOOD, confidence=0.99999996))
+
+
+@given(st.floats(0.5, 1, exclude_max=True))
+def test_item_12_confidence_in_words_is_never_above_it(confidence):
+    from decimal import Decimal
+
+    exact = Decimal(repr(confidence))
+    for shown in (Decimal(confidence_text(confidence)), Decimal(percent(confidence)[:-2]) / 100):
+        assert exact - (1 - exact) / 100 <= shown <= exact
+
+
+@pytest.mark.parametrize("text", [*ASSUMPTIONS, *NOT_CLAIMED])
+def test_item_12_nothing_that_is_assumed_or_not_claimed_may_be_left_out(text):
+    certificate = certify_counts(GOOD)
+    field = "assumptions" if text in ASSUMPTIONS else "not_claimed"
+    for kept in ((), tuple(t for t in getattr(certificate, field) if t != text), (text[:-1],)):
+        with pytest.raises(CertificateMismatchError, match="leaves out what every one must say"):
+            msgspec.structs.replace(certificate, **{field: kept}).verify()
+    more = msgspec.structs.replace(certificate, **{field: (*getattr(certificate, field), "And more.")})
+    assert more.verify() is more
+
+
+def lemmas_document():
+    rng = np.random.default_rng(0)
+    tables = [CellCounts(rng.multinomial(2_000, [0.3, 0.5, 0.2], size=2).T, "fm") for _ in range(3)]
+    return certify_counts(tables[0], method="lemmas", base_counts=tables[1], sum_counts=tables[2])
+
+
+def test_item_12_samples_of_the_lemmas_agree():
+    certificate = lemmas_document()
+    assert certificate.verify() is certificate
+    assert ONE_POPULATION in certificate.assumptions
+    with pytest.raises(CertificateMismatchError, match="one population"):
+        msgspec.structs.replace(certificate, assumptions=ASSUMPTIONS).verify()
+    document = certificate.to_dict()
+    for change in (
+        {"sum_counts": None},
+        {"budget": None},
+        {"sum_counts": {**document["sum_counts"], "groups": ["m", "f"]}},
+        {"sum_counts": {**document["sum_counts"], "table": document["sum_counts"]["table"][:2]}},
+        {"base_counts": {**document["base_counts"], "groups": ["f", "x"]}},
+        {"seed": 3},
+    ):
+        with pytest.raises(CertificateFormatError, match="Not a certificate"):
+            Certificate.from_dict({**document, **change})
+
+
+def test_item_12_samples_that_contradict_the_counts_are_refused():
+    """The sum on the one cell in which groups are alike: 0.126 was certified where 0.4 is true."""
+    cells = CellCounts([[900, 100], [100, 900], [1000, 1000]], "fm")
+    for table in ([[0, 0], [0, 0], [2000, 2000]], [[900, 300], [100, 2700], [1000, 3000]]):
+        with pytest.raises(CountsError, match="sum_counts contradict the counts"):
+            certify_counts(cells, method="lemmas", sum_counts=CellCounts(table, "fm"))
+    base = CellCounts([[900, 3000], [100, 2000], [1000, 9000]], "fm")
+    with pytest.raises(
+        CountsError, match="base_counts contradict the counts: 12.50% of their records are of group 'f'"
+    ):
+        certify_counts(cells, method="lemmas", base_counts=base, sum_counts=cells)
+
+
+def test_item_12_base_rates_from_the_counts_are_not_held_twice():
+    rng = np.random.default_rng(0)
+    cells, sums = (CellCounts(rng.multinomial(2_000, [0.3, 0.5, 0.2], size=2).T, "fm") for _ in range(2))
+    twice = certify_counts(cells, method="lemmas", base_counts=cells, sum_counts=sums)
+    assert twice == certify_counts(cells, method="lemmas", sum_counts=sums)
+    assert twice.base_counts is None
+
+
+def test_exclusions_of_every_sample_are_shown():
+    rng = np.random.default_rng(0)
+    cells, sums = (
+        CellCounts(rng.multinomial(500, [0.3, 0.7], size=2).T, "fm", exclusions=[Exclusion("group missing", n)])
+        for n in (3, 4)
+    )
+    assert certify_counts(cells, method="lemmas", sum_counts=sums).exclusions == (Exclusion("group missing", 7),)
+
+
+def test_samples_of_the_lemmas_are_taken_by_name():
+    rng = np.random.default_rng(0)
+    table = rng.multinomial(2_000, [0.3, 0.5, 0.2], size=(2, 2)).transpose(2, 0, 1)
+    counts = CellCounts(table, "fm", "01")
+    turned = CellCounts(table[:, ::-1, ::-1], "mf", "10")
+    certificate = certify_counts(counts, "equalized_odds_max", method="lemmas", sum_counts=turned)
+    assert certificate.sum_counts == counts
+    assert certify_counts(counts, method="lemmas", sum_counts=turned).sum_counts.labels is None
+    with pytest.raises(CountsError, match="No label '2'"):
+        certify_counts(counts, "equalized_odds_max", method="lemmas", sum_counts=CellCounts(table, "fm", "02"))

@@ -12,7 +12,16 @@ from scipy.stats import beta, binom
 
 from certifare.certificates import exact
 from certifare.certificates.claims import statistic
-from certifare.certificates.exact import TOLERANCE, difference_limit, hoeffding_radius
+from certifare.certificates.exact import (
+    FINEST,
+    LARGEST_EPSILON,
+    SMALLEST_EPSILON,
+    TOLERANCE,
+    difference_limit,
+    epsilon_at,
+    hoeffding_radius,
+)
+from certifare.errors import ArgumentError, ConfidenceError
 
 
 def dense_beta(n0, n1, m, d, points=4001):
@@ -50,7 +59,7 @@ def test_every_small_table_against_brute_force(n0, n1):
         assert dense_beta(n0, n1, m, limit - slack) >= epsilon * (1 - 1e-6), (n0, n1, m)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1e-4])
+@pytest.mark.parametrize("epsilon", [LARGEST_EPSILON, 0.3, 1e-4])
 @pytest.mark.parametrize(("n0", "n1", "m"), [(7, 3, 5), (3, 8, -4), (8, 8, 16), (20, 300, 900), (40, 9, -200)])
 def test_other_levels_and_negative_differences(n0, n1, m, epsilon):
     limit = difference_limit(n0, n1, m, epsilon)
@@ -138,3 +147,101 @@ def test_large_samples_follow_the_normal_law(n0, n1):
 def test_statistic_does_not_overflow():
     n0, n1, m = statistic(np.array([[2**40, 1], [1, 2**40]], dtype=np.int64))
     assert (n0, n1, m) == (2**40 + 1, 2**40 + 1, (2**40 + 1) * (2**40 - 1))
+
+
+# -- item 8: the range of ε, and the arithmetic at its edges ---------------------------------------------------------
+
+
+def rational_tail(n0, n1, m, a, b):
+    """P(n1·X − n0·Y ≤ m) as a fraction: no rounding anywhere."""
+
+    def weights(n, p):
+        return [math.comb(n, i) * p.numerator**i * (p.denominator - p.numerator) ** (n - i) for i in range(n + 1)]
+
+    a, b = Fraction(a), Fraction(b)
+    below = [0]
+    for weight in weights(n0, a):
+        below.append(below[-1] + weight)
+    total = 0
+    for y, weight in enumerate(weights(n1, b)):
+        threshold = (m + y * n0) // n1
+        total += weight * below[min(max(threshold, -1), n0) + 1]
+    return Fraction(total, a.denominator**n0 * b.denominator**n1)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 9e-101, 0.51, 0.9, 1.0, float("nan")])
+def test_item_8_levels_outside_the_proved_range_are_refused(epsilon):
+    for call in (lambda: difference_limit(50, 50, 100, epsilon), lambda: hoeffding_radius(50, 50, epsilon)):
+        with pytest.raises(ConfidenceError, match="proved for ε from 1e-100 to 0.5"):
+            call()
+    with pytest.raises(ArgumentError, match="a record of each group"):
+        difference_limit(0, 5, 0, 0.05)
+
+
+@pytest.mark.parametrize("epsilon", [SMALLEST_EPSILON, 1e-60, 1e-17, 1e-4, LARGEST_EPSILON])
+@pytest.mark.parametrize(("n0", "n1", "share"), [(300, 300, 0.1), (900, 60, -0.05), (40, 700, 0.3), (33, 20, 0.0)])
+def test_item_8_limits_at_the_edges_of_the_range(n0, n1, share, epsilon):
+    """No b contradicts the limit; some b refutes one that is lower by the documented accuracy."""
+    m = int(share * n0 * n1)
+    limit = difference_limit(n0, n1, m, epsilon)
+    if limit < 1.0:
+        assert dense_beta(n0, n1, m, limit, points=801) < epsilon
+    slack = 1.01 * max(TOLERANCE * hoeffding_radius(n0, n1, epsilon), FINEST) + 1e-11
+    assert dense_beta(n0, n1, m, limit - slack, points=801) >= 0.9999 * epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, LARGEST_EPSILON])
+def test_item_8_limits_in_exact_arithmetic(epsilon):
+    n0, n1, m = 60, 40, 300
+    limit = difference_limit(n0, n1, m, epsilon)
+    for i in range(9):
+        b = Fraction(1 - limit) * i / 8
+        assert rational_tail(n0, n1, m, b + Fraction(limit), b) < Fraction(epsilon)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    st.integers(1, 60),
+    st.integers(1, 60),
+    st.floats(0, 1) | st.floats(0, 53).map(lambda e: 1 - 2.0**-e) | st.floats(0, 300).map(lambda e: 2.0**-e),
+    st.floats(0, 1) | st.floats(0, 53).map(lambda e: 1 - 2.0**-e) | st.floats(0, 300).map(lambda e: 2.0**-e),
+    st.floats(-1, 1),
+    st.sampled_from([SMALLEST_EPSILON, 1e-16, 0.05, LARGEST_EPSILON]),
+)
+def test_item_8_tails_with_shares_close_to_0_and_1(n0, n1, a, b, share, epsilon):
+    """Weights overflowed there, and the closed form lost its digits: both said 0 where the tail was not."""
+    m = int(share * n0 * n1)
+    tail = rational_tail(n0, n1, m, a, b)
+    log_inverse = math.log(4e5) - math.log(epsilon)
+    summed = exact._summed_tail(n0, n1, *divmod(m, n1), a, b, log_inverse)
+    assert tail <= Fraction(summed)
+    assert summed <= float(tail) * (1 + 1e-9) + 1.01e-5 * epsilon
+    tilted = Fraction(exact._tilted_tail(n0, n1, math.nextafter(m / (n0 * n1), 2), a, b))
+    assert tilted >= min(tail, 1) or tail < Fraction(1e-300)
+
+
+@pytest.mark.parametrize(
+    ("n0", "n1", "m", "epsilon", "was"),
+    [(400, 700, -128_696, 1e-75, 0.10674), (800, 700, -229_895, 1e-90, 0.09379), (800, 700, -157_728, 1e-95, 0.22926)],
+)
+def test_item_8_limits_that_were_too_low(n0, n1, m, epsilon, was):
+    assert dense_beta(n0, n1, m, was, points=401) >= epsilon
+    limit = difference_limit(n0, n1, m, epsilon)
+    assert was < limit
+    assert dense_beta(n0, n1, m, limit, points=401) < epsilon
+
+
+def test_item_8_a_closed_form_that_lost_its_digits():
+    tail = rational_tail(1, 30, 0, 1.0, 0.8912775005972731)
+    assert float(tail) == pytest.approx(0.0317, abs=1e-4)
+    assert exact._tilted_tail(1, 30, math.nextafter(0.0, 2), 1.0, 0.8912775005972731) >= tail
+
+
+def test_item_8_confidence_becomes_epsilon_as_it_is_written():
+    assert epsilon_at(0.95) == 0.05
+    assert epsilon_at(0.99999996) == 4e-8
+    assert epsilon_at(0.5) == 0.5
+    assert epsilon_at(1 - 2**-53) == 1e-16
+    for confidence in (0.49, 0.000001, 0.0, 1.0, True, "0.95", float("nan")):
+        with pytest.raises(ConfidenceError):
+            epsilon_at(confidence)

@@ -12,7 +12,9 @@ import pytest
 from scipy.stats import binom
 
 from certifare import CellCounts, certify_counts, one_per_cluster, thin
-from certifare.certificates.claims import statistic
+from certifare.certificates import METRICS
+from certifare.certificates import certificate as certificate_module
+from certifare.certificates.claims import combine, metric_of, statistic
 from certifare.certificates.exact import difference_limit
 
 pytestmark = pytest.mark.slow
@@ -144,6 +146,49 @@ def test_interval_of_one_classifier():
             misses[i] += [interval.upper < true[i], interval.lower > true[i]]
     for count in misses.flat:
         assert_at_most(count, runs, EPSILON)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_interval_of_one_classifier_for_every_metric(metric, monkeypatch):
+    """Three groups, two labels: limits of the largest or mean distance miss no more often than stated.
+
+    Where groups are alike, a lower limit that shared no ε among pairs and labels would be above 0 much more often.
+    """
+    monkeypatch.setattr(certificate_module, "difference_limit", cache(difference_limit))
+    rng = np.random.default_rng(21)
+    runs, n = RUNS // 5, 60
+    chosen = metric_of(metric)
+    for share in (np.full((3, 2), 0.5), np.array([[0.3, 0.7], [0.5, 0.4], [0.65, 0.5]])):
+        whole = share.mean(axis=1)  # both labels are equally frequent
+        gaps = {None: np.ptp(whole), "0": np.ptp(share[:, 0]), "1": np.ptp(share[:, 1])}
+        looked_at = {"all": [None], "positive": ["1"], "each label": ["0", "1"]}[chosen.strata]
+        true = combine(chosen, [(label, gaps[label]) for label in looked_at])
+        misses = np.zeros(2, dtype=int)
+        for _ in range(runs):
+            said = rng.binomial(n, share)
+            counts = CellCounts(np.stack([said, n - said]), "abc", "01")
+            interval = certify_counts(counts, metric, method="mcdiarmid").for_classifier([1, 0])
+            misses += [interval.upper < true - 1e-12, interval.lower > true]
+        for count in misses:
+            assert_at_most(count, runs, EPSILON)
+
+
+def test_limits_within_all_labels_hold_together():
+    """A mean over two labels: each label's own limit is at ε/2. At full ε one of them would fail too often."""
+    rng = np.random.default_rng(22)
+    n, distance, runs = 400, 0.2, 20_000
+    x, y = rng.binomial(n, 0.6, (runs, 2)), rng.binomial(n, 0.4, (runs, 2))
+    m = n * np.maximum(x - y, y - x)
+
+    def some_label_misses(epsilon):
+        return int((m <= critical_statistic(n, n, distance, epsilon)).any(axis=1).sum())
+
+    assert_at_most(some_label_misses(EPSILON / 2), runs, EPSILON)
+    assert some_label_misses(EPSILON) > 1.3 * EPSILON * runs
+    table = np.stack([[x[0], n - x[0]], [y[0], n - y[0]]]).transpose(1, 0, 2)
+    certificate = certify_counts(CellCounts(table, "fm", "01"), "equalized_odds")
+    for label in range(2):
+        assert certificate.within(label) == difference_limit(n, n, int(m[0, label]), EPSILON / 2)
 
 
 def test_weights_by_thinning_certify_the_weighted_population():

@@ -30,6 +30,22 @@ def test_certificate(cli, tmp_path):
     assert cli("show", tmp_path / "c.json", "--json").json["certificate"]["bound"] == certificate.bound
 
 
+def test_item_4_what_follows_is_said_in_the_form_that_is_proved(cli, tmp_path):
+    table = [[[500, 900], [480, 870]], [[500, 600], [520, 630]]]
+    for metric, words in (
+        ("demographic_parity", "A classifier that selects at least"),
+        ("equal_opportunity", "Among the records with label '1', a classifier that selects at least"),
+        ("equalized_odds_max", "Among the records of any one label, mean scores"),
+    ):
+        certificate = certify_counts(CellCounts(table, "fm", "01"), metric)
+        write_document(tmp_path / f"{metric}.json", certificate)
+        shown = " ".join(cli("show", tmp_path / f"{metric}.json").stdout.split())
+        assert words in shown
+        assert ("nothing follows from it for the selection rates of whole groups" in shown) == (
+            metric != "demographic_parity"
+        )
+
+
 @pytest.mark.parametrize("content", [None, "", "{}", "not json"])
 def test_bad_files(cli, tmp_path, content):
     path = tmp_path / "x.json"

@@ -364,6 +364,13 @@ def test_claims_in_words():
     assert "mean over y" in claims["equalized_odds"].formula
 
 
+def test_item_12_a_high_confidence_is_not_called_certainty():
+    predicate = statement(certificate(confidence=0.99999996)).predicate
+    assert "99.999996 %" in predicate.claim.words
+    assert predicate.claim.formula.endswith("≥ 0.99999996")
+    assert predicate.epsilon == 4e-8
+
+
 def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path):
     path = tmp_path / "certificate.json"
     path.write_text("old")

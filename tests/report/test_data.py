@@ -11,7 +11,7 @@ from certifare.certificates import Exclusion
 from certifare.document import new_key, sign, statement, verify_document
 from certifare.document.keys import load_private_key
 from certifare.errors import ArgumentError
-from certifare.report import describe_encoder, render_markdown, report_data
+from certifare.report import describe_encoder, render_html, render_markdown, report_data
 
 from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, encoder_report, hostile_report, table
 
@@ -51,12 +51,46 @@ def test_limits_enclose_every_share(certificate):
 def test_the_four_fifths_rule():
     certificate = certify_counts(CellCounts([[5000, 4800], [5000, 5200]], groups=["f", "m"]))
     data = report_data(certificate)["four_fifths"]
+    (limit,) = data["limits"]
 
-    assert data["rate"] == certificate.rate_for_impact_ratio()
-    assert float(data["rate_text"].removesuffix(" %")) / 100 >= data["rate"]
-    assert all(entry["holds"] == (entry["rate"] >= 5 * certificate.bound) for entry in data["ratios"])
+    assert data["title"] == "What follows for the four-fifths rule"
+    assert data["whole_groups"] is None
+    assert limit["rate"] == certificate.rate_for_impact_ratio()
+    assert float(limit["rate_text"].removesuffix(" %")) / 100 >= limit["rate"]
+    assert all(entry["holds"] == (entry["rate"] >= 5 * certificate.bound) for entry in limit["ratios"])
     hopeless = certify_counts(CellCounts([[300, 0], [0, 300]], groups=["a", "b"]))
-    assert report_data(hopeless)["four_fifths"]["rate"] is None
+    (limit,) = report_data(hopeless)["four_fifths"]["limits"]
+    assert limit["rate"] is None
+    assert "too large" in limit["words"]
+
+
+@pytest.mark.parametrize("metric", ["equal_opportunity", "equalized_odds", "equalized_odds_max"])
+def test_item_4_ratios_of_label_metrics_are_those_within_a_label(metric):
+    """The report said "impact ratio at least 0.8" of whole groups where the true ratio was 0.026."""
+    table = np.zeros((2, 2, 2), dtype=int)
+    table[0, :, 1], table[1, :, 0] = (1_000, 40_000), (99_000, 60_000)
+    certificate = certify_counts(CellCounts(table, groups=["f", "m"], labels=["no", "yes"]), metric)
+    data = report_data(certificate)
+    ratios = data["four_fifths"]
+
+    assert "within a label" in ratios["title"]
+    assert "nothing follows from it for the selection rates of whole groups" in ratios["whole_groups"]
+    among = {limit["label"]: limit["among"] for limit in ratios["limits"]}
+    assert (
+        among
+        == {
+            "equal_opportunity": {"yes": "among the records with label 'yes'"},
+            "equalized_odds": {y: f"among the records with label '{y}'" for y in ("no", "yes")},
+            "equalized_odds_max": {"no": "among the records of any one label"},
+        }[metric]
+    )
+    for limit in ratios["limits"]:
+        assert limit["bound"] == certificate.within(limit["label"])
+        assert limit["words"].startswith("Among the records")
+    assert ratios["limits"][ratios["largest"]]["bound"] == max(limit["bound"] for limit in ratios["limits"])
+    for page in (render_markdown(data), render_html(data)):
+        assert "impact ratio" not in page
+        assert "mong the records" in page
 
 
 def test_everything_is_plain_data(tmp_path, certificate):

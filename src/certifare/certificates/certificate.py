@@ -6,21 +6,33 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates.claims import Part, Witness, combine, metric_of, strata_of, stratum
-from certifare.certificates.counts import CellCounts, Exclusion, name_of
-from certifare.certificates.exact import difference_limit, hoeffding_radius
+from certifare.certificates.claims import (
+    CONSEQUENCES,
+    Basis,
+    Part,
+    Witness,
+    check_witnesses,
+    combine,
+    metric_of,
+    strata_of,
+    stratum,
+)
+from certifare.certificates.counts import CellCounts, Exclusion, merge, name_of
+from certifare.certificates.exact import check_epsilon, difference_limit, epsilon_at, hoeffding_radius
 from certifare.errors import (
     ArgumentError,
     CertifareError,
     CertificateFormatError,
     CertificateMismatchError,
     CountsError,
+    UnprovedClaimError,
 )
 
 #: What every certificate takes for granted.
@@ -28,11 +40,23 @@ ASSUMPTIONS = (
     "The encoder was fixed before the certification records were drawn, and none of them was used to fit it.",
     "The certification records of each group are independent draws from the population that the claim is about.",
 )
+#: How an assumption begins that says that the certificate is not valid.
+VOID = "VOID"
+#: What the bound of the paper takes for granted besides.
+ONE_POPULATION = (
+    "The samples for base rates, cells and sum were drawn from one population, shares of the groups included, the last "
+    "independently of the others."
+)
 #: What no certificate says.
 NOT_CLAIMED = (
     "Nothing is claimed about individuals, or about groups that were not counted.",
     "Nothing is claimed about the label being just, or about the accuracy of any classifier.",
     "Nothing is claimed about other data joined to the representation.",
+)
+#: Why a metric that looks at labels has no consequence for whole groups.
+WHOLE_GROUPS = (
+    "The {metric} is about records of one label: nothing follows from it for the selection rates of whole groups, and "
+    "so for the four-fifths rule."
 )
 #: Two computations of one figure may differ by the rounding of different machines.
 RECOMPUTATION_TOLERANCE = 1e-9
@@ -71,6 +95,12 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         The certification sample, by cell, group and (where the metric needs it) label.
     parts : tuple of Part
         The bound of every pair of groups (and label).
+    witnesses : tuple of Witness
+        The set of cells, chosen on other records, that the lower limit rests on; one for each label where the metric is
+        a mean over labels.
+    base_counts, sum_counts : CellCounts or None
+        For ``method="lemmas"``: the other samples, by the same cells, groups and labels. Where there are no
+        ``base_counts``, ``counts`` serve for base rates, too.
     """
 
     metric: str
@@ -92,10 +122,66 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     assumptions: tuple[str, ...] = ASSUMPTIONS
     not_claimed: tuple[str, ...] = NOT_CLAIMED
 
+    def __post_init__(self) -> None:
+        """Refuse a certificate whose parts do not fit together; :meth:`verify` checks its figures."""
+        try:
+            self._check()
+        except CertificateFormatError:
+            raise
+        except CertifareError as error:
+            raise CertificateFormatError(str(error)) from error
+
+    def _check(self) -> None:
+        """Cells, groups and labels of all that it holds must agree, and ranges must be those of figures."""
+        for name in ("bound", "estimate", "lower"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise CertificateFormatError(f"{name} must lie in [0, 1].")
+        if self.candidates < 1:
+            raise CertificateFormatError("candidates must be at least 1.")
+        if self.effective_size is not None and not 0.0 < self.effective_size < math.inf:
+            raise CertificateFormatError("effective_size must be a positive number.")
+        metric, counts, strata = metric_of(self.metric), self.counts, self._strata()
+        stratum_epsilon(self.metric, self.confidence, self.candidates, strata)
+        if (metric.strata == "all") != (counts.labels is None):
+            raise CertificateFormatError(f"the metric {self.metric} looks at no labels, and the counts have some.")
+        if self.positive != (strata[0] if metric.strata == "positive" else None):
+            raise CertificateFormatError(f"positive={self.positive!r} does not fit the metric {self.metric}.")
+        if not self.parts:
+            raise CertificateFormatError("no pair of groups.")
+        for part in self.parts:
+            if not set(part.groups) <= set(counts.groups) or part.label not in strata:
+                raise CertificateFormatError("a bound is about groups or a label that the counts do not have.")
+        check_witnesses(metric, counts, strata, self.witnesses)
+        besides = {"base_counts": self.base_counts, "sum_counts": self.sum_counts, "budget": self.budget}
+        if self.method != "lemmas" and any(value is not None for value in besides.values()):
+            raise CertificateFormatError(f'{", ".join(besides)} are for method="lemmas" only.')
+        if self.method == "lemmas" and (self.sum_counts is None or self.budget is None):
+            raise CertificateFormatError('method="lemmas" needs sum_counts and a budget.')
+        for name, other in (("base_counts", self.base_counts), ("sum_counts", self.sum_counts)):
+            if other is not None and (
+                (other.n_cells, other.groups, other.labels) != (counts.n_cells, counts.groups, counts.labels)
+            ):
+                raise CertificateFormatError(f"{name} and counts have different cells, groups or labels.")
+        if self.seed is not None and self.base_counts is not None:
+            raise CertificateFormatError("records dealt into halves by a seed leave none for base_counts.")
+
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
         """Records left out, and why."""
-        return self.counts.exclusions
+        tables = (self.counts, self.base_counts, self.sum_counts)
+        return merge([exclusion for table in tables if table is not None for exclusion in table.exclusions])
+
+    @property
+    def silences(self) -> tuple[str, ...]:
+        """What a certificate of this kind must assume, or say that it does not claim, and this one leaves out."""
+        required = (*ASSUMPTIONS, *((ONE_POPULATION,) if self.method == "lemmas" else ()))
+        # A certificate that is void says so in the place of the first assumption.
+        if any(text.startswith(VOID) for text in self.assumptions):
+            required = required[1:]
+        return (
+            *(text for text in required if text not in self.assumptions),
+            *(text for text in NOT_CLAIMED if text not in self.not_claimed),
+        )
 
     @property
     def worst(self) -> Part:
@@ -104,10 +190,35 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     # -- what follows from the bound ------------------------------------------------------------------------
 
-    def impact_ratio(self, rate: float) -> float:
+    def within(self, label: object) -> float:
+        """Bound on the distance between groups among the records of one label.
+
+        It holds for all labels of the metric together, with the certificate's confidence. Where the metric is a mean
+        over labels, it is the label's own limit; else it is T*.
+
+        >>> from certifare import CellCounts, certify_counts
+        >>> counts = CellCounts([[[500, 90], [480, 60]], [[500, 60], [520, 90]]], ["f", "m"], ["no", "yes"])
+        >>> c = certify_counts(counts, "equalized_odds")
+        >>> c.within("no") < c.bound < c.within("yes")
+        True
+        """
+        name, strata = name_of(label), self._strata()
+        basis = CONSEQUENCES["within"].basis(metric_of(self.metric), self.counts.groups)
+        if name not in strata:
+            raise UnprovedClaimError(
+                f"The certificate is about records with the label {' or '.join(map(repr, strata))}: nothing follows "
+                f"for those with the label {name!r}."
+            )
+        if basis is Basis.LABEL:
+            return self.bound
+        return max(part.bound for part in self.parts if part.label == name)
+
+    def impact_ratio(self, rate: float, *, label: object = None) -> float:
         """Smallest possible ratio of selection rates of a classifier whose highest group rate is ``rate``.
 
-        The four-fifths rule asks for 0.8.
+        The four-fifths rule asks for 0.8. It compares rates of whole groups, and so follows from demographic parity
+        alone. With a metric that looks at labels, name the ``label``: rate and ratio are then those among the records
+        of that label.
 
         >>> from certifare import CellCounts, certify_counts
         >>> c = certify_counts(CellCounts([[5000, 5050], [5000, 4950]], groups=["f", "m"]))
@@ -116,20 +227,46 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """
         if not 0.0 < rate <= 1.0:
             raise ArgumentError(f"rate={rate}: a selection rate lies in (0, 1].")
-        return max(0.0, 1.0 - self.bound / rate)
+        limit = self._limit("impact_ratio", label)
+        return max(0.0, -_at_least(Fraction(limit) / Fraction(rate) - 1))
 
-    def rate_for_impact_ratio(self, ratio: float = 0.8) -> float | None:
+    def rate_for_impact_ratio(self, ratio: float = 0.8, *, label: object = None) -> float | None:
         """Smallest highest selection rate from which ``ratio`` is guaranteed; None where no rate suffices."""
         if not 0.0 <= ratio < 1.0:
             raise ArgumentError(f"ratio={ratio}: a ratio below 1 is needed.")
-        rate = self.bound / (1.0 - ratio)
+        rate = _at_least(Fraction(self._limit("impact_ratio", label)) / (1 - Fraction(ratio)))
         return rate if rate <= 1.0 else None
 
-    def under_shift(self, rho: float | Mapping[object, float]) -> float:
+    def score_gap(self, low: float, high: float, *, label: object = None) -> float:
+        """Largest possible difference of two groups' mean scores, for scores between ``low`` and ``high``.
+
+        With a metric that looks at labels, name the ``label``: the means are then those over its records.
+        """
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise ArgumentError(f"low={low}, high={high}: give the smallest and the largest score.")
+        return _at_least((Fraction(high) - Fraction(low)) * Fraction(self._limit("score_gap", label)))
+
+    def guessing_accuracy(self, *, label: object = None) -> float:
+        """Largest balanced accuracy with which any rule on the cells guesses a record's group (two groups).
+
+        With a metric that looks at labels, name the ``label``: the records are then those of that label.
+        """
+        return _at_least((1 + Fraction(self._limit("guessing_accuracy", label))) / 2)
+
+    def under_shift(self, rho: float | Mapping[object, float], *, given_label: bool = False) -> float:
         """Bound after each group's distribution of cells moved by at most ρ in total variation.
 
-        Group proportions may change freely. ``rho`` is one number for all groups, or one per group.
+        Shares of groups, and of labels, may change freely.
+
+        Parameters
+        ----------
+        rho : float or mapping
+            One number for all groups, or one per group.
+        given_label : bool
+            With a metric that looks at labels, ρ must be that among the records of each label it looks at; True says
+            that it is. A small shift of a whole group can be a large one among its positives.
         """
+        self._about_the_same_records("under_shift", "rho", given_label)
         if isinstance(rho, Mapping):
             moves = {name_of(group): float(value) for group, value in rho.items()}
             missing = set(self.counts.groups) - set(moves)
@@ -142,18 +279,96 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         shifted = [(p.label, p.bound + moves[p.groups[0]] + moves[p.groups[1]]) for p in self.parts]
         return min(1.0, combine(metric_of(self.metric), shifted))
 
-    def under_group_noise(self, error_rates: Sequence[float]) -> float:
+    def under_group_noise(self, error_rates: Sequence[float], *, given_label: bool = False) -> float:
         """Bound for the true groups where recorded groups are wrong at known rates (two groups).
 
-        ``error_rates[j]`` is the share of the records *recorded* as group j that belong to the other group; given
-        its true group, the error must not depend on the other columns.
+        Parameters
+        ----------
+        error_rates : two floats
+            At most which share of the records *recorded* as group 0, and as group 1, belongs to the other group. Given
+            the true group, the error must not depend on the cell.
+        given_label : bool
+            With a metric that looks at labels, the shares must be those among the records of each label it looks at,
+            and the error must not depend on the cell given group and label; True says that it is so.
         """
+        self._about_the_same_records("under_group_noise", "error_rates", given_label)
         rates = [float(rate) for rate in error_rates]
-        if len(self.counts.groups) != 2 or len(rates) != 2:
-            raise ArgumentError("Noise correction is known for two groups, with one error rate each.")
-        if min(rates) < 0.0 or sum(rates) >= 1.0:
+        if len(rates) != 2:
+            raise ArgumentError(f"error_rates={rates}: give one for each of the two groups.")
+        if not (min(rates) >= 0.0 and sum(rates) < 1.0):
             raise ArgumentError(f"error_rates={rates}: rates cannot be negative and must sum to less than 1.")
-        return min(1.0, self.bound / (1.0 - sum(rates)))
+        return min(1.0, _at_least(Fraction(self.bound) / (1 - sum(map(Fraction, rates)))))
+
+    def cases(self, consequence: str) -> tuple[tuple[str | None, str], ...]:
+        """Labels for which a consequence has a limit of its own, each with words that say which records are meant.
+
+        (None, "") stands for whole groups. Where all labels share T*, the first one stands for them.
+        """
+        basis = CONSEQUENCES[consequence].basis(metric_of(self.metric), self.counts.groups)
+        strata = self._strata()
+        if basis is Basis.GROUPS:
+            return ((None, ""),)
+        if basis is Basis.LABEL and len(strata) > 1:
+            return ((strata[0], "among the records of any one label"),)
+        return tuple((label, f"among the records with label '{label}'") for label in strata)
+
+    def what_follows(self) -> tuple[str, ...]:
+        """Say in sentences what follows from the bound, in the form that is proved for the metric."""
+        sentences = []
+        for label, among in self.cases("impact_ratio"):
+            limit = self.bound if label is None else self.within(label)
+            if limit >= 1.0:
+                continue
+            found = [f"mean scores between 0 and 1 of two groups differ by at most {round_up(limit)}."]
+            rate = self.rate_for_impact_ratio(label=label)
+            if rate is not None:
+                found.append(
+                    f"a classifier that selects at least {percent_up(rate)} of the group it selects most has selection "
+                    "rates whose ratio is at least 0.8."
+                )
+            if len(self.counts.groups) == 2:
+                accuracy = round_up(self.guessing_accuracy(label=label))
+                found.append(f"no rule guesses a record's group with a balanced accuracy above {accuracy}.")
+            for text in found:
+                whole = f"{among}, {text}" if among else text
+                sentences.append(whole[0].upper() + whole[1:])
+        if self._strata() != (None,):
+            sentences.append(WHOLE_GROUPS.format(metric=metric_of(self.metric).words))
+        return tuple(sentences)
+
+    def _limit(self, consequence: str, label: object) -> float:
+        """Return the limit that a consequence rests on: for whole groups, or among the records of one label."""
+        declared, metric = CONSEQUENCES[consequence], metric_of(self.metric)
+        basis = declared.basis(metric, self.counts.groups)
+        if basis is not Basis.GROUPS and label is not None:
+            return self.within(label)
+        if basis is not Basis.GROUPS:
+            raise UnprovedClaimError(
+                WHOLE_GROUPS.format(metric=metric.words)
+                + f" Pass label= one of {', '.join(map(repr, self._strata()))} for the {declared.words} among the "
+                "records of that label."
+            )
+        if label is not None:
+            raise UnprovedClaimError(
+                f"The {metric.words} is about whole groups: nothing follows from it among the records of one label."
+            )
+        return self.bound
+
+    def _about_the_same_records(self, consequence: str, argument: str, given_label: bool) -> None:
+        """Make the caller say that an argument is about the records that the metric looks at."""
+        metric = metric_of(self.metric)
+        basis = CONSEQUENCES[consequence].basis(metric, self.counts.groups)
+        if basis is not Basis.GROUPS and not given_label:
+            raise UnprovedClaimError(
+                f"The {metric.words} is about records of one label: {argument} must be that among the records with the "
+                f"label {' and '.join(map(repr, self._strata()))}, not that of whole groups, which can be much "
+                "smaller. Pass given_label=True to say that it is."
+            )
+        if basis is Basis.GROUPS and given_label:
+            raise UnprovedClaimError(
+                f"The {metric.words} is about whole groups: {argument} must be that of whole groups. Leave given_label "
+                "out."
+            )
 
     def for_classifier(self, predictions: ArrayLike) -> Interval:
         """Interval for the distance of one classifier, given by its prediction for each cell.
@@ -214,9 +429,14 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # -- computing it again -----------------------------------------------------------------------------------
 
     def verify(self) -> Certificate:
-        """Recompute every figure from the counts; an error names the first that they do not support."""
+        """Recompute every figure from the counts; an error names the first that they do not support.
+
+        What the bound takes for granted, and what is not claimed, must be said as well.
+        """
         from certifare.certificates.certify import certify_counts
 
+        if self.silences:
+            raise CertificateMismatchError(f"The certificate leaves out what every one must say: {self.silences[0]}")
         again = certify_counts(
             self.counts,
             self.metric,
@@ -255,25 +475,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Read what :meth:`to_dict` wrote, checking types, ranges and names; :meth:`verify` checks the figures."""
         try:
             certificate = msgspec.convert(dict(document), cls, dec_hook=_decode)
-            certificate._check()
-        except CertificateFormatError:
-            raise
         except (msgspec.ValidationError, TypeError, CertifareError) as error:
             raise CertificateFormatError(f"Not a certificate: {error}") from error
         return certificate
-
-    def _check(self) -> None:
-        for name in ("bound", "estimate", "lower"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise CertificateFormatError(f"Not a certificate: {name} must lie in [0, 1].")
-        if not 0.0 < self.confidence < 1.0 or self.candidates < 1:
-            raise CertificateFormatError("Not a certificate: confidence or candidates out of range.")
-        if not self.parts:
-            raise CertificateFormatError("Not a certificate: no pair of groups.")
-        self._strata()
-        for witness in self.witnesses:
-            if not all(0 <= cell < self.counts.n_cells for cell in witness.cells):
-                raise CertificateFormatError("Not a certificate: a witness names a cell that does not exist.")
 
     # -- showing it -------------------------------------------------------------------------------------------
 
@@ -287,8 +491,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         )
 
     def _sample(self) -> str:
-        sizes = self.counts.group_sizes.values()
-        return f"{' + '.join(f'{n:,}' for n in sizes)} records, {self.counts.n_cells} cells"
+        positive = "" if self.positive is None else f" with label {self.positive!r}"
+        sizes = stratum(self.counts, self.positive).group_sizes.values()
+        return f"{' + '.join(f'{n:,}' for n in sizes)} records{positive}, {self.counts.n_cells} cells"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -310,13 +515,14 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def stratum_epsilon(metric: str, confidence: float, candidates: int, strata: Sequence[str | None]) -> float:
     """Return ε for each stratum: divided among candidates, and among strata where their mean is bounded."""
-    epsilon = (1.0 - confidence) / candidates
-    return epsilon / len(strata) if metric_of(metric).combine == "mean" else epsilon
+    shares = candidates * (len(strata) if metric_of(metric).combine == "mean" else 1)
+    return check_epsilon(float(Fraction(epsilon_at(confidence)) / shares))
 
 
 def _mean_gap(pair: NDArray[np.int64], score: NDArray[np.float64]) -> float:
-    n0, n1 = pair.sum(axis=0)
-    return float(pair[:, 0] @ score / n0 - pair[:, 1] @ score / n1)
+    n0, n1 = (int(n) for n in pair.sum(axis=0))
+    first, second = (math.fsum((column * score).tolist()) for column in pair.T)
+    return first / n0 - second / n1
 
 
 def _gap_limit(pair: NDArray[np.int64], score: NDArray[np.float64], epsilon: float) -> float:
@@ -339,9 +545,32 @@ def round_down(value: float, digits: int = 4) -> str:
     return str(Decimal(value).quantize(Decimal(10) ** -digits, ROUND_FLOOR))
 
 
+def confidence_text(confidence: float) -> str:
+    """Confidence as a decimal, such as "0.95": never above it, and with three digits of what it lacks of 1 at least."""
+    return f"{_shown(confidence):f}"
+
+
 def percent(confidence: float) -> str:
-    """Confidence as text, such as "95 %"."""
-    return f"{100 * confidence:.6g} %"
+    """Confidence as text, such as "95 %", rounded like :func:`confidence_text`."""
+    return f"{(100 * _shown(confidence)).normalize():f} %"
+
+
+def percent_up(rate: float) -> str:
+    """Return a share as text, such as "13.3 %", that is never below it."""
+    return f"{(100 * Decimal(rate)).quantize(Decimal('0.1'), ROUND_CEILING).normalize():f} %"
+
+
+def _shown(confidence: float) -> Decimal:
+    # What was written, not the nearest binary number: 0.95, not 0.94999…
+    value = Decimal(repr(float(confidence)))
+    places = max(5 - value.adjusted(), 2 - (1 - value).adjusted())
+    return value.quantize(Decimal(1).scaleb(-places), ROUND_FLOOR).normalize()
+
+
+def _at_least(value: Fraction) -> float:
+    """Smallest floating-point number that is not below the value."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def _encode(value: object) -> object:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates.certificate import ASSUMPTIONS, Certificate, stratum_epsilon
+from certifare.certificates.certificate import ASSUMPTIONS, ONE_POPULATION, Certificate, stratum_epsilon
 from certifare.certificates.claims import (
     Metric,
     PairBound,
     Witness,
     bound_parts,
     check_groups,
+    check_witnesses,
     choose_witnesses,
     combine,
     estimate_of,
@@ -27,8 +29,8 @@ from certifare.certificates.claims import (
     stratum,
 )
 from certifare.certificates.counts import CellCounts, Exclusion, Missing, array_of, columns_of, name_of
-from certifare.certificates.exact import difference_limit, hoeffding_radius
-from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound
+from certifare.certificates.exact import difference_limit, epsilon_at, hoeffding_radius
+from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
 from certifare.certificates.sampling import Subsample, check_population, one_per_cluster, thin
 from certifare.elsewhere import engine_for
 from certifare.errors import (
@@ -67,20 +69,21 @@ def certify_counts(
     metric : {"demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"}
         The distance. Equalized odds is the mean over labels, or with ``_max`` the largest.
     confidence : float
-        1 − ε, the probability with which the bound holds.
+        1 − ε, the probability with which the bound holds, from 0.5 up.
     method : {"exact", "mcdiarmid", "lemmas"}
-        The exact bound; a closed form that is always above it; or the paper's, which needs ``base_counts`` and
-        ``sum_counts``.
+        The exact bound; a closed form that is always above it; or the paper's, which needs ``sum_counts``.
     candidates : int
         How many encoders were certified on the same records to choose from. Each gets ε / candidates, so that all
         their certificates hold together.
     positive : optional
         The positive label for equal opportunity; the last of two labels unless given.
     witness : CellCounts or sequence of Witness, optional
-        Counts of *other* records (training records, say), on which the set of cells for the lower limit is chosen.
-        Without it the lower limit comes from a closed form and is looser.
+        Counts of *other* records (training records, say), on which the set of cells for the lower limit is chosen; or
+        such a set, one for each label where the metric is a mean over labels. Without it the lower limit comes from a
+        closed form and is looser.
     base_counts, sum_counts : CellCounts, optional
-        For ``method="lemmas"``: the samples for base rates and for the sum; ``counts`` serves the cells.
+        For ``method="lemmas"``: the samples for base rates and for the sum, from the same population. ``counts`` serve
+        the cells, and base rates as well where there are no ``base_counts``.
     budget : three floats, optional
         For ``method="lemmas"``: shares of ε for base rates, cells and sum.
     min_group_size : int
@@ -97,8 +100,7 @@ def certify_counts(
     >>> print(c)
     demographic parity distance of any classifier <= 0.2584 with 95 % confidence (1,500 + 1,400 records, 2 cells)
     """
-    if not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
-        raise ConfidenceError(f"confidence={confidence}: give a number between 0 and 1, such as 0.95.")
+    epsilon_at(confidence)
     if isinstance(candidates, bool) or int(candidates) != candidates or candidates < 1:
         raise ArgumentError(f"candidates={candidates}: give the number of encoders tried, at least 1.")
     if method not in METHODS:
@@ -110,18 +112,26 @@ def certify_counts(
         check_groups(stratum(counts, label), label, max(1, min_group_size))
     epsilon = stratum_epsilon(metric, confidence, candidates, strata)
 
-    tables, pair_bound, shares = _bound_for(method, counts, base_counts, sum_counts, budget, strata)
-    parts = bound_parts(tables, strata, epsilon, pair_bound)
     witnesses: tuple[Witness, ...] = ()
     if isinstance(witness, CellCounts):
         _same_cells(counts, witness, "witness")
         witnesses = choose_witnesses(chosen, counts, strata, witness)
     elif witness is not None:
         witnesses = tuple(witness)
-    if chosen.strata != "positive":
-        positive_name = None
-    elif positive_name is None:
-        positive_name = strata[0]
+    check_witnesses(chosen, counts, strata, witnesses)
+
+    if chosen.strata == "all":
+        counts = counts.without_labels()
+    tables: tuple[CellCounts, ...] = (counts,)
+    pair_bound: PairBound = _exact if method == "exact" else _mcdiarmid
+    besides: dict[str, Any] = {}
+    if method == "lemmas":
+        besides = _besides(counts, base_counts, sum_counts, budget, strata)
+        tables = (besides["base_counts"] or counts, counts, besides["sum_counts"])
+        pair_bound = partial(_lemmas, besides["budget"])
+    elif not (base_counts is None and sum_counts is None and budget is None):
+        raise ArgumentError(f'base_counts, sum_counts and budget are for method="lemmas", not for {method!r}.')
+    parts = bound_parts(tables, strata, epsilon, pair_bound)
     return Certificate(
         metric=metric,
         method=method,
@@ -129,49 +139,47 @@ def certify_counts(
         bound=min(1.0, combine(chosen, [(part.label, part.bound) for part in parts])),
         estimate=combine(chosen, [(part.label, part.estimate) for part in parts]),
         lower=_lower_limit(chosen, counts, strata, epsilon, witnesses),
-        counts=counts if chosen.strata != "all" else counts.without_labels(),
+        counts=counts,
         parts=parts,
         candidates=int(candidates),
-        positive=positive_name,
+        positive=strata[0] if chosen.strata == "positive" else None,
         witnesses=witnesses,
-        base_counts=base_counts if method == "lemmas" else None,
-        sum_counts=sum_counts if method == "lemmas" else None,
-        budget=shares,
+        **besides,
     )
 
 
-def _bound_for(
-    method: str,
+def _besides(
     counts: CellCounts,
     base_counts: CellCounts | None,
     sum_counts: CellCounts | None,
     budget: Sequence[float] | None,
     strata: Sequence[str | None],
-) -> tuple[tuple[CellCounts, ...], PairBound, tuple[float, float, float] | None]:
-    """Return the tables that the method needs, its bound for two groups, and its budget."""
-    if method == "exact":
-        return (counts,), _exact, None
-    if method == "mcdiarmid":
-        return (counts,), _mcdiarmid, None
-    if base_counts is None or sum_counts is None:
-        raise ArgumentError(
-            'method="lemmas" uses three samples: pass base_counts= and sum_counts= beside the counts of the cells.'
-        )
-    for name, table in (("base_counts", base_counts), ("sum_counts", sum_counts)):
+) -> dict[str, Any]:
+    """Return what the paper's bound needs besides: samples by the groups and labels of the counts, and a budget.
+
+    Base rates that were taken from the counts themselves need no table of their own.
+    """
+    if sum_counts is None:
+        raise ArgumentError('method="lemmas" uses a sample of its own for the sum: pass sum_counts= beside the counts.')
+    samples: dict[str, CellCounts | None] = {"base_counts": base_counts, "sum_counts": sum_counts}
+    for name, table in samples.items():
+        if table is None:
+            continue
         _same_cells(counts, table, name)
+        alike = table.like(counts)
         for label in strata:
-            check_groups(stratum(table.of_groups(*counts.groups), label), label, 1)
+            check_groups(stratum(alike, label), label, 1)
+            one_population(stratum(counts, label), stratum(alike, label), name, cells=name == "sum_counts")
+        samples[name] = None if name == "base_counts" and np.array_equal(alike.table, counts.table) else alike
     shares = PAPER_BUDGET if budget is None else tuple(float(share) for share in budget)
     if len(shares) != 3 or min(shares) <= 0.0 or not math.isclose(sum(shares), 1.0, rel_tol=1e-9):
         raise ConfidenceError(f"budget={shares}: give three positive shares of ε that add up to 1.")
-    first, second, third = shares
+    return {**samples, "budget": shares, "assumptions": (*ASSUMPTIONS, ONE_POPULATION)}
 
-    def bound(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
-        base, cells, sums = tables
-        return lemmas_bound(base, cells, sums, epsilon, (first, second, third))
 
-    tables = (base_counts.of_groups(*counts.groups), counts, sum_counts.of_groups(*counts.groups))
-    return tables, bound, (first, second, third)
+def _lemmas(budget: tuple[float, float, float], tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+    base, cells, sums = tables
+    return lemmas_bound(base, cells, sums, epsilon, budget)
 
 
 def _exact(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
@@ -343,7 +351,7 @@ def certify(
     random_choice = weights is not None or clusters is not None or method == "lemmas"
     return msgspec.structs.replace(
         certificate,
-        assumptions=(*assumptions, *sample.assumptions),
+        assumptions=(*assumptions, *certificate.assumptions[len(ASSUMPTIONS) :], *sample.assumptions),
         seed=seed if random_choice else None,
         effective_size=sample.effective_size if weights is not None or clusters is not None else None,
     )

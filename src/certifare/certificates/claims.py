@@ -6,13 +6,17 @@ groups, and the metric's is the largest, or the mean, over strata.
 
 A largest distance costs no share of ε: which pair is worst is a fact of the population, and the maximum of the
 pairs' bounds is at least the bound of that one pair. A mean needs all of its terms, so ε is divided among them.
+
+What else follows from a bound is declared here, too, once: :data:`CONSEQUENCES` names for each metric the form that
+``docs/theory.md`` proves. The methods of a certificate, the report and the documentation all go by it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import combinations
 from typing import Literal
 
@@ -22,12 +26,14 @@ from numpy.typing import NDArray
 
 from certifare.certificates.counts import CellCounts
 from certifare.errors import (
+    ArgumentError,
     EmptyGroupError,
     LabelsRequiredError,
     MissingGroupError,
     PositiveLabelError,
     SmallGroupError,
     UnknownMetricError,
+    UnprovedClaimError,
 )
 
 Combine = Literal["max", "mean"]
@@ -50,6 +56,62 @@ METRICS = {
         Metric("equal_opportunity", "equal opportunity distance", "positive"),
         Metric("equalized_odds", "equalized odds distance (mean over labels)", "each label", "mean"),
         Metric("equalized_odds_max", "equalized odds distance (largest over labels)", "each label"),
+    )
+}
+
+
+class Basis(Enum):
+    """Which records a consequence is about, and which limit proves it."""
+
+    GROUPS = "whole groups, by T*"
+    LABEL = "records of one label, by T*"
+    OWN_LIMIT = "records of one label, by that label's own limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """Something that follows from a bound: for each metric, the form in which ``docs/theory.md`` proves it.
+
+    A metric that is not among ``forms`` has no such consequence.
+    """
+
+    name: str
+    words: str
+    forms: Mapping[str, Basis]
+    two_groups: bool = False
+
+    def basis(self, metric: Metric, groups: Sequence[str]) -> Basis:
+        """Return the form for a metric; refuse what is not proved."""
+        if metric.name not in self.forms:
+            raise UnprovedClaimError(f"Nothing about the {self.words} is proved for the metric {metric.name}.")
+        if self.two_groups and len(groups) != 2:
+            raise UnprovedClaimError(
+                f"The {self.words} is known for two groups; this certificate has {len(groups)}. Certify two of them "
+                "(CellCounts.of_groups)."
+            )
+        return self.forms[metric.name]
+
+
+_FORMS = {
+    "demographic_parity": Basis.GROUPS,
+    "equal_opportunity": Basis.LABEL,
+    "equalized_odds": Basis.OWN_LIMIT,
+    "equalized_odds_max": Basis.LABEL,
+}
+#: What follows from a bound, by the name of the certificate's method. ``docs/theory.md`` proves each entry.
+CONSEQUENCES = {
+    consequence.name: consequence
+    for consequence in (
+        Consequence(
+            "within",
+            "distance among the records of one label",
+            {name: basis for name, basis in _FORMS.items() if basis is not Basis.GROUPS},
+        ),
+        Consequence("impact_ratio", "ratio of selection rates", _FORMS),
+        Consequence("score_gap", "difference of mean scores", _FORMS),
+        Consequence("guessing_accuracy", "accuracy of guessing the group", _FORMS, two_groups=True),
+        Consequence("under_shift", "bound after a shift", _FORMS),
+        Consequence("under_group_noise", "correction for noisy groups", _FORMS, two_groups=True),
     )
 }
 
@@ -174,6 +236,33 @@ def combine(metric: Metric, values: Sequence[tuple[str | None, float]]) -> float
     if metric.combine == "mean":
         return math.fsum(largest.values()) / len(largest)
     return max(largest.values())
+
+
+def check_witnesses(
+    metric: Metric, counts: CellCounts, strata: Sequence[str | None], witnesses: Sequence[Witness]
+) -> None:
+    """Refuse witnesses that do not fit the counts, or that are more than one where ε is not divided.
+
+    The lower limit of a largest distance rests on one witness, that of a mean on one for each label.
+    """
+    for witness in witnesses:
+        if len(set(witness.groups)) != 2 or not set(witness.groups) <= set(counts.groups):
+            raise ArgumentError(f"A witness is about two groups of the counts, not {' and '.join(witness.groups)}.")
+        if witness.label not in strata:
+            raise ArgumentError(f"A witness is about the label {witness.label!r}, which the metric does not look at.")
+        if any(a >= b for a, b in zip(witness.cells, witness.cells[1:], strict=False)) or not all(
+            0 <= cell < counts.n_cells for cell in witness.cells
+        ):
+            raise ArgumentError(
+                f"A witness names its cells once each, in order, from 0 to {counts.n_cells - 1}; one names "
+                "a cell that does not exist, or names one twice."
+            )
+    among = [witness.label if metric.combine == "mean" else None for witness in witnesses]
+    if len(set(among)) != len(among):
+        raise ArgumentError(
+            f"{len(among)} witnesses: the largest of several lower limits would fail more often than stated. "
+            f"Give one{' for each label' if metric.combine == 'mean' else ''}."
+        )
 
 
 def choose_witnesses(

@@ -93,7 +93,7 @@ class CellCounts:
         object.__setattr__(self, "table", checked)
         object.__setattr__(self, "groups", group_names)
         object.__setattr__(self, "labels", label_names)
-        object.__setattr__(self, "exclusions", _merge(exclusions))
+        object.__setattr__(self, "exclusions", merge(exclusions))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("CellCounts cannot be changed; make a new one.")
@@ -206,6 +206,21 @@ class CellCounts:
                 raise MissingGroupError(f"No group {name!r} among {_listing(self.groups)}.")
         chosen = [self.groups.index(name) for name in names]
         return CellCounts(self.table[:, chosen], names, self.labels, self.exclusions)
+
+    def like(self, other: CellCounts) -> CellCounts:
+        """Return these counts by the groups and labels of another table, in its order.
+
+        Groups that the other lacks are left out; a label that it lacks is an error, one that it has besides is empty.
+        """
+        if other.labels is None:
+            return self.without_labels().of_groups(*other.groups)
+        if self.labels is None:
+            raise LabelsRequiredError("These counts have no labels, and those they are to be like have some.")
+        unknown = [label for label in self.labels if label not in other.labels]
+        if unknown:
+            raise CountsError(f"No label {unknown[0]!r} among {_listing(other.labels)}.")
+        chosen = self.of_groups(*other.groups)
+        return CellCounts(chosen._spread(other.groups, other.labels), other.groups, other.labels, self.exclusions)
 
     def merge_cells(self, mapping: ArrayLike, n_cells: int | None = None) -> CellCounts:
         """Return the counts after cell i became cell ``mapping[i]``."""
@@ -327,6 +342,8 @@ def joint_cells(*releases: ArrayLike, n_cells: Sequence[int]) -> tuple[NDArray[n
         ids, k = _cell_ids(cells, k)
         _same_length(joint, ids, "the first release", "another release")
         joint, total = joint * k + ids, total * k
+        if total > MAX_RECORDS:
+            raise CellIdError(f"The releases have more than {MAX_RECORDS:,} cells together.")
     return joint, total
 
 
@@ -355,9 +372,12 @@ def _distinct(what: str, values: Iterable[object]) -> tuple[str, ...]:
     return names
 
 
-def _merge(exclusions: Iterable[Exclusion]) -> tuple[Exclusion, ...]:
+def merge(exclusions: Iterable[Exclusion]) -> tuple[Exclusion, ...]:
+    """Add up exclusions of the same reason."""
     totals: dict[str, int] = {}
     for exclusion in exclusions:
+        if not 0 <= exclusion.records <= MAX_RECORDS:
+            raise CountsError(f"{exclusion.records} records left out: give a number from 0 to {MAX_RECORDS:,}.")
         totals[exclusion.reason] = totals.get(exclusion.reason, 0) + exclusion.records
     return tuple(Exclusion(reason, records) for reason, records in sorted(totals.items()) if records)
 

@@ -9,23 +9,27 @@ with a statistic as small as M? With
 the limit is U = sup {d : β(d) ≥ ε}, and P(d > U) ≤ ε whatever b is. The proof, and why the plug-in total
 variation distance may stand in for M, is in ``docs/theory.md``.
 
-:func:`difference_limit` returns a number that is never below U and at most 1 % of the Hoeffding radius above
-it (or 10⁻⁶, where that is more). It looks for the smallest d at which β(d) < ε can be *proved*. The proof covers
-the range of b by intervals
-[lo, hi]: the tail falls in a and rises in b, so over the interval it is at most its value at the corner
-a = lo + d, b = hi. Two upper bounds of such a tail serve:
+:func:`difference_limit` returns a number that is never below U, for every ε from ``SMALLEST_EPSILON`` to
+``LARGEST_EPSILON``; others are refused. It looks for the smallest d at which β(d) < ε can be *proved*. The proof
+covers the range of b by intervals [lo, hi]: the tail falls in a and rises in b, so over the interval it is at most its
+value at the corner a = lo + d, b = hi. Two upper bounds of such a tail serve:
 
 *tilted*: a closed form (exponential change of measure and the Berry–Esseen theorem), sharp for large samples;
 *summed*: the sum itself, for all others.
 
 Every approximation inside is an upper bound of the tail: what is cut off is added, and roundings are covered by
-a margin. So an unfinished search yields a larger limit, never a smaller one.
+a margin (``docs/theory.md`` has the account). So an unfinished search yields a larger limit, never a smaller one.
 """
 
 import math
+from decimal import Decimal
 
 from certifare.compiler import kernel
+from certifare.errors import ArgumentError, ConfidenceError
 
+#: The levels ε for which the arithmetic below is proved to round to the safe side. A bound at a smaller one would
+#: cost 15 radii and more; one at a larger would fail more often than it holds.
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-100, 0.5
 #: The search stops when the limit is known to this share of the Hoeffding radius …
 TOLERANCE = 0.01
 #: … or to this much, which only matters beyond a billion records.
@@ -36,13 +40,56 @@ MAX_TAIL_RECORDS = 2**31
 BERRY_ESSEEN = 0.5600
 #: Share of ε that the summation windows may leave out (and add back).
 _CUT_OFF = 1e-5
-#: Covers the rounding of a + b and of the reported limit itself.
+#: Covers the rounding of a + b, of the reported limit itself, and of sums and means of a few limits.
 _ROUNDING = 1e-12
+#: Weights are scaled down by this when they exceed its inverse: the largest product of two sums stays below 2⁶⁵⁰.
+_SCALE = 2.0**-200
+#: Beyond this many standard deviations the normal tail is bounded by Mills' ratio, lest its factors overflow.
+_FAR = 20.0
+#: A record's tilt above which the tilted law is not computed; Chernoff's bound needs none.
+_STEEP = 30.0
+
+
+def check_epsilon(epsilon: float) -> float:
+    """Refuse a level for which the computation is not proved."""
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise ConfidenceError(
+            f"A bound at ε = {epsilon:.3g} was asked for; bounds are proved for ε from {SMALLEST_EPSILON:g} to "
+            f"{LARGEST_EPSILON:g}. "
+            + (
+                "Lower the confidence, or let fewer encoders, labels or classes share it."
+                if epsilon < SMALLEST_EPSILON
+                else "Ask for a confidence of at least 0.5."
+            )
+        )
+    return epsilon
+
+
+def epsilon_at(confidence: float) -> float:
+    """ε = 1 − confidence, as people write it: 0.05 for 0.95, without the noise of the subtraction.
+
+    The last rounding is covered by the margins of the bounds.
+    """
+    if isinstance(confidence, bool) or not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
+        raise ConfidenceError(f"confidence={confidence}: give a number between 0 and 1, such as 0.95.")
+    return check_epsilon(float(1 - Decimal(repr(float(confidence)))))
 
 
 def hoeffding_radius(n0: int, n1: int, epsilon: float) -> float:
-    """Half-width √((1/n0 + 1/n1)·ln(1/ε)/2) of Hoeffding's inequality for X/n0 − Y/n1, rounded up."""
-    return math.sqrt((1.0 / n0 + 1.0 / n1) * -math.log(epsilon) / 2.0) + _ROUNDING
+    """Half-width √((1/n0 + 1/n1)·ln(1/ε)/2) of Hoeffding's inequality for X/n0 − Y/n1, rounded up.
+
+    Parameters
+    ----------
+    n0, n1 : int
+        Numbers of records in the two groups, at least 1.
+    epsilon : float
+        The probability with which the difference may exceed its mean by more, from 1e-100 to 0.5.
+    """
+    return _radius(n0, n1, -math.log(check_epsilon(epsilon)))
+
+
+def _radius(n0: int, n1: int, log_inverse: float) -> float:
+    return math.sqrt((1.0 / n0 + 1.0 / n1) * log_inverse / 2.0) + _ROUNDING
 
 
 def difference_limit(n0: int, n1: int, m: int, epsilon: float) -> float:
@@ -55,13 +102,18 @@ def difference_limit(n0: int, n1: int, m: int, epsilon: float) -> float:
     m : int
         The statistic n1·x − n0·y, a Python integer (it exceeds 64 bits for large samples).
     epsilon : float
-        The probability with which the limit may fail, in (0, 1).
+        The probability with which the limit may fail, from 1e-100 to 0.5.
 
     Returns
     -------
     float
-        A number in [−1, 1] that is at least the exact limit and exceeds it by at most
-        ``TOLERANCE`` × :func:`hoeffding_radius`, or ``FINEST`` where that is more.
+        A number in [−1, 1] that is at least the exact limit U(ε). With up to 2³¹ records in each group it exceeds
+        U(0.9999·ε) by at most 1.01 × the larger of ``TOLERANCE`` × :func:`hoeffding_radius` and ``FINEST``.
+
+    Raises
+    ------
+    ConfidenceError
+        ε is outside the range for which the computation is proved.
 
     Examples
     --------
@@ -69,12 +121,16 @@ def difference_limit(n0: int, n1: int, m: int, epsilon: float) -> float:
     0.345
     """
     n0, n1, m = int(n0), int(n1), int(m)
+    if min(n0, n1) < 1 or m < -n0 * n1:
+        raise ArgumentError(f"n0={n0}, n1={n1}, m={m}: a difference needs a record of each group, and lies above −1.")
+    radius = hoeffding_radius(n0, n1, epsilon)
     if m >= n0 * n1:
         return 1.0
-    radius = hoeffding_radius(n0, n1, epsilon)
     quotient, remainder = divmod(m, n1)
     observed = math.nextafter(m / (n0 * n1), 2.0)
-    limit: float = _search(n0, n1, quotient, remainder, observed, epsilon, radius)
+    # Hoeffding's inequality from the other side: this difference and all smaller ones have β ≥ ε.
+    compatible = max(-1.0, observed - _radius(n0, n1, -math.log1p(-epsilon)))
+    limit: float = _search(n0, n1, quotient, remainder, observed, compatible, epsilon, radius)
     return min(1.0, limit + _ROUNDING)
 
 
@@ -92,7 +148,8 @@ def _summed_tail(n0: int, n1: int, quotient: int, remainder: int, a: float, b: f
 
     Weights of both binomials follow from their neighbour by a ratio, and are normalised by their sums over the
     windows (at least as small as the full sums, so probabilities come out no smaller). For each y the event is
-    X ≤ ⌊(M + y·n0)/n1⌋, a threshold that moves up with y, so that one pass over both windows suffices.
+    X ≤ ⌊(M + y·n0)/n1⌋, a threshold that moves up with y, so that one pass over both windows suffices. A window
+    may span more than the range of floating-point numbers: then all that was summed is scaled down with the weight.
     """
     y_first, y_last = _window(n1, b, log_inverse)
     x_first, x_last = _window(n0, a, log_inverse)
@@ -117,10 +174,18 @@ def _summed_tail(n0: int, n1: int, quotient: int, remainder: int, a: float, b: f
                 weight_x *= (n0 - x) * odds_a / (x + 1)
                 sum_x += weight_x
                 x += 1
+                if weight_x * _SCALE > 1.0:
+                    weight_x *= _SCALE
+                    sum_x *= _SCALE
+                    total *= _SCALE
             below = sum_x
         sum_y += weight_y
         total += weight_y * below
         weight_y *= (n1 - y) * odds_b / (y + 1)
+        if weight_y * _SCALE > 1.0:
+            weight_y *= _SCALE
+            sum_y *= _SCALE
+            total *= _SCALE
         threshold += step
         carried += step_remainder
         if carried >= n1:
@@ -130,11 +195,29 @@ def _summed_tail(n0: int, n1: int, quotient: int, remainder: int, a: float, b: f
         weight_x *= (n0 - x) * odds_a / (x + 1)
         sum_x += weight_x
         x += 1
+        if weight_x * _SCALE > 1.0:
+            weight_x *= _SCALE
+            sum_x *= _SCALE
+            total *= _SCALE
 
-    # At most 5 roundings of 2⁻⁵³ a step in each weight and sum; 2⁻⁴⁸ a step is a safe margin for their quotient.
+    # At most 5 roundings of 2⁻⁵³ a step in each weight and sum; 2⁻⁴⁸ a step is a safe margin for their quotient. What
+    # underflowed is less than 2⁻⁹⁰⁰ of it, far below the mass that the windows leave out, which is added.
     margin = 1.0 + (y_last - y_first + x_last - x_first + 16) * 2.0**-48
     tail: float = total / (sum_x * sum_y) * margin + 4.0 * math.exp(-log_inverse)
     return tail
+
+
+@kernel
+def _log_mean(p: float, tilt: float) -> float:
+    """Logarithm of E[exp(tilt·B)] = 1 − p + p·exp(tilt) for a Bernoulli variable B, accurate however far it is tilted.
+
+    Near 1 it takes log1p and expm1; far below 1, where those cancel, a sum of two positive terms. It is never below
+    ``tilt`` where that is negative, not even where the exponential underflows.
+    """
+    mean = (1.0 - p) + p * math.exp(tilt)
+    if mean < 0.5:
+        return max(math.log(mean), tilt)
+    return math.log1p(p * math.expm1(tilt))
 
 
 @kernel
@@ -150,36 +233,43 @@ def _tilted_tail(n0: int, n1: int, r: float, a: float, b: float) -> float:
     if a - b <= r:
         return 1.0
     theta = 0.0
-    tilted_a, tilted_b = a, b
+    mean_a, mean_b, variance_a, variance_b = a, b, a * (1.0 - a), b * (1.0 - b)
     for _ in range(3):
-        variance = tilted_a * (1.0 - tilted_a) / n0 + tilted_b * (1.0 - tilted_b) / n1
-        theta += (tilted_a - tilted_b - r) / variance
-        down, up = math.exp(-theta / n0), math.exp(theta / n1)
-        tilted_a = a * down / (1.0 - a + a * down)
-        tilted_b = b * up / (1.0 - b + b * up)
-    variance_a, variance_b = tilted_a * (1.0 - tilted_a), tilted_b * (1.0 - tilted_b)
+        theta += (mean_a - mean_b - r) / (variance_a / n0 + variance_b / n1)
+        down, up = a * math.exp(-theta / n0), b * math.exp(theta / n1)
+        # Both shares by themselves: 1 − mean would lose its digits where the mean is close to 1.
+        mean_a, mean_b = down / (1.0 - a + down), up / (1.0 - b + up)
+        variance_a, variance_b = mean_a * ((1.0 - a) / (1.0 - a + down)), mean_b * ((1.0 - b) / (1.0 - b + up))
     variance = variance_a / n0 + variance_b / n1
     if not (theta > 0.0 and variance > 0.0):
         return 1.0
-    exponent = n0 * math.log1p(a * math.expm1(-theta / n0)) + n1 * math.log1p(b * math.expm1(theta / n1)) + theta * r
-    sigma = math.sqrt(variance)
-    gap = (r - (tilted_a - tilted_b)) / sigma
-    z = theta * sigma
-    normal = math.exp(z * (0.5 * z - gap)) * 0.5 * math.erfc((z - gap) / math.sqrt(2.0))
-    # E|B − p|³ = p(1−p)(1 − 2p(1−p)) for a Bernoulli variable B.
-    third = variance_a * (1.0 - 2.0 * variance_a) / n0 / n0 + variance_b * (1.0 - 2.0 * variance_b) / n1 / n1
-    error = BERRY_ESSEEN * third / (variance * sigma)
-    # The exponent is a difference of terms as large as θ, so its rounding is a multiple of θ·2⁻⁵³.
-    bound = math.exp(exponent + theta * 2.0**-48 + 1e-9) * min(1.0, normal + 2.0 * error)
+    exponent = n0 * _log_mean(a, -theta / n0) + n1 * _log_mean(b, theta / n1) + theta * r
+    expected = 1.0
+    if theta <= _STEEP * min(n0, n1):
+        sigma = math.sqrt(variance)
+        gap = (r - (mean_a - mean_b)) / sigma
+        x = theta * sigma - gap
+        if x > _FAR:
+            normal = math.exp(-0.5 * gap * gap) / (x * math.sqrt(2.0 * math.pi))
+        else:
+            normal = math.exp(0.5 * theta * sigma * (x - gap)) * 0.5 * math.erfc(x / math.sqrt(2.0))
+        # E|B − p|³ = p(1−p)(1 − 2p(1−p)) for a Bernoulli variable B.
+        third = variance_a * (1.0 - 2.0 * variance_a) / n0 / n0 + variance_b * (1.0 - 2.0 * variance_b) / n1 / n1
+        # The tilted mean is known to 2⁻⁴⁶, which moves the normal law by as much over σ; the last term covers that.
+        expected = normal + 2.0 * BERRY_ESSEEN * third / (variance * sigma) + 2.0**-44 / sigma
+    # The exponent is a sum of terms as large as θ, so its rounding is a multiple of θ·2⁻⁵³.
+    bound = math.exp(exponent + theta * 2.0**-47 + 1e-9) * (expected if expected < 1.0 else 1.0)
     return bound if bound < 1.0 else 1.0
 
 
 @kernel
-def _search(n0: int, n1: int, quotient: int, remainder: int, r: float, epsilon: float, radius: float) -> float:
-    """Smallest difference found for which β < ε is proved; r is the observed difference M/(n0·n1)."""
+def _search(
+    n0: int, n1: int, quotient: int, remainder: int, r: float, compatible: float, epsilon: float, radius: float
+) -> float:
+    """Smallest difference found for which β < ε is proved; r is the observed one, M/(n0·n1), and β(compatible) ≥ ε."""
     tolerance = max(TOLERANCE * radius, FINEST)
     narrowest = tolerance / 8.0
-    log_inverse = math.log(4.0 / (_CUT_OFF * epsilon))
+    log_inverse = math.log(4.0 / _CUT_OFF) - math.log(epsilon)
     proved = min(1.0, r + radius)  # Hoeffding's inequality proves it for every b at once
 
     # The closed form first: it costs nothing, and is sharp where samples are large.
@@ -194,8 +284,8 @@ def _search(n0: int, n1: int, quotient: int, remainder: int, r: float, epsilon: 
         return proved
 
     # Then sums, unless one refuted point just below shows that they cannot gain more than the tolerance.
-    failed = r
-    d = max(r, proved - tolerance)
+    failed = r if _refutes(n0, n1, quotient, remainder, r, epsilon, log_inverse) else compatible
+    d = max(failed, proved - tolerance)
     while proved - failed > tolerance / 2.0:
         if _refutes(n0, n1, quotient, remainder, d, epsilon, log_inverse):
             failed = d

@@ -11,6 +11,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.certificates.counts import CellCounts
+from certifare.certificates.exact import hoeffding_radius
+from certifare.errors import CountsError
+
+#: Two samples are refused as samples of one population if chance explains their difference less often than this.
+IMPLAUSIBLE = 1e-9
+#: Covers the error of the inverse of the incomplete beta function, relative to the smaller share.
+_ROUNDING = 1e-11
 #: Shares of ε that the paper gives to base rates, cells and sum: 0.005, 0.04 and 0.005 of 0.05.
 PAPER_BUDGET = (0.1, 0.8, 0.1)
 
@@ -27,8 +35,8 @@ def lemmas_bound(
     Parameters
     ----------
     base, cells, sums : ndarray of int, shape (k, 2)
-        Counts by cell and group on the samples that serve the three lemmas. ``sums`` must be independent of the
-        other two.
+        Counts by cell and group on the samples that serve the three lemmas, all from one population, shares of the
+        groups included. ``sums`` must be independent of the other two.
     epsilon : float
         The probability with which the bound may fail.
     budget : (float, float, float)
@@ -58,16 +66,43 @@ def lemmas_bound(
     return min(1.0, max(0.0, 2.0 * s - 1.0) + 1e-12)
 
 
+def one_population(counts: CellCounts, other: CellCounts, name: str, *, cells: bool) -> None:
+    """Refuse a sample that does not come from the population of the counts.
+
+    The lemmas carry base rates and shares of cells from one sample to another. So the share of records in each group,
+    and with ``cells`` in each cell and group, must agree as far as Hoeffding's inequality has it; all comparisons
+    together refuse samples of one population with a probability of at most ``IMPLAUSIBLE``.
+    """
+    first, second = (
+        np.concatenate([t.table[: t.n_cells if cells else 0], t.table.sum(axis=0, keepdims=True)])
+        for t in (counts, other)
+    )
+    n, m = counts.n_records, other.n_records
+    radius = hoeffding_radius(n, m, IMPLAUSIBLE / (2 * first.size))
+    gaps = np.abs(first / n - second / m)
+    if gaps.max() > radius:
+        cell, group = (int(i) for i in np.unravel_index(int(gaps.argmax()), gaps.shape))
+        where = f" in cell {cell}" if cell < len(gaps) - 1 else ""
+        raise CountsError(
+            f"{name} contradict the counts: {second[cell, group] / m:.2%} of their records are of group "
+            f"{counts.groups[group]!r}{where}, against {first[cell, group] / n:.2%}. They must be a sample of the "
+            "same population."
+        )
+
+
 def clopper_pearson(
     successes: NDArray[np.int64], trials: NDArray[np.int64], epsilon: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two-sided Clopper–Pearson limits at level ε; [0, 1] where there were no trials."""
+    """Two-sided Clopper–Pearson limits at level ε, rounded outwards; [0, 1] where there were no trials."""
+    failures = trials - successes
+    return _lower_share(successes, failures, epsilon), 1.0 - _lower_share(failures, successes, epsilon)
+
+
+def _lower_share(successes: NDArray[np.int64], failures: NDArray[np.int64], epsilon: float) -> NDArray[np.float64]:
+    """One-sided lower limits at level ε/2. Upper limits are those of the failures: 1 − ε/2 would lose digits of ε."""
     from scipy.special import betaincinv
 
-    failures = trials - successes
-    low = np.zeros(len(trials))
-    high = np.ones(len(trials))
-    some, others = successes > 0, failures > 0
-    low[some] = betaincinv(successes[some], failures[some] + 1.0, epsilon / 2)
-    high[others] = betaincinv(successes[others] + 1.0, failures[others], 1.0 - epsilon / 2)
-    return low, high
+    low = np.zeros(len(successes))
+    some = successes > 0
+    low[some] = betaincinv(successes[some], failures[some] + 1.0, epsilon / 2) * (1.0 - _ROUNDING)
+    return low

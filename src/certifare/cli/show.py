@@ -90,6 +90,8 @@ def _plain(value: Any) -> Any:
 
 
 def _print_certificate(certificate: Any, verdict: Any) -> None:
+    from certifare.certificates.certificate import round_up
+
     out.print(f"[bold]{escape(str(certificate))}[/]", soft_wrap=True)
     grid = Grid("groups", "label", "records", "estimate", "bound T*", box=None, pad_edge=False)
     for part in certificate.parts:
@@ -99,9 +101,11 @@ def _print_certificate(certificate: Any, verdict: Any) -> None:
             escape(part.label or ""),
             records,
             f"{part.estimate:.4f}",
-            f"{part.bound:.4f}",
+            round_up(part.bound),
         )
     out.print(grid)
+    for sentence in certificate.what_follows():
+        out.print(f"- {escape(sentence)}", soft_wrap=True)
     unchecked = [escape(check.message) for check in verdict.unchecked if check.name == "signature"]
     for message in unchecked:
         out.print(f"Not checked: {message}", style="yellow", soft_wrap=True)

@@ -181,6 +181,7 @@ def sweep(
 
 
 def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
+    from certifare.certificates.certificate import percent, round_down, round_up
     from certifare.cli.chart import chart
 
     certified = sum(point.certified for point in frontier.points)
@@ -190,9 +191,9 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
     for point in frontier.pareto():
         gamma = "" if point.gamma is None else f", γ = {point.gamma:g}, cells ≥ {point.min_cell_size}"
         marks = [name for name, marked in (("knee", knee), ("best", best)) if marked == point]
-        lower = "" if point.lower is None else f"[{point.lower:.3f}, {point.bound:.3f}]"
+        lower = "" if point.lower is None else f"[{round_down(point.lower, 3)}, {round_up(point.bound, 3)}]"
         grid.add_row(
-            f"{point.bound:.4f}",
+            round_up(point.bound),
             escape(lower),
             f"{point.accuracy:.2%}",
             str(point.cells),
@@ -206,7 +207,7 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
     out.print()
     if certified:
         out.print(
-            f"{len(frontier):,} encoders tried; {certified} certified together at {frontier.confidence:.6g}: "
+            f"{len(frontier):,} encoders tried; {certified} certified together at {percent(frontier.confidence)}: "
             "choose any of them."
         )
     else:

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from certifare.certificates import CellCounts, Certificate, certify, certify_counts
-from certifare.certificates.certificate import percent, round_down, round_up
+from certifare.certificates.certificate import VOID, percent, round_down, round_up
 from certifare.certificates.claims import metric_of, strata_of
 from certifare.certificates.counts import UNKNOWN
 from certifare.document.files import Document, digest, read_document
 from certifare.document.keys import load_public_key
-from certifare.document.statement import VOID, claim_of, counts_digest, epsilon_of, groups_of, silences_of
+from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
 from certifare.errors import ArgumentError, CertifareError, EncoderFileError, ExpiredVersionError, GroupError
 from certifare.policy import Policy
 from certifare.randomness import stream
@@ -282,7 +282,7 @@ def _statement(document: Document) -> Check:
         ("the correction for trying several encoders does not fit their number", corrected[selection.correction]),
         ("cells are not pooled as stated", _pooled_as_stated(document)),
         ("it names a subject twice", len(set(subjects)) == len(subjects)),
-        ("what every certificate assumes and does not claim is missing in part", not silences_of(certificate)),
+        ("what every certificate assumes and does not claim is missing in part", not certificate.silences),
     ]
     wrong = [words for words, holds in findings if not holds]
     if wrong:

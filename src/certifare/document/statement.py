@@ -16,8 +16,9 @@ import msgspec
 
 from certifare import __version__
 from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import ASSUMPTIONS, NOT_CLAIMED, percent, round_up
+from certifare.certificates.certificate import confidence_text, percent, round_up
 from certifare.certificates.claims import metric_of
+from certifare.certificates.exact import epsilon_at
 from certifare.document.suppression import Suppression, suppress
 from certifare.errors import ArgumentError, CertificateFormatError, CountsError
 
@@ -28,8 +29,6 @@ PREDICATE = "https://certifare.readthedocs.io/certificate/v"
 #: The version of the format that this program writes, and the oldest that it accepts.
 VERSION, OLDEST_VERSION = 1, 1
 
-#: How an assumption begins that says that the certificate is not valid.
-VOID = "VOID"
 #: How a time is written.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -247,7 +246,7 @@ def claim_of(certificate: Certificate) -> Claim:
     }
     formula = (
         f"P( sup over g: cells → [0, 1] of {over[metric.strata]}max over groups s, t of "
-        f"|E[g | s{given}] − E[g | t{given}]| ≤ {bound} ) ≥ {certificate.confidence:.6g}"
+        f"|E[g | s{given}] − E[g | t{given}]| ≤ {bound} ) ≥ {confidence_text(certificate.confidence)}"
     )
     if certificate.bound >= 1.0:
         words = f"No bound below 1 on the {metric.words} {between} could be certified."
@@ -259,20 +258,9 @@ def claim_of(certificate: Certificate) -> Claim:
     return Claim(words=words, formula=formula)
 
 
-def silences_of(certificate: Certificate) -> tuple[str, ...]:
-    """Return what every certificate must assume, or say that it does not claim, and this one does not mention."""
-    void = any(text.startswith(VOID) for text in certificate.assumptions)
-    # A certificate that is void says so in the place of the first assumption.
-    assumed = {*certificate.assumptions, *ASSUMPTIONS[:1]} if void else set(certificate.assumptions)
-    return (
-        *(text for text in ASSUMPTIONS if text not in assumed),
-        *(text for text in NOT_CLAIMED if text not in certificate.not_claimed),
-    )
-
-
 def epsilon_of(certificate: Certificate) -> float:
     """ε = 1 − confidence, without the noise of the subtraction."""
-    return round(1.0 - certificate.confidence, 12)
+    return epsilon_at(certificate.confidence)
 
 
 def groups_of(certificate: Certificate) -> tuple[Group, ...]:

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts, Certificate, Exclusion, certify_counts, one_per_cluster, thin
 from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
 from certifare.certificates.counts import name_of
+from certifare.certificates.exact import epsilon_at
 from certifare.certificates.sampling import check_population
 from certifare.errors import (
     CandidateError,
-    ConfidenceError,
     EncoderError,
     MissingGroupError,
     PositiveLabelError,
@@ -130,8 +130,7 @@ class Search:
             raise RoleError("The table has no label: name one, so that encoders know what to keep.")
         if table.groups is None:
             raise MissingGroupError("The table has no groups: name a sensitive column.")
-        if not 0.0 < confidence < 1.0:
-            raise ConfidenceError(f"confidence={confidence}: give a number between 0 and 1, such as 0.95.")
+        epsilon_at(confidence)  # refuses what no bound is proved for
         if sorted(parts) != sorted(PARTS):
             raise SplitError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
         self.table = table

@@ -189,18 +189,20 @@ def _cells(data: Mapping[str, Any], width: int) -> Any:
 
 
 def _four_fifths(data: Mapping[str, Any], width: int) -> Any:
-    """Draw the impact ratio that is guaranteed at each selection rate."""
+    """Draw the ratio of selection rates that is guaranteed at each rate."""
     import altair as alt
 
-    bound, rate = data["figures"]["bound"], data["four_fifths"]["rate"]
+    largest = data["four_fifths"]["limits"][data["four_fifths"]["largest"]]
+    bound, rate = largest["bound"], largest["rate"]
     line = [{"rate": r / 200, "ratio": max(0.0, 1.0 - bound / (r / 200))} for r in range(1, 201)]
     x = alt.X(
         "rate:Q",
-        title="highest selection rate of any group",
+        title="highest selection rate of any group"
+        + (", within a label" if data["four_fifths"]["whole_groups"] else ""),
         scale=alt.Scale(domain=[0, 1]),
         axis=_axis("", tick_count=5, format="%"),
     )
-    y = alt.Y("ratio:Q", title="guaranteed impact ratio", scale=alt.Scale(domain=[0, 1]), axis=_axis("", tick_count=5))
+    y = alt.Y("ratio:Q", title="guaranteed ratio", scale=alt.Scale(domain=[0, 1]), axis=_axis("", tick_count=5))
     layers = [
         _values([entry for entry in line if rate is not None and entry["rate"] >= rate])
         .mark_area(color=colour("band"), opacity=0.55)
@@ -218,7 +220,7 @@ def _four_fifths(data: Mapping[str, Any], width: int) -> Any:
             .mark_point(filled=True, size=70, color=colour("ink"), opacity=1)
             .encode(x=x, y=y),
             *_marked(
-                [{"rate": rate, "ratio": 0.8, "text": f"from {data['four_fifths']['rate_text']}"}],
+                [{"rate": rate, "ratio": 0.8, "text": f"from {largest['rate_text']}"}],
                 side,
                 dy=16,
                 x=x,

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import percent, round_down, round_up
+from certifare.certificates.certificate import WHOLE_GROUPS, percent, percent_up, round_down, round_up
 from certifare.certificates.claims import metric_of, stratum
 from certifare.certificates.lemmas import clopper_pearson
 from certifare.document import Document, Selection, Verdict, sign, statement, verify_document
 from certifare.document.policy import ANY
 from certifare.errors import ArgumentError
 
-#: Selection rates at which the four-fifths rule is spelled out.
+#: Selection rates at which ratios of rates are spelled out.
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOUR_FIFTHS = 0.8
 METHODS = {
@@ -260,21 +260,60 @@ def _number(value: Any) -> float | int | None:
 
 
 def _four_fifths(certificate: Certificate) -> dict[str, Any]:
-    rate = certificate.rate_for_impact_ratio(FOUR_FIFTHS)
-    return {
-        "rate": rate,
-        "rate_text": None if rate is None else f"{float(round_up(100 * rate, 1)):g} %",
-        "ratios": [
+    """Say from which selection rates on a ratio of 0.8 follows, in the form that is proved for the metric."""
+    limits: list[dict[str, Any]] = []
+    for label, among in certificate.cases("impact_ratio"):
+        rate = certificate.rate_for_impact_ratio(FOUR_FIFTHS, label=label)
+        bound = certificate.bound if label is None else certificate.within(label)
+        ratios = {r: certificate.impact_ratio(r, label=label) for r in RATES}
+        limits.append(
             {
-                "rate": r,
-                "rate_text": f"{100 * r:g} %",
-                "ratio": certificate.impact_ratio(r),
-                "ratio_text": round_down(certificate.impact_ratio(r), 3),
-                "holds": certificate.impact_ratio(r) >= FOUR_FIFTHS,
+                "label": label,
+                "among": among,
+                "bound": bound,
+                "bound_text": round_up(bound),
+                "rate": rate,
+                "rate_text": None if rate is None else percent_up(rate),
+                "words": _ratio_in_words(rate, among, percent(certificate.confidence)),
+                "ratios": [
+                    {
+                        "rate": r,
+                        "rate_text": f"{100 * r:g} %",
+                        "ratio": ratio,
+                        "ratio_text": round_down(ratio, 3),
+                        "holds": ratio >= FOUR_FIFTHS,
+                    }
+                    for r, ratio in ratios.items()
+                ],
             }
-            for r in RATES
-        ],
+        )
+    whole = metric_of(certificate.metric).strata == "all"
+    return {
+        "title": "What follows for the four-fifths rule"
+        if whole
+        else "What follows for ratios of rates within a label",
+        "whole_groups": None if whole else WHOLE_GROUPS.format(metric=metric_of(certificate.metric).words),
+        "limits": limits,
+        # What is drawn and listed is the largest limit; the others are better.
+        "largest": max(range(len(limits)), key=lambda i: limits[i]["bound"]),
     }
+
+
+def _ratio_in_words(rate: float | None, among: str, confidence: str) -> str:
+    within = f" {among}" if among else ""
+    if rate is None:
+        return f"The bound is too large for a ratio of 0.8 to follow from it at any selection rate{within}."
+    if among:
+        words = (
+            f"{among[0].upper()}{among[1:]}, any classifier on these cells that selects at least {percent_up(rate)} of "
+            "the group it selects most has a ratio of selection rates of at least 0.8"
+        )
+    else:
+        words = (
+            f"Any classifier on these cells that selects at least {percent_up(rate)} of the group it selects most has "
+            "an impact ratio of at least 0.8"
+        )
+    return f"{words}, with {confidence} confidence. Below that rate the certificate does not guarantee it."
 
 
 def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]]:

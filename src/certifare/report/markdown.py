@@ -61,7 +61,7 @@ def render_markdown(data: Mapping[str, Any]) -> str:
             f"Cells with a count below {data['suppression']['below']} are pooled with others on which the groups "
             "differ in the same direction; every figure stays exactly as it is."
         )
-    blocks += ["## What follows for the four-fifths rule", _four_fifths(data)]
+    blocks += [f"## {data['four_fifths']['title']}", *map(_text, _four_fifths(data["four_fifths"]))]
     blocks += ["## What was left out", _exclusions(data["exclusions"])]
     blocks += ["## What it assumes", _list([*data["assumptions"], data["selection"]])]
     blocks += ["## What it does not claim", _list(data["not_claimed"])]
@@ -133,13 +133,9 @@ def _cells(cells: Mapping[str, Any]) -> str:
     return _table(head, rows)
 
 
-def _four_fifths(data: Mapping[str, Any]) -> str:
-    if data["four_fifths"]["rate"] is None:
-        return "The bound is too large for the four-fifths rule to follow from it at any selection rate."
-    return (
-        f"Any classifier on these cells that selects at least {data['four_fifths']['rate_text']} of the group it "
-        f"selects most has an impact ratio of at least 0.8, with {data['figures']['confidence_text']} confidence."
-    )
+def _four_fifths(ratios: Mapping[str, Any]) -> list[str]:
+    note = [ratios["whole_groups"]] if ratios["whole_groups"] else []
+    return [*note, *(limit["words"] for limit in ratios["limits"])]
 
 
 def _exclusions(exclusions: Sequence[Mapping[str, Any]]) -> str:
