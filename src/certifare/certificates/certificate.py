@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -74,7 +75,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.estimate:.4f} in [{round_down(self.lower)}, {round_up(self.upper)}] ({percent(self.confidence)})"
 
 
-class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """An upper confidence bound T* on a distance between groups, for every classifier on the cells.
 
     Made by :func:`certifare.certify` and :func:`certifare.certify_counts`.
@@ -148,8 +149,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise CertificateFormatError(f"positive={self.positive!r} does not fit the metric {self.metric}.")
         if not self.parts:
             raise CertificateFormatError("no pair of groups.")
+        groups, labels = set(counts.groups), set(strata)
         for part in self.parts:
-            if not set(part.groups) <= set(counts.groups) or part.label not in strata:
+            if not groups.issuperset(part.groups) or part.label not in labels:
                 raise CertificateFormatError("a bound is about groups or a label that the counts do not have.")
         check_witnesses(metric, counts, strata, self.witnesses)
         besides = {"base_counts": self.base_counts, "sum_counts": self.sum_counts, "budget": self.budget}
@@ -202,16 +204,24 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         >>> c.within("no") < c.bound < c.within("yes")
         True
         """
-        name, strata = name_of(label), self._strata()
-        basis = CONSEQUENCES["within"].basis(metric_of(self.metric), self.counts.groups)
-        if name not in strata:
+        name, limits = name_of(label), self._limits
+        if name not in limits:
             raise UnprovedClaimError(
-                f"The certificate is about records with the label {' or '.join(map(repr, strata))}: nothing follows "
+                f"The certificate is about records with the label {' or '.join(map(repr, limits))}: nothing follows "
                 f"for those with the label {name!r}."
             )
+        return limits[name]
+
+    @cached_property
+    def _limits(self) -> dict[str | None, float]:
+        """Bound within each label that the metric looks at."""
+        basis = CONSEQUENCES["within"].basis(metric_of(self.metric), self.counts.groups)
         if basis is Basis.LABEL:
-            return self.bound
-        return max(part.bound for part in self.parts if part.label == name)
+            return dict.fromkeys(self._strata(), self.bound)
+        limits: dict[str | None, float] = {}
+        for part in self.parts:
+            limits[part.label] = max(part.bound, limits.get(part.label, 0.0))
+        return limits
 
     def impact_ratio(self, rate: float, *, label: object = None) -> float:
         """Smallest possible ratio of selection rates of a classifier whose highest group rate is ``rate``.

@@ -245,6 +245,12 @@ def check_witnesses(
 
     The lower limit of a largest distance rests on one witness, that of a mean on one for each label.
     """
+    among = [witness.label if metric.combine == "mean" else None for witness in witnesses]
+    if len(set(among)) != len(among):
+        raise ArgumentError(
+            f"{len(among)} witnesses: the largest of several lower limits would fail more often than stated. "
+            f"Give one{' for each label' if metric.combine == 'mean' else ''}."
+        )
     for witness in witnesses:
         if len(set(witness.groups)) != 2 or not set(witness.groups) <= set(counts.groups):
             raise ArgumentError(f"A witness is about two groups of the counts, not {' and '.join(witness.groups)}.")
@@ -257,12 +263,6 @@ def check_witnesses(
                 f"A witness names its cells once each, in order, from 0 to {counts.n_cells - 1}; one names "
                 "a cell that does not exist, or names one twice."
             )
-    among = [witness.label if metric.combine == "mean" else None for witness in witnesses]
-    if len(set(among)) != len(among):
-        raise ArgumentError(
-            f"{len(among)} witnesses: the largest of several lower limits would fail more often than stated. "
-            f"Give one{' for each label' if metric.combine == 'mean' else ''}."
-        )
 
 
 def choose_witnesses(
