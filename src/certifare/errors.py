@@ -128,6 +128,10 @@ class SensitiveFeatureError(CertifareError):
     """The groups are not given, given twice, or left among the features."""
 
 
+class UnknownGroupError(SensitiveFeatureError):
+    """Records have a group that a group-aware encoder was not fitted with, or none."""
+
+
 class EncoderError(CertifareError):
     """An encoder's parameter or its training data (labels, groups) is out of range."""
 

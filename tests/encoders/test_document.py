@@ -231,7 +231,7 @@ class TestHostileFiles:
     def test_another_format_or_version(self, saved, refused):
         document = json.loads(saved.read_text())
         refused(document | {"format": "something/else"}, "not an encoder")
-        refused(document | {"version": 2, "more": []}, "newer than this certifare knows")
+        refused(document | {"version": 3, "more": []}, "newer than this certifare knows")
         refused(document | {"version": 0}, "no version 0")
         refused(document | {"version": "1"})
         refused(document | {"kind": "neural"})

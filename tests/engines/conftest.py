@@ -139,7 +139,7 @@ def assert_same_encoder(one: Any, other: Any) -> None:
     for a, b in zip(one._growth.splits, other._growth.splits, strict=True):
         assert (a.node, a.column, a.threshold, a.gain) == (b.node, b.column, b.threshold, b.gain)
         assert (a.left_count, a.right_count) == (b.left_count, b.right_count)
-        np.testing.assert_array_equal(a.goes_left, b.goes_left)
+        np.testing.assert_array_equal(a.sides, b.sides)
     np.testing.assert_array_equal(one._growth.node_counts, other._growth.node_counts)
     for a, b in zip(one._bins, other._bins, strict=True):
         assert type(a) is type(b)

@@ -233,8 +233,8 @@ class Encoder(Protocol):
 
     n_cells_: int
 
-    def apply(self, X: Any) -> NDArray[np.integer[Any]]:
-        """Cell id of each record."""
+    def apply(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.integer[Any]]:
+        """Cell id of each record; only an encoder that ``reads_groups`` is given the groups."""
 
     def training_overlap(self, X: Any) -> Any:
         """How many of the records were used to fit; None where that is not known."""
@@ -322,7 +322,9 @@ def certify(
         return certificate
     groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
     assumptions = check_overlap(encoder.training_overlap(X), allow_training_records)
-    cells = np.asarray(encoder.apply(X))
+    # An encoder that reads groups, and does not know in which column, reads those that are certified.
+    by_group = getattr(encoder, "reads_groups", False) and getattr(encoder, "sensitive", None) is None
+    cells = np.asarray(encoder.apply(X, sensitive_features=groups) if by_group else encoder.apply(X))
     # The cells stand for the records: draws on other records are independent of these, even at the same seed.
     part = f"certify {hashlib.sha256(cells.astype('<i8').tobytes()).hexdigest()}"
     sample = _independent(len(cells), weights, clusters, population, seed, part)

@@ -13,13 +13,13 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.certificates.counts import INTERSECTION, CellCounts, name_of
-from certifare.columns import Field, Frame, Value, listing
+from certifare.columns import Field, Frame, Value, check_lengths, listing
 from certifare.elsewhere import engine_for
 from certifare.encoders.description import Description, Statistics, describe
 from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.retained import RetainedInformation, retained_information
-from certifare.encoders.training import ColumnSchema, Group, Training, read_training, sensitive_positions
+from certifare.encoders.training import ColumnSchema, Group, Training, read_groups, read_training, sensitive_positions
 from certifare.errors import EncoderError, MissingColumnError, SensitiveFeatureError
 
 Output: TypeAlias = Literal["representatives", "cells", "onehot"]
@@ -152,7 +152,12 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.fingerprint_ = training.fingerprint
         return self
 
-    def apply(self, X: Any) -> NDArray[np.int32]:
+    @property
+    def reads_groups(self) -> bool:
+        """Whether a record's cell depends on its group too, so that encoding needs it."""
+        return False
+
+    def apply(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.int32]:
         """Find the cell of each record.
 
         Columns are matched by name, in any order; other columns are ignored. A table without names is matched by
@@ -161,20 +166,26 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : dataframe or array
+        sensitive_features : array, series or table, optional
+            The group of each record, for an encoder that reads it (:attr:`reads_groups`), unless ``sensitive=`` names
+            columns of X.
 
         Returns
         -------
         ndarray of int32
             Ids from 0 to ``n_cells_ - 1``.
         """
-        return self._find_cells(self._read(Frame(X)))
+        frame = Frame(X)
+        return self._find_cells(self._read(frame), self._groups(frame, sensitive_features))
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, *, sensitive_features: Any = None) -> Any:
         """Replace each record by its cell's representative (or id, or indicator: parameter ``output``).
 
         Parameters
         ----------
         X : dataframe or array
+        sensitive_features : array, series or table, optional
+            As in :meth:`apply`.
 
         Returns
         -------
@@ -184,7 +195,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self._check_output()
         frame = Frame(X)
-        cells = self._find_cells(self._read(frame))
+        cells = self._find_cells(self._read(frame), self._groups(frame, sensitive_features))
         asked = _get_output_config("transform", self)["dense"]
         kind = frame.kind if asked == "default" else str(asked)
         if self.output == "representatives":
@@ -194,6 +205,13 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = self.get_feature_names_out()
         indicators = np.eye(self.n_cells_, dtype=np.uint8)
         return frame.rebuild({name: ("number", indicators[i]) for i, name in enumerate(names)}, cells, kind)
+
+    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
+        """Make cells from training records, then replace these by their cells' representatives."""
+        self.fit(X, y, **({} if sensitive_features is None else {"sensitive_features": sensitive_features}))
+        if not self.reads_groups or sensitive_features is None:
+            return self.transform(X)
+        return self.transform(X, sensitive_features=sensitive_features)
 
     @property
     def representatives_(self) -> NDArray[Any]:
@@ -214,12 +232,14 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         labels = [(name, [str(value) for value in values]) for name, values in self.labels_]
         return describe(self._rules(), self._cell_statistics(), groups, labels)
 
-    def retained_information(self, X: Any) -> RetainedInformation:
+    def retained_information(self, X: Any, *, sensitive_features: Any = None) -> RetainedInformation:
         """Measure how much of the table the cells keep, on records that were not used to fit."""
         check_is_fitted(self)
-        fields = self._read(Frame(X))
+        frame = Frame(X)
+        fields = self._read(frame)
+        cells = self._find_cells(fields, self._groups(frame, sensitive_features))
         categorical = [column.categorical for column in self.columns_]
-        return retained_information(fields, categorical, self._find_cells(fields), self.n_cells_)
+        return retained_information(fields, categorical, cells, self.n_cells_)
 
     @property
     def training_counts_(self) -> CellCounts | None:
@@ -313,8 +333,12 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Make the cells and set ``n_cells_``."""
 
     @abstractmethod
-    def _find_cells(self, fields: Sequence[Field]) -> NDArray[np.int32]:
-        """Find the cell of each record."""
+    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+        """Find the cell of each record; ``groups`` from :meth:`_group_codes`, for an encoder that reads them."""
+
+    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+        """Find the groups of records among those of the encoder, from the sensitive columns, if it reads them."""
+        return None
 
     @abstractmethod
     def _cell_representatives(self) -> Representatives:
@@ -355,6 +379,32 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.output not in ("representatives", "cells", "onehot"):
             raise EncoderError(f"output is {self.output!r}; give 'representatives', 'cells' or 'onehot'.")
 
+    def _groups(self, frame: Frame, sensitive_features: Any) -> NDArray[np.uint16] | None:
+        """Find the groups of records that are to be encoded, if the encoder reads them."""
+        if not self.reads_groups:
+            if sensitive_features is not None:
+                raise SensitiveFeatureError(
+                    "sensitive_features was given, but the cells do not depend on the group: leave it out."
+                )
+            return None
+        if sensitive_features is None and self.sensitive is None:
+            raise SensitiveFeatureError(
+                "The encoder is group-aware, so a record's cell depends on its group: give sensitive_features=, or fit "
+                'with the name of a column, sensitive="sex".'
+            )
+        fields, _ = read_groups(frame, sensitive_features, self.sensitive)
+        check_lengths({"X": len(frame)} | {f"sensitive {field.name!r}": len(field) for field in fields})
+        groups = self._group_codes(fields)
+        unknown = 0 if groups is None else int((groups == len(self.groups_)).sum())
+        if unknown:
+            warnings.warn(
+                f"{unknown:,} of {len(frame):,} records have a group that the encoder was not fitted with, or none; "
+                "they were encoded by the thresholds that the groups have in common.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return groups
+
     def _read(self, frame: Frame) -> tuple[Field, ...]:
         """Read the features from a table, matched by name or position."""
         check_is_fitted(self)
@@ -390,6 +440,16 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "features as input."
             )
         return positions
+
+    def _get_metadata_request(self) -> Any:
+        """Say which metadata the methods take: ``transform`` wants the groups that ``fit`` does, or none at all."""
+        request = super()._get_metadata_request()
+        of_fit = request.fit.requests.get("sensitive_features")
+        if not self.reads_groups:
+            request.transform.requests.pop("sensitive_features", None)
+        elif request.transform.requests.get("sensitive_features") is None and of_fit is not None:
+            request.transform.add_request(param="sensitive_features", alias=of_fit)
+        return request
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -190,7 +190,7 @@ class BoostedEncoder(GrownEncoder):
         self._score_map = score_map
         self._keep(over_squares(growth, codes, score_map.n_squares), training, mapped.squares)
 
-    def _codes(self, fields: Sequence[Field]) -> Codes:
+    def _codes(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
         return self._score_map.squares(fields, self._n_threads)
 
     def _rules(self) -> list[tuple[str, ...]]:

@@ -95,8 +95,13 @@ class Statistics:
         return Statistics(self.records[places], self.groups[places], tuple(shares[places] for shares in self.labels))
 
 
-def path_rules(growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSchema], k: int) -> list[tuple[str, ...]]:
-    """Rules of each cell of the tree with k cells: the splits on its path, merged per column."""
+def path_rules(
+    growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSchema], k: int, groups: Sequence[str] = ()
+) -> list[tuple[str, ...]]:
+    """Rules of each cell of the tree with k cells: the splits on its path, merged per column.
+
+    Where the groups are cut apart, a rule names each: ``age > 41 (f), > 44 (m)``.
+    """
     masks: dict[int, dict[int, NDArray[np.bool_]]] = {0: {}}
     for j, split in enumerate(growth.splits[: k - 1]):
         path = masks.pop(split.node)
@@ -104,9 +109,23 @@ def path_rules(growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSch
             before = path.get(split.column)
             masks[child] = path | {split.column: side if before is None else before & side}
     return [
-        tuple(_rule(bins[column], columns[column], masks[node][column]) for column in sorted(masks[node]))
+        tuple(_rules(bins[column], columns[column], masks[node][column], groups) for column in sorted(masks[node]))
         for node in growth.leaves(k).tolist()
     ]
+
+
+def _rules(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_], groups: Sequence[str]) -> str:
+    """Put what is allowed into words; if that depends on the group, for each."""
+    if allowed.ndim == 1:
+        return _rule(bins, column, allowed)
+    texts: dict[str, list[str]] = {}
+    for group, row in zip(groups, allowed, strict=True):
+        every = {0: f"{column.name} never", len(row): f"{column.name} always"}
+        texts.setdefault(every.get(int(row.sum())) or _rule(bins, column, row), []).append(group)
+    if len(texts) == 1:
+        return next(iter(texts))
+    first, *rest = (f"{text} ({', '.join(names)})" for text, names in texts.items())
+    return ", ".join([first, *(text.removeprefix(f"{column.name} ") for text in rest)])
 
 
 def _rule(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_]) -> str:

@@ -16,7 +16,8 @@ from msgspec import Meta, Struct
 from certifare.errors import EncoderFileError
 
 FORMAT = "certifare/encoder"
-VERSION = 1
+VERSION = 2
+"""Files that an older version can read are still written as version 1: all but those of group-aware encoders."""
 MAX_BYTES = 64 << 20
 
 Scalar = bool | int | float | str | None
@@ -56,8 +57,21 @@ class Place(Struct, forbid_unknown_fields=True, omit_defaults=True):
     labels: list[list[float]] | None = None
 
 
+class Side(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What goes left: numbers up to ``at_most`` (all without it, none if ``known`` says so), or categories."""
+
+    missing: Literal["left", "right"]
+    at_most: float | None = None
+    categories: list[str | int | float] | None = None
+    unseen: Literal["left", "right"] | None = None
+    known: Literal["right"] | None = None
+
+
 class Rule(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A split of a node into the next two nodes: what goes left."""
+    """A split of a node into the next two nodes: what goes left, as in :class:`Side`.
+
+    Of a group-aware tree, ``by_group`` says it for each group, and the rule itself for records of other groups.
+    """
 
     node: Count
     column: str
@@ -65,6 +79,8 @@ class Rule(Struct, forbid_unknown_fields=True, omit_defaults=True):
     at_most: float | None = None
     categories: list[str | int | float] | None = None
     unseen: Literal["left", "right"] | None = None
+    known: Literal["right"] | None = None
+    by_group: list[Side] | None = None
 
 
 class Tree(Struct, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from certifare.encoders.description import Statistics
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.training import Levels, Training
 from certifare.errors import EncoderError
-from certifare.growth import Codes, Criterion, Growth, Targets
+from certifare.growth import Charge, Codes, Criterion, Growth, Targets
 
 
 class GrownEncoder(RestrictedEncoder):
@@ -63,23 +63,25 @@ class GrownEncoder(RestrictedEncoder):
             merged[slice(*ranges[node])] = cell
         return merged
 
-    def codes(self, X: Any) -> Codes:
+    def codes(self, X: Any, *, sensitive_features: Any = None) -> Codes:
         """Prepare records for :meth:`apply_codes`.
 
         They serve every encoder that was fitted from the same :meth:`prepare`: a sweep reads its records once.
+        ``sensitive_features`` as in :meth:`apply`.
         """
-        return self._codes(self._read(Frame(X)))
+        frame = Frame(X)
+        return self._codes(self._read(frame), self._groups(frame, sensitive_features))
 
     def apply_codes(self, codes: Codes) -> NDArray[np.int32]:
         """Find the cell of each prepared record."""
         return self._growth.apply(codes, self.n_cells_, n_threads=self._n_threads)
 
     @abstractmethod
-    def _codes(self, fields: Sequence[Field]) -> Codes:
+    def _codes(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
         """Find the codes of records, on which the growth decides."""
 
-    def _find_cells(self, fields: Sequence[Field]) -> NDArray[np.int32]:
-        return self.apply_codes(self._codes(fields))
+    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+        return self.apply_codes(self._codes(fields, groups))
 
     def _cell_representatives(self) -> Representatives:
         return self._node_representatives.take(self._growth.leaves(self.n_cells_))
@@ -88,6 +90,12 @@ class GrownEncoder(RestrictedEncoder):
         if self._node_statistics is None:
             return None
         return self._node_statistics.take(self._growth.leaves(self.n_cells_))
+
+    @property
+    def _charge(self) -> Charge:
+        """What the splits pay for."""
+        charge: Charge = self.charge
+        return charge
 
     def _check_size(self, training: Training) -> None:
         if not isinstance(self.min_cell_size, int | np.integer) or self.min_cell_size < 1:
@@ -118,7 +126,7 @@ class GrownEncoder(RestrictedEncoder):
             n_groups=n_groups,
             label_weights=tuple(weights),
             positive=self._positive(training.labels[0]),
-            charge=self.charge,
+            charge=self._charge,
         )
         return targets, criterion
 

@@ -107,7 +107,7 @@ class KMeansEncoder(RestrictedEncoder):
         )
         self._statistics = _statistics(cells, training, n_centres)
 
-    def _find_cells(self, fields: Sequence[Field]) -> NDArray[np.int32]:
+    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
         return self._space.nearest(fields, self.centres_)
 
     def _cell_representatives(self) -> Representatives:

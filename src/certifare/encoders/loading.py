@@ -23,6 +23,7 @@ from certifare.encoders.document import (
     Model,
     Place,
     Rule,
+    Side,
     Tree,
     TreeDocument,
     read_document,
@@ -93,6 +94,10 @@ def _build_tree(document: TreeDocument) -> FairTreeEncoder:
         _require(rule.column in position, f"{where}: there is no column {rule.column!r}")
         i = position[rule.column]
         splits.append(_restore_split(rule, i, bins[i], where))
+        n_sides = None if rule.by_group is None else len(rule.by_group)
+        expected = len(document.groups) if encoder.reads_groups else None
+        _require(n_sides == expected, f"{where}: a group-aware tree, and no other, has a side for each group")
+    _require(not encoder.reads_groups or len(document.groups) > 1, "a group-aware tree has groups")
     encoder._bins = bins
     _restore_nodes(encoder, splits, document.nodes, columns)
     return encoder
@@ -189,11 +194,20 @@ def _restore_bins(column: Column, where: str) -> Bins:
 
 
 def _restore_split(rule: Rule, column: int, bins: Bins, where: str) -> Split:
+    goes_left, threshold = _restore_side(rule, bins, where)
+    if rule.by_group is None:
+        return Split(rule.node, column, goes_left, threshold, 0.0, 0, 0)
+    rows = [_restore_side(side, bins, f"{where}.by_group[{s}]")[0] for s, side in enumerate(rule.by_group)]
+    return Split(rule.node, column, np.array(rows), threshold, 0.0, 0, 0, goes_left)
+
+
+def _restore_side(rule: Rule | Side, bins: Bins, where: str) -> tuple[NDArray[np.bool_], int | None]:
+    """Restore what goes left, and the threshold of numbers."""
     goes_left = np.zeros(bins.n_codes, dtype=bool)
     threshold: int | None = None
     if isinstance(bins, CategoricalBins):
         _require(
-            rule.categories is not None and rule.unseen is not None and rule.at_most is None,
+            rule.categories is not None and rule.unseen is not None and rule.at_most is None and rule.known is None,
             f"{where} lists categories",
         )
         position = {category: i for i, category in enumerate(bins.categories)}
@@ -203,15 +217,16 @@ def _restore_split(rule: Rule, column: int, bins: Bins, where: str) -> Split:
         goes_left[bins.infrequent_code] = rule.unseen == "left"
     else:
         _require(rule.categories is None and rule.unseen is None, f"{where}: {bins.name!r} has no categories")
+        _require(rule.at_most is None or rule.known is None, f"{where}: either some numbers go left, or none do")
         if rule.at_most is None:
-            threshold = len(bins.edges)
+            threshold = len(bins.edges) if rule.known is None else -1
         else:
             threshold = int(np.searchsorted(bins.edges, rule.at_most))
             found = threshold < len(bins.edges) and bins.edges[threshold] == rule.at_most
             _require(found, f"{where}: {rule.at_most} is not an edge of {bins.name!r}")
         goes_left[: threshold + 1] = True
     goes_left[bins.missing_code] = rule.missing == "left"
-    return Split(rule.node, column, goes_left, threshold, 0.0, 0, 0)
+    return goes_left, threshold
 
 
 def _restore_squares(parents: Sequence[int], squares: Sequence[int]) -> list[Split]:

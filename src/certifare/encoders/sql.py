@@ -26,6 +26,10 @@ def write_sql(encoder: "FairTreeEncoder", dialect: str, table: str | Sequence[st
     from sqlglot import exp
 
     check_is_fitted(encoder)
+    if encoder.reads_groups:
+        raise NotPublishableError(
+            "The encoder is group-aware, and there is no SQL for those yet; set group_aware=False."
+        )
     dialect = {"postgresql": "postgres"}.get(dialect, dialect)
     if dialect not in DIALECTS:
         raise NotPublishableError(f"There is no SQL for the dialect {dialect!r}; give one of {', '.join(DIALECTS)}.")

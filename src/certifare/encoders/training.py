@@ -85,7 +85,7 @@ class Training:
     groups : Levels or None
     bins : tuple of Bins
     codes : Codes
-        The features as codes under these bins.
+        The features as codes under these bins, and the groups.
     fingerprint : Fingerprint
     settings : dict
         The encoder's parameters that shaped this; an encoder with others does not take it.
@@ -158,7 +158,7 @@ def read_training(
         raise EmptyTableError(
             f"There are no records: 0 sample(s) (shape=(0, {len(frame.names)})) while a minimum of 1 is required."
         )
-    group_fields, taken = _groups(frame, sensitive_features, sensitive)
+    group_fields, taken = read_groups(frame, sensitive_features, sensitive)
     positions = [i for i in range(len(frame.names)) if i not in taken]
     if not positions:
         raise EmptyTableError("No feature is left beside the sensitive columns (0 feature(s)).")
@@ -187,7 +187,9 @@ def read_training(
         labels=labels,
         groups=groups,
         bins=bins,
-        codes=encode(bins, [field.column for field in fields], n_threads=n_threads),
+        codes=encode(bins, [field.column for field in fields], n_threads=n_threads).of_groups(
+            None if groups is None else groups.codes
+        ),
         fingerprint=Fingerprint.of(fields),
         settings=settings,
     )
@@ -207,7 +209,7 @@ def sensitive_positions(frame: Frame, sensitive: Any) -> list[int]:
     return positions
 
 
-def _groups(frame: Frame, sensitive_features: Any, sensitive: Any) -> tuple[list[Field], list[int]]:
+def read_groups(frame: Frame, sensitive_features: Any, sensitive: Any) -> tuple[list[Field], list[int]]:
     """Read the sensitive columns; also say which columns of the table they take."""
     if sensitive is None:
         return ([] if sensitive_features is None else read_values(sensitive_features, "sensitive")), []

@@ -5,11 +5,17 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from certifare.columns import Field
+from certifare.encoders.base import group_name
 from certifare.encoders.description import path_rules
+from certifare.encoders.groups import UnknownGroups, check_unknown_groups, group_codes
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.retain import Clusters, check_retain
 from certifare.encoders.training import Training
+from certifare.errors import EncoderError
 from certifare.growth import Bins, Charge, Codes, Metric, Orderings, encode, grow
 
 
@@ -40,10 +46,19 @@ class FairTreeEncoder(GrownEncoder):
     retain : float
         From 0 to 1: weight of a label that stands for the table itself (the record's k-means cluster), so that the
         cells stay useful for tasks that are not known yet.
-    charge : {"every", "crossing"}
+    charge : {"every", "crossing", "distance"}
         Which splits pay for telling the groups apart: all, as in the paper, or only those whose children lie on
         different sides of the groups' overall shares. The others leave the distance as it is, so cells become
-        finer at the same bound: of use with ``retain``.
+        finer at the same bound: of use with ``retain``. Or each split pays what it adds to the distance itself; with
+        ``group_aware`` that is what every split pays, and "crossing" is refused.
+    group_aware : bool
+        Let every split have a threshold (or a set of categories) for each group. Where each group sends the same share
+        of its records to each side, the cells tell nothing about the group: far more of them fit under the same bound.
+        A record's cell then depends on its group, which ``apply`` and ``transform`` need: ``sensitive_features``, or
+        the columns that ``sensitive`` names. Not where a decision about a person must not read the group.
+    unknown_groups : {"refuse", "common"}
+        With ``group_aware``: what becomes of records whose group was not in the training records, or is missing.
+        ``common`` encodes them by thresholds that the groups have in common, and warns of their number.
     label_weights : sequence of float, optional
         Weights of several label columns; equal unless given.
     positive_label : optional
@@ -96,6 +111,8 @@ class FairTreeEncoder(GrownEncoder):
         sensitive: Any = None,
         retain: float = 0.0,
         charge: Charge = "every",
+        group_aware: bool = False,
+        unknown_groups: UnknownGroups = "refuse",
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,
@@ -113,6 +130,8 @@ class FairTreeEncoder(GrownEncoder):
         self.sensitive = sensitive
         self.retain = retain
         self.charge = charge
+        self.group_aware = group_aware
+        self.unknown_groups = unknown_groups
         self.label_weights = label_weights
         self.positive_label = positive_label
         self.allow_sensitive_feature = allow_sensitive_feature
@@ -157,12 +176,24 @@ class FairTreeEncoder(GrownEncoder):
 
         return write_sql(self, dialect, table, name)
 
+    @property
+    def _charge(self) -> Charge:
+        if not self.group_aware:
+            return self.charge
+        if self.charge not in ("every", "distance"):
+            raise EncoderError(
+                f"charge is {self.charge!r}, but the splits of a group-aware tree pay what they add to the distance: "
+                "leave charge as it is."
+            )
+        return "distance"
+
     def _derive(self, training: Training) -> Training:
         check_retain(self.retain)
         return replace(training, derived=Clusters.fit(training, self._seed) if self.retain else None)
 
     def _grow(self, training: Training) -> None:
         self._check_size(training)
+        check_unknown_groups(self.unknown_groups)
         clusters = None if training.derived is None else training.derived.levels(training.fields)
         targets, criterion = self._criterion(training, clusters)
         growth = grow(
@@ -172,16 +203,28 @@ class FairTreeEncoder(GrownEncoder):
             max_cells=self.max_cells,
             min_cell_size=self.min_cell_size,
             orderings=self.orderings,
+            group_aware=bool(self.group_aware),
             progress=training.growing(self.max_cells),
         )
         self._bins = training.bins
         self._keep(growth, training, training.codes)
 
-    def _codes(self, fields: Sequence[Field]) -> Codes:
-        return encode(self._bins, [field.column for field in fields], n_threads=self._n_threads)
+    @property
+    def reads_groups(self) -> bool:
+        """Whether a record's cell depends on its group too, so that encoding needs it."""
+        return bool(self.group_aware)
+
+    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+        if not self.group_aware:
+            return None
+        return group_codes(fields, self.groups_, self.group_column_, self.unknown_groups)
+
+    def _codes(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
+        return encode(self._bins, [field.column for field in fields], n_threads=self._n_threads).of_groups(groups)
 
     def _rules(self) -> list[tuple[str, ...]]:
-        return path_rules(self._growth, self._bins, self.columns_, self.n_cells_)
+        groups = [group_name(group) for group in self.groups_]
+        return path_rules(self._growth, self._bins, self.columns_, self.n_cells_, groups)
 
     def _to_document(self, statistics: bool) -> Any:
         from certifare.encoders.writing import tree_document

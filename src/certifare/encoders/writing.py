@@ -22,6 +22,7 @@ from certifare.encoders.document import (
     Place,
     Rule,
     Scalar,
+    Side,
     Tree,
     TreeDocument,
 )
@@ -109,13 +110,16 @@ def _common(encoder: "RestrictedEncoder", columns: list[Column]) -> dict[str, An
     parameters = encoder.get_params(deep=False)
     for name in ("n_jobs", "score_model"):
         parameters.pop(name, None)
+    if not encoder.reads_groups:  # older versions, which do not know these, can then read the file
+        for name in ("group_aware", "unknown_groups"):
+            parameters.pop(name, None)
     named = hasattr(encoder, "feature_names_in_")
     parameters["categorical_features"] = [
         c.name if named else i for i, c in enumerate(encoder.columns_) if c.categorical
     ]
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if encoder.reads_groups else 1,
         "certifare": __version__,
         "parameters": {name: _plain(value) for name, value in parameters.items()},
         "named": named,
@@ -144,10 +148,8 @@ def _used(bins: Bins, splits: Sequence[Split]) -> Bins:
     """Leave out the edges that no split uses: they would tell of the training data and of nothing else."""
     if isinstance(bins, CategoricalBins):
         return bins
-    used = sorted(
-        {split.threshold for split in splits if split.threshold is not None and split.threshold < len(bins.edges)}
-    )
-    return ContinuousBins(bins.name, bins.edges[used])
+    thresholds = {int(row[:-1].sum()) - 1 for split in splits for row in split.sides}
+    return ContinuousBins(bins.name, bins.edges[sorted(t for t in thresholds if 0 <= t < len(bins.edges))])
 
 
 def _side(left: Any) -> Literal["left", "right"]:
@@ -155,15 +157,26 @@ def _side(left: Any) -> Literal["left", "right"]:
 
 
 def _rule(split: Split, bins: Bins) -> Rule:
-    missing = _side(split.goes_left[bins.missing_code])
+    if split.common is None:
+        return Rule(split.node, bins.name, **_sides(split, bins))
+    by_group = [Side(**_sides(split.of(group), bins)) for group in range(len(split.goes_left))]
+    return Rule(split.node, bins.name, **_sides(split.of(None), bins), by_group=by_group)
+
+
+def _sides(split: Split, bins: Bins) -> dict[str, Any]:
+    """Say what goes left, as a rule or a side does."""
+    sides: dict[str, Any] = {"missing": _side(split.goes_left[bins.missing_code])}
     if isinstance(bins, CategoricalBins):
-        inside: list[Any] = [c for c, left in zip(bins.categories, split.goes_left, strict=False) if left]
-        unseen = _side(split.goes_left[bins.infrequent_code])
-        return Rule(split.node, bins.name, missing, categories=inside, unseen=unseen)
-    # A split may send every number left and only the missing right: there is no edge above all numbers.
+        sides["categories"] = [c for c, left in zip(bins.categories, split.goes_left, strict=False) if left]
+        sides["unseen"] = _side(split.goes_left[bins.infrequent_code])
+        return sides
     assert split.threshold is not None  # noqa: S101  (continuous splits have one)
-    edge = None if split.threshold >= len(bins.edges) else float(bins.edges[split.threshold])
-    return Rule(split.node, bins.name, missing, at_most=edge)
+    if split.threshold < 0:
+        sides["known"] = "right"
+    elif split.threshold < len(bins.edges):
+        sides["at_most"] = float(bins.edges[split.threshold])
+    # Otherwise every number goes left and only the missing right: there is no edge above all numbers.
+    return sides
 
 
 def _nodes(encoder: "GrownEncoder", statistics: bool) -> list[Place]:

@@ -24,7 +24,7 @@ from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.fingerprint import Fingerprint, Overlap, hash_records
 from certifare.engines.blocks import Block, Feature, Piece, Reading, Role
 from certifare.engines.training import Share, Worker
-from certifare.errors import ArgumentError, CellIdError, EmptyGroupError, MissingValueError
+from certifare.errors import ArgumentError, CellIdError, EmptyGroupError, MissingValueError, SensitiveFeatureError
 
 NOT_LOOKED_UP = (
     "The records were counted where they lie; whether any of them was used to fit the encoder was not looked up."
@@ -169,7 +169,9 @@ class Finder(Protocol):
     def fingerprint_(self) -> Fingerprint | None:
         """What tells training records."""
 
-    def _find_cells(self, fields: Sequence[Field]) -> NDArray[Any]: ...
+    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None: ...
+
+    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ class Teller:
         return Tally(tuple(self._count(block if keep is None else block.take(keep))), looked_up, seen, checksum)
 
     def _count(self, block: Block) -> list[Entry]:
-        cells = self.encoder._find_cells(block.fields)
+        cells = self.encoder._find_cells(block.fields, self.encoder._group_codes(block.groups))
         columns = [names_of(field) for field in (*block.groups, *block.labels)]
         shape = (self.encoder.n_cells_, *(len(names) for _, names in columns))
         joint = np.ravel_multi_index((cells, *(codes for codes, _ in columns)), shape)
@@ -270,7 +272,14 @@ def certify_tally(
 
 
 def reading_for(encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequence[Role]) -> Reading:
-    """Say how records of a fitted encoder are read."""
+    """Say how records of a fitted encoder are read; one that reads groups finds cells by those that are counted."""
+    if encoder.reads_groups and encoder.sensitive is not None:
+        named = [encoder.sensitive] if isinstance(encoder.sensitive, str) else list(encoder.sensitive)
+        if [role.name for role in groups] != named:
+            raise SensitiveFeatureError(
+                f"The encoder reads the group from {named}, and the records are to be counted by "
+                f"{[role.name for role in groups]}: count them by the same, or apply the encoder to records in memory."
+            )
     features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
     return Reading(features, tuple(labels), tuple(groups))
 

@@ -220,7 +220,7 @@ class Cut(NamedTuple):
     node: int
     column: int
     goes_left: NDArray[np.uint8]  # packed bits
-    n_codes: int
+    shape: tuple[int, ...]  # codes, or groups and codes
     left: int
     right: int
 
@@ -267,7 +267,8 @@ class CodedBlock:
             for cut in orders.cuts:
                 if cut.left not in self._runs:
                     start, stop = self._runs[cut.node]
-                    goes_left = np.unpackbits(cut.goes_left, count=cut.n_codes).astype(bool)
+                    sides = np.unpackbits(cut.goes_left, count=math.prod(cut.shape))
+                    goes_left = sides.astype(bool).reshape(cut.shape)
                     middle = self._records.divide((start, stop), cut.column, goes_left)
                     self._runs[cut.left], self._runs[cut.right] = (start, middle), (middle, stop)
             counts = np.empty((len(orders.count), self.n_classes, sum(self.n_codes)), dtype=np.int64)
@@ -354,7 +355,7 @@ class DaskSource:
                 continue
             left, right = 2 * len(self._cuts) + 1, 2 * len(self._cuts) + 2
             self._children[key] = left, right
-            self._cuts.append(Cut(key, column, np.packbits(goes_left), len(goes_left), left, right))
+            self._cuts.append(Cut(key, column, np.packbits(goes_left), goes_left.shape, left, right))
             left_is_smaller = self._histograms[key].smaller_is_left(column, goes_left)
             made.append((key, left, right) if left_is_smaller else (key, right, left))
         if not made:

@@ -114,8 +114,11 @@ class Squares:
         """What tells training records."""
         return self.encoder.fingerprint_
 
-    def _find_cells(self, fields: Sequence[Field]) -> NDArray[Any]:
-        return self.encoder._codes(fields).columns[0]
+    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+        return self.encoder._group_codes(fields)
+
+    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[Any]:
+        return self.encoder._codes(fields, groups).columns[0]
 
 
 class LargeSearch(Search):
