@@ -63,6 +63,8 @@ class Comparison:
             column = column.combine_chunks()
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.string()).cast(pa.float64())  # to the nearest, which Arrow's own cast may miss
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         holds = _COMPUTE[self.operator](column, self._operand(column))
@@ -70,7 +72,7 @@ class Comparison:
 
     def _operand(self, column: pa.Array) -> pa.Scalar:
         type_ = column.type
-        if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        if pa.types.is_integer(type_) or pa.types.is_floating(type_):
             if not _NUMBER.fullmatch(self.value):
                 raise ExpressionError(f"{self}: column {self.column!r} holds numbers, and {self.value!r} is none.")
             number = float(self.value)
