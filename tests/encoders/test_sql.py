@@ -1,10 +1,14 @@
 """SQL finds the same cells, row by row, in real databases."""
 
+import contextlib
+import copy
 import os
 import pwd
 import shutil
+import sqlite3
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -18,7 +22,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from certifare import BoostedEncoder, FairTreeEncoder
-from certifare.encoders.sql import DIALECTS
+from certifare.encoders.sql import DIALECTS, FORBIDDEN, identifier, number_literal, text_literal
 from certifare.errors import NotPublishableError
 
 ODD = ["it's", 'say "x"', "back\\slash", "new\nline", "semi;colon--", "/* no */", "%s", "é`ß", "", " "]
@@ -92,13 +96,18 @@ def test_duckdb_reads_nan_and_null_as_missing(encoder):
         max_size=40,
     )
 )
-def test_duckdb_agrees_on_any_table(rows):
+def test_duckdb_and_sqlite_agree_on_any_table(rows):
     people = pd.DataFrame(rows, columns=["n", "t"]).astype({"t": pd.ArrowDtype(__import__("pyarrow").string())})
     tree = FairTreeEncoder(gamma=0.0, max_cells=12, min_cell_size=1, allow_sensitive_feature=True)
     tree.fit(people, np.arange(len(people)) % 2, sensitive_features=np.arange(len(people)) // 2 % 2)
     with duckdb.connect() as connection:
         connection.register("people", people)
         assert np.array_equal(connection.sql(tree.to_sql("duckdb", "people")).df()["cell"], tree.apply(people))
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE people (n, t COLLATE NOCASE)")
+        connection.executemany("INSERT INTO people VALUES (?, ?)", rows)
+        found = connection.execute(tree.to_sql("sqlite", "people")).fetchall()
+        assert [row[-1] for row in found] == tree.apply(people).tolist()
 
 
 def binaries() -> Path | None:
@@ -165,9 +174,9 @@ def fill(connection, people, name):
     columns = ", ".join(f"{psycopg.sql.Identifier(n).as_string(connection)} {t}" for n, t in TYPES.items())
     connection.execute(f"DROP TABLE IF EXISTS {name}")
     connection.execute(f"CREATE TABLE {name} (position integer, {columns})")
-    with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
+    with connection.cursor().copy(f"COPY {name} FROM STDIN") as target:
         for position, row in enumerate(people.itertuples(index=False)):
-            copy.write_row([position, *(None if v is None or v is pd.NA else v for v in row)])
+            target.write_row([position, *(None if v is None or v is pd.NA else v for v in row)])
 
 
 def test_postgres_finds_the_same_cells(encoder, postgres):
@@ -191,15 +200,135 @@ def test_postgres_reads_nan_and_null_as_missing(encoder, postgres):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_dialect_can_be_read_back(encoder, dialect):
     """What sqlglot reads is what was meant: same columns, same categories, nothing broke out of its quotes."""
+    if dialect == "bigquery":  # where no name may hold a quote
+        renamed = copy.copy(encoder)
+        renamed.columns_ = tuple(replace(column, name=column.name.replace('"', "")) for column in encoder.columns_)
+        encoder = renamed
     query = sqlglot.parse_one(encoder.to_sql(dialect, "schema.people"), dialect=dialect)
     assert [table.sql() for table in query.find_all(sqlglot.exp.Table)] == ['"schema"."people"']
-    assert {column.name for column in query.find_all(sqlglot.exp.Column)} <= set(TYPES)
+    assert {column.name for column in query.find_all(sqlglot.exp.Column)} <= {*TYPES, "age", "C", "BINARY"}
     texts = {literal.name for literal in query.find_all(sqlglot.exp.Literal) if literal.is_string}
     assert {text for text in texts if not text.replace("e", "").replace("-", "").replace(".", "").isdigit()} <= {
         *ODD,
         "NaN",
+        "utf-8",
+        "UTF-8",
     }
     assert len(list(query.find_all(sqlglot.exp.Case))) == encoder.n_cells_ - 1
+
+
+HOSTILE = [
+    "a`b",
+    "a``b",
+    "a\\`; DROP TABLE people; --",
+    "a\\",
+    "\\",
+    'a"b',
+    '"; SELECT 1; --',
+    "a'b",
+    "a]b[c",
+    "new\nline\ttab\rreturn",
+    "${x} {{y}} %s %(z)s :w ?",
+    "é ∀ \U0001f600 \u202e",
+    " leading and trailing ",
+    "/* comment */ -- end",
+    "select",
+    "a.b",
+]
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """An encoder and records whose names, and categories, try to end their quotes."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({name: pd.Series(rng.choice([*HOSTILE, None], 3000), dtype=object) for name in HOSTILE})
+    y = people.isin(HOSTILE[::2]).sum(axis=1) > len(HOSTILE) // 2
+    tree = FairTreeEncoder(gamma=0, max_cells=60, min_cell_size=5, random_state=0)
+    return tree.fit(people, y, sensitive_features=np.arange(3000) % 2), people
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_item_25_hostile_names_stay_in_their_quotes(hostile, dialect):
+    tree, _ = hostile
+    for name in HOSTILE:
+        text = sqlglot.parse_one(text_literal(name, "").sql(dialect=dialect), dialect=dialect)
+        assert (text.is_string, text.name) == (True, name)
+        try:
+            written = identifier(name, dialect).sql(dialect=dialect)
+        except NotPublishableError:
+            assert dialect == "bigquery"  # where no name may hold such characters
+            assert set(name) & set(FORBIDDEN[dialect])
+            continue
+        (statement,) = sqlglot.parse(f"SELECT 1 AS {written} FROM {written}", dialect=dialect)  # noqa: S608
+        assert statement.expressions[0].alias == name
+        assert [table.name for table in statement.find_all(sqlglot.exp.Table)] == [name]
+    if dialect == "bigquery":
+        with pytest.raises(NotPublishableError, match="BigQuery|bigquery"):
+            tree.to_sql(dialect)
+        return
+    (statement,) = sqlglot.parse(tree.to_sql(dialect, HOSTILE[:3], name=HOSTILE[3]), dialect=dialect)
+    columns = {column.name for column in statement.find_all(sqlglot.exp.Column)} - {"C", "BINARY"}
+    assert columns == {tree.columns_[split.column].name for split in tree._growth.splits}
+    texts = {literal.name for literal in statement.find_all(sqlglot.exp.Literal) if literal.is_string}
+    assert texts - {"utf-8", "UTF-8"} <= set(HOSTILE)
+    assert len(list(statement.find_all(sqlglot.exp.Select))) == 1
+
+
+def test_item_25_hostile_names_in_duckdb_and_sqlite(hostile):
+    tree, people = hostile
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in HOSTILE)
+    values = ", ".join("?" * len(HOSTILE))
+    with duckdb.connect() as duck, contextlib.closing(sqlite3.connect(":memory:")) as lite:
+        duck.register("few people", people)
+        for name in HOSTILE:
+            quoted = '"' + name.replace('"', '""') + '"'
+            duck.execute(f'CREATE VIEW {quoted} AS SELECT * FROM "few people"')  # noqa: S608
+            few = tree if name == HOSTILE[0] else tree.at(3)
+            assert np.array_equal(duck.sql(few.to_sql("duckdb", [name])).df()["cell"], few.apply(people))
+        lite.execute(f"CREATE TABLE {quoted} ({names})")
+        lite.executemany(f"INSERT INTO {quoted} VALUES ({values})", people.itertuples(index=False, name=None))  # noqa: S608
+        found = lite.execute(tree.to_sql("sqlite", [name])).fetchall()
+        assert [row[-1] for row in found] == tree.apply(people).tolist()
+
+
+def test_item_25_hostile_names_in_postgresql(hostile, postgres):
+    tree, people = hostile
+    odd = "a`\"'\\\n"
+    table, *columns = (psycopg.sql.Identifier(name).as_string(postgres) for name in [odd, *HOSTILE])
+    postgres.execute(f"CREATE TABLE {table} (position integer, {', '.join(f'{name} text' for name in columns)})")
+    with postgres.cursor().copy(f"COPY {table} FROM STDIN") as target:
+        for position, row in enumerate(people.itertuples(index=False, name=None)):
+            target.write_row([position, *(None if pd.isna(value) else value for value in row)])
+    rows = postgres.execute(tree.to_sql("postgres", [odd]) + " ORDER BY position").fetchall()
+    assert [row[-1] for row in rows] == tree.apply(people).tolist()
+
+
+def test_item_25_names_that_no_database_reads_whole():
+    X, y, s = np.arange(40.0)[:, None], np.arange(40) % 2, np.arange(40) // 2 % 2
+    for name, dialect, message in [("a\0b", "duckdb", "zero byte"), ("é" * 32, "postgres", "cuts the name")]:
+        tree = FairTreeEncoder(gamma=0, min_cell_size=2, max_cells=3)
+        tree.fit(pd.DataFrame(X, columns=[name]), y, sensitive_features=s)
+        with pytest.raises(NotPublishableError, match=message):
+            tree.to_sql(dialect)
+
+
+def test_sqlite_finds_the_same_cells(encoder):
+    people = strange()
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        people.to_sql("people", connection, index=False)
+        for k in (1, 2, 10, encoder.n_cells_):
+            found = connection.execute(encoder.at(k).to_sql("sqlite", "people")).fetchall()
+            assert [row[-1] for row in found] == encoder.at(k).apply(people).tolist()
+
+
+@settings(max_examples=200)
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_are_written_exactly(number):
+    """SQLite rounds decimals as it likes; what is written is read as the very same double all the same."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        assert connection.execute(f"SELECT {number_literal(number, 'sqlite').sql('sqlite')}").fetchone()[0] == number
+    written = number_literal(number, "duckdb").sql("duckdb")
+    assert duckdb.sql(f"SELECT CAST({written} AS DOUBLE)").fetchall() == [(number,)]
 
 
 def test_the_expression_alone(encoder):
@@ -219,8 +348,8 @@ def test_what_cannot_be_written():
         FairTreeEncoder().to_sql()
     X, y, s = np.arange(40.0)[:, None], np.arange(40) % 2, np.arange(40) // 2 % 2
     tree = FairTreeEncoder(gamma=0, min_cell_size=2, max_cells=3).fit(X, y, sensitive_features=s)
-    with pytest.raises(NotPublishableError, match=r"no SQL for the dialect 'mysql'; give one of duckdb"):
-        tree.to_sql("mysql")
+    with pytest.raises(NotPublishableError, match=r"no SQL for the dialect 'oracle'; give one of duckdb"):
+        tree.to_sql("oracle")
     assert not hasattr(BoostedEncoder, "to_sql")
     table = pd.DataFrame({"t": ["a\0b", "c\0"] * 20})
     tree = FairTreeEncoder(gamma=0, min_cell_size=2).fit(table, np.arange(40) % 2, sensitive_features=s)

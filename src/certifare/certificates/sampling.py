@@ -14,6 +14,11 @@ from certifare.certificates.counts import Exclusion
 from certifare.errors import ArgumentError, LengthMismatchError
 from certifare.randomness import stream
 
+#: Why records are left out.
+THINNED = "left out by thinning to the weights"
+OTHER_KEPT = "another record of the same cluster was kept"
+THINNED_CLUSTERS = "left out by thinning clusters to their size"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subsample:
@@ -63,14 +68,14 @@ def thin(weights: ArrayLike, *, seed: int = 0, part: str = "", max_weight: float
     [False, True, True, False]
     """
     w = _weights(weights)
-    largest, assumptions = _largest(float(w.max(initial=0.0)), max_weight, "weight")
+    largest = float(w.max(initial=0.0)) if max_weight is None else max_weight
     keep = stream(seed, "thinning", part).random(len(w)) * largest < w
     return Subsample(
         keep=keep,
-        exclusions=(Exclusion("left out by thinning to the weights", int(len(w) - keep.sum())),),
+        exclusions=(Exclusion(THINNED, int(len(w) - keep.sum())),),
         effective_size=float(w.sum() ** 2 / (w @ w)),
         seed=seed,
-        assumptions=assumptions,
+        assumptions=assumptions_of(float(w.max()), max_weight, weighted=True),
     )
 
 
@@ -122,23 +127,19 @@ def one_per_cluster(
     keep = np.zeros(len(w), dtype=bool)
     keep[order[last_of_cluster]] = True
     keep &= w > 0
-    exclusions = [Exclusion("another record of the same cluster was kept", int(len(w) - keep.sum()))]
-    assumptions: tuple[str, ...] = ()
+    exclusions = [Exclusion(OTHER_KEPT, int(len(w) - keep.sum()))]
     total = np.bincount(cluster, weights=w)
     if population == "records":
-        what = "cluster size" if weights is None else "total weight of a cluster"
-        largest, assumptions = _largest(float(total.max()), max_weight, what)
+        largest = float(total.max()) if max_weight is None else max_weight
         dropped = keep & (rng.random(len(w)) * largest >= total[cluster])
         keep &= ~dropped
-        exclusions.append(Exclusion("left out by thinning clusters to their size", int(dropped.sum())))
-    else:
-        assumptions = ("The claim is about a random record of a random cluster.",)
+        exclusions.append(Exclusion(THINNED_CLUSTERS, int(dropped.sum())))
     return Subsample(
         keep=keep,
         exclusions=tuple(exclusions),
         effective_size=float(total.sum() ** 2 / (total @ total)),
         seed=seed,
-        assumptions=("Clusters are independent of one another.", *assumptions),
+        assumptions=assumptions_of(float(total.max()), max_weight, weighted=weights is not None, population=population),
     )
 
 
@@ -162,9 +163,28 @@ def _weights(weights: ArrayLike) -> NDArray[np.float64]:
     return w
 
 
-def _largest(found: float, given: float | None, what: str) -> tuple[float, tuple[str, ...]]:
-    if given is None:
-        return found, (f"The largest {what} in the sample, {found:g}, is the largest in the population.",)
-    if not given >= found:
-        raise ArgumentError(f"max_weight={given:g}, but the sample has a {what} of {found:g}.")
-    return given, ()
+def assumptions_of(
+    largest: float, max_weight: float | None, *, weighted: bool, population: str | None = None
+) -> tuple[str, ...]:
+    """Say what a draw takes for granted.
+
+    Parameters
+    ----------
+    largest : float
+        The largest weight, or size (total weight) of a cluster, in the sample.
+    max_weight : float or None
+        The largest in the population, if it is known.
+    weighted : bool
+        Whether records have weights.
+    population : {"clusters", "records"} or None
+        Without clusters: None.
+    """
+    clusters = () if population is None else ("Clusters are independent of one another.",)
+    if population == "clusters":
+        return (*clusters, "The claim is about a random record of a random cluster.")
+    what = "weight" if population is None else "total weight of a cluster" if weighted else "cluster size"
+    if max_weight is None:
+        return (*clusters, f"The largest {what} in the sample, {largest:g}, is the largest in the population.")
+    if not max_weight >= largest:
+        raise ArgumentError(f"max_weight={max_weight:g}, but the sample has a {what} of {largest:g}.")
+    return clusters

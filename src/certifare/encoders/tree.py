@@ -165,7 +165,9 @@ class FairTreeEncoder(GrownEncoder):
 
         Parameters
         ----------
-        dialect : {"duckdb", "postgres", "spark", "bigquery", "snowflake"}
+        dialect : str
+            ``duckdb``, ``postgres``, ``sqlite``, ``spark``, ``bigquery``, ``snowflake`` and more
+            (:data:`certifare.encoders.sql.DIALECTS`).
         table : str or sequence of str, optional
             A table (``"people"``, ``"schema.people"``, or the parts of its name as a sequence). The result is then
             a query that adds the cell to every row; without it, a ``CASE`` expression.
