@@ -60,6 +60,10 @@ WAYS = {
         "parquet": (["{encoder}", "{parquet}", "--sensitive", "sex"], {"records", "binary"}),
         "cluster": (["{encoder}", "{csv}", "--sensitive", "sex", "--cluster", "home"], {"records", "csv", "cluster"}),
         "sql": (["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"], {"sql"}),
+        "draw by sql": (
+            ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--weight", "w"],
+            {"sql", "weight", "hashed"},
+        ),
         "counts": (["{counts}"], {"counts"}),
         "encoder and counts": (["{encoder}", "{counts}"], {"counts"}),
         "to a file": (["{counts}", "--output", "{out}/c.json"], {"counts", "output"}),
@@ -70,6 +74,10 @@ WAYS = {
         "sql": (
             ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--output", "{out}/n.json"],
             {"sql"},
+        ),
+        "draw by sql": (
+            ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--cluster", "home", "-o", "x"],
+            {"sql", "cluster", "hashed"},
         ),
         "weight": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json", "--weight", "w"],
@@ -113,6 +121,7 @@ def places(files, make_people, tmp_path_factory):
     """A file of each kind that a command reads."""
     folder = tmp_path_factory.mktemp("walk")
     people = make_people(600, 5).assign(home=lambda t: t.index // 2, w=1.0)
+    people = people.assign(number=people.index, skewed=1.0 + people.index % 3)
     people.to_csv(folder / "people.csv", index=False)
     people.to_parquet(folder / "people.parquet")
     people.to_parquet(folder / "large.parquet")
@@ -176,7 +185,7 @@ def test_item_3_each_option_is_honoured_or_refused(begin, command, way):
     arguments, holds = WAYS[command][way]
     for option, parameter in options_of(command).items():
         spelt = max(parameter.opts, key=len)
-        if spelt in arguments or option in SWITCHES:
+        if set(parameter.opts) & set(arguments) or option in SWITCHES:
             continue
         value = [] if parameter.is_flag else [VALUES.get(option, "sex")]
         message = begin(command, *arguments, spelt, *value)
@@ -189,15 +198,36 @@ def test_item_3_each_option_is_honoured_or_refused(begin, command, way):
 @pytest.mark.parametrize("option", ["weight", "cluster"])
 def test_item_3_weights_and_clusters_of_counts(run, places, option):
     """Both were ignored, and written into the certificate's command, whether there was such a column or not."""
-    for arguments, remedy in (
-        (["{counts}"], f"certifare count --{option}"),
-        (["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"], "file"),
+    sql = ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"]
+    for arguments, column, words in (
+        (["{counts}"], "no_such_column", f"--{option} would be ignored with counts files"),
+        (["{counts}"], "no_such_column", f"certifare count --{option}"),
+        (sql, "home", "--row-key"),
+        ([*sql, "--row-key", "number"], "no_such_column", "no column 'no_such_column'"),
+        ([*sql, "--row-key", "no_such_key"], "home", "no column 'no_such_key'"),
+        ([*sql, "--row-key", "sex"], "home", "does not identify"),
     ):
-        result = run("certify", *arguments, f"--{option}", "no_such_column", "--output", "{out}/never.json")
+        result = run("certify", *arguments, f"--{option}", column, "--output", "{out}/never.json")
         assert result.status == 2
-        assert f"--{option} would be ignored with" in result.stderr
-        assert remedy in " ".join(result.stderr.split())
+        assert words in " ".join(result.stderr.split())
         assert not (places["out"] / "never.json").exists()
+
+
+def test_item_3_weights_and_clusters_in_a_database(run):
+    """The same records are kept by certify and by count at one seed only if they draw for the same purpose."""
+    sql = ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--row-key", "number"]
+    clustered = run("certify", *sql, "--cluster", "home", "--seed", "4", "--json")
+    assert clustered.status == 0
+    document = clustered.json
+    assert (document["seed"], sum(map(sum, document["counts"]["table"]))) == (4, 300)
+    assert "Clusters are independent of one another." in document["assumptions"]
+    assert run("certify", *sql, "--weight", "skewed", "--json").json["effective_size"] < 600
+    counted = run("count", *sql, "--cluster", "home", "--seed", "4", "--output", "{out}/drawn.json")
+    assert counted.status == 0
+    pooled = run("certify", "{out}/drawn.json", "--json").json
+    assert (pooled["seed"], pooled["effective_size"]) == (4, 300)
+    assert pooled["assumptions"][:1] == document["assumptions"][:1]
+    assert "hash of number" in " ".join(pooled["assumptions"])
 
 
 def test_item_3_columns_that_the_counts_are_not_about(run):

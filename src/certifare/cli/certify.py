@@ -20,6 +20,7 @@ from certifare.cli.common import (
     MetricName,
     MissingMarker,
     Population,
+    RowKey,
     Seed,
     Sensitive,
     Weight,
@@ -63,6 +64,7 @@ def certify(
     ] = False,
     sql: Sql = None,
     table_name: TableName = None,
+    row_key: RowKey = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the certificate to this file.")] = None,
     key: Key = None,
     suppress: Annotated[
@@ -88,7 +90,7 @@ def certify(
 
     files = [] if sql is not None else counts_files(encoder, data or ())
     if sql is not None:
-        refuse_ignored(context, "sql")
+        refuse_ignored(context, "sql", *(("hashed",) if weight is not None or cluster is not None else ()))
         if data:
             raise ArgumentError("Give either a file or --sql, not both.")
         if table_name is None:
@@ -114,7 +116,19 @@ def certify(
     if sql is not None or files:
         roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label}
         if sql is not None:
-            counted = certify_database(encoder, sql, str(table_name), **roles, unknown_groups=unknown_groups, **claim)
+            counted = certify_database(
+                encoder,
+                sql,
+                str(table_name),
+                **roles,
+                unknown_groups=unknown_groups,
+                weight=weight,
+                cluster=cluster,
+                population=population,
+                key=listed(row_key),
+                seed=seed,
+                **claim,
+            )
         else:
             counted = certify_files(None if encoder in files else encoder, files, **roles, **claim)
         about = {**counted.context, "suppress_below": suppress, "command": command_line(context)}

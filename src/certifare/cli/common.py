@@ -63,6 +63,14 @@ Cluster = Annotated[
     str | None,
     typer.Option(help="Column that marks dependent records (household, patient).", rich_help_panel=COLUMNS),
 ]
+RowKey = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--row-key",
+        help="With --sql and --weight or --cluster: column that identifies a record. Repeat for several together.",
+        rich_help_panel=COLUMNS,
+    ),
+]
 Categorical = Annotated[
     list[str] | None,
     typer.Option(help="Read this column as categories. Repeat for several.", rich_help_panel=COLUMNS),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,6 +17,7 @@ from certifare.cli.common import (
     Label,
     MissingMarker,
     Population,
+    RowKey,
     Sensitive,
     Weight,
     emit,
@@ -34,7 +35,7 @@ Sql = Annotated[
         "--sql",
         parser=Address,
         metavar="ADDRESS",
-        help="Count in this database: duckdb:///file, postgresql://user@host/db, spark://host:port.",
+        help="Count in this database: duckdb:///file, sqlite:///file, postgresql://user@host/db, spark://host:port.",
     ),
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the table, or schema.table.")]
@@ -62,6 +63,7 @@ def count(
     ] = None,
     sql: Sql = None,
     table: TableName = None,
+    row_key: RowKey = None,
     holder: Annotated[str | None, typer.Option(help="Who counts; written into the file.")] = None,
     unknown_groups: UnknownGroups = False,
     delimiter: Delimiter = None,
@@ -83,7 +85,7 @@ def count(
     from certifare.document import digest
     from certifare.engines.federated import CountsFile, Drawn
     from certifare.engines.filing import count_file
-    from certifare.engines.warehouse import connect, count_sql
+    from certifare.engines.warehouse import connect, tally_sql
     from certifare.errors import ArgumentError, MissingGroupError
     from certifare.files import MISSING
     from certifare.records import load_fitted
@@ -91,7 +93,9 @@ def count(
     if (data is None) == (sql is None):
         raise ArgumentError("Where are the records? Name a file, or a database with --sql and --table.")
     thinned = population == "records" if cluster is not None else weight is not None
-    refuse_ignored(context, *(("sql",) if data is None else of_file(data)), *(("thinned",) if thinned else ()))
+    drawn = weight is not None or cluster is not None
+    where = of_file(data) if data is not None else ("sql", "hashed") if drawn else ("sql",)
+    refuse_ignored(context, *where, *(("thinned",) if thinned else ()))
     if sql is not None and table is None:
         raise ArgumentError("--sql needs --table: the name of the table to count.")
     if not sensitive:
@@ -103,26 +107,21 @@ def count(
     encoder_digest = digest(file)
     one_label = None if label is None else label[0]
     on_missing: Literal["unknown", "drop"] = "unknown" if unknown_groups else "drop"
-    checksum, looked_up, drawn = None, False, None
+    # Holders who leave the seed to chance draw independently of one another.
+    own_seed = secrets.randbits(32) if seed is None else seed
+    roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label, "seed": own_seed}
+    draw: dict[str, Any] = {"weight": weight, "cluster": cluster, "population": population, "max_weight": max_weight}
+    checksum, looked_up = None, False
     if data is None:
         with connect(str(sql)) as warehouse:
-            counts = count_sql(
-                fitted, warehouse, str(table), sensitive=listed(sensitive), label=one_label, missing=on_missing
-            )
+            tally = tally_sql(fitted, warehouse, str(table), **roles, **draw, key=listed(row_key), missing=on_missing)
     else:
-        # Holders who leave the seed to chance draw independently of one another.
-        own_seed = secrets.randbits(32) if seed is None else seed
         with progress("counting", 1.0, quiet=as_json) as advance:
             tally = count_file(
                 fitted,
                 data,
-                sensitive=listed(sensitive),
-                label=one_label,
-                weight=weight,
-                cluster=cluster,
-                population=population,
-                max_weight=max_weight,
-                seed=own_seed,
+                **roles,
+                **draw,
                 missing_groups=on_missing,
                 salt=bytes.fromhex(encoder_digest)[:16],
                 delimiter=delimiter,
@@ -133,24 +132,19 @@ def count(
         if fitted.fingerprint_ is not None:
             check_overlap(fitted.fingerprint_.judge(tally.looked_up, tally.seen))
             looked_up = True
-        counts = tally.table(fitted.n_cells_, labelled=one_label is not None, missing=on_missing)
         checksum = tally.checksum
-        if tally.drawn is not None:
-            drawn = Drawn(
-                weight=weight,
-                cluster=cluster,
-                population=population,  # type: ignore[arg-type]  # checked where it was drawn
-                max_weight=max_weight,
-                seed=own_seed,
-                effective_size=tally.drawn.effective_size,
-                assumptions=tally.drawn.assumptions,
-            )
+    counts = tally.table(fitted.n_cells_, labelled=one_label is not None, missing=on_missing)
+    how = None
+    if tally.drawn is not None:
+        how = Drawn(
+            **draw, seed=own_seed, effective_size=tally.drawn.effective_size, assumptions=tally.drawn.assumptions
+        )
     made = CountsFile.make(
         counts,
         encoder_digest,
         sensitive=listed(sensitive),
         label=one_label,
-        drawn=drawn,
+        drawn=how,
         checksum=checksum,
         looked_up=looked_up,
         holder=holder,

@@ -48,7 +48,7 @@ def certify_database(
     sensitive, label, unknown_groups
         Options of ``certifare certify``.
     **options
-        Of :func:`certifare.certify_counts`.
+        Of :func:`certifare.engines.warehouse.certify_sql`.
     """
     from certifare.encoders import load_encoder
     from certifare.engines.warehouse import certify_sql, connect

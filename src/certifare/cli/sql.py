@@ -12,7 +12,9 @@ from certifare.cli.common import Json, emit, encoder_file
 
 def sql(
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
-    dialect: Annotated[str, typer.Option(help="duckdb, postgres, spark, bigquery or snowflake.")] = "duckdb",
+    dialect: Annotated[
+        str, typer.Option(help="duckdb, postgres, sqlite, spark, bigquery, snowflake, mysql, …")
+    ] = "duckdb",
     table: Annotated[
         str | None, typer.Option(help="A table: the result is then a query that adds the cell to every row.")
     ] = None,

@@ -30,6 +30,7 @@ CONDITIONS = {
     "certificate": "a certificate alone",
     "encoder": "an encoder",
     # What else was asked for.
+    "hashed": "--weight or --cluster in a database (--sql)",
     "thinned": "--weight, or --cluster with --population records",
     "equal_opportunity": "--metric equal_opportunity",
     "simultaneous": "--correction simultaneous",
@@ -71,7 +72,8 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "certify": _when(
         always="metric confidence method candidates min_group_size sql output max_bound as_json",
         records="sensitive label unknown_groups weight cluster seed",
-        sql="sensitive label unknown_groups table_name",
+        sql="sensitive label unknown_groups table_name weight cluster",
+        hashed="row_key seed",
         # Counts files say which columns they are about; what is asked for must be that.
         counts="sensitive label",
         csv=_CSV,
@@ -81,7 +83,8 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "count": _when(
         always="output sensitive label holder unknown_groups sql as_json",
         records="weight cluster",
-        sql="table",
+        sql="table weight cluster",
+        hashed="row_key",
         csv=_CSV,
         weight="seed",
         cluster="seed population",
@@ -100,10 +103,6 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
 }
 
 _MEMORY = "Fit on a sample of the records."
-_EXPORT = {
-    "weight": "Export the table to a file.",
-    "cluster": "Take a view that holds one random record of each cluster, or export the table to a file.",
-}
 #: What to do instead, by command and where its records are.
 REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("certify", "counts"): {
@@ -113,8 +112,6 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
         "seed": "Whoever holds the records draws: certifare count --seed.",
         "unknown_groups": "Whoever holds the records says so: certifare count --unknown-groups.",
     },
-    ("certify", "sql"): _EXPORT,
-    ("count", "sql"): _EXPORT,
     ("fit", "large"): dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups", "retain"), _MEMORY),
     ("verify", "certificate"): dict.fromkeys(
         ("sensitive", "label", "weight", "cluster"), "Name your own records with --data, or leave it out."
