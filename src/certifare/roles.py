@@ -5,6 +5,7 @@ The grammar is one comparison, ``column operator value``. Text is never evaluate
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,12 +71,16 @@ class Comparison:
         holds = _COMPUTE[self.operator](column, self._operand(column))
         return pa.DictionaryArray.from_arrays(holds.cast(pa.int8()), pa.array([self.false, self.true]))
 
+    def number(self) -> float:
+        """Give the value for a column of numbers; refuse one that is none."""
+        if not _NUMBER.fullmatch(self.value) or not math.isfinite(float(self.value)):
+            raise ExpressionError(f"{self}: column {self.column!r} holds numbers, and {self.value!r} is none.")
+        return float(self.value)
+
     def _operand(self, column: pa.Array) -> pa.Scalar:
         type_ = column.type
         if pa.types.is_integer(type_) or pa.types.is_floating(type_):
-            if not _NUMBER.fullmatch(self.value):
-                raise ExpressionError(f"{self}: column {self.column!r} holds numbers, and {self.value!r} is none.")
-            number = float(self.value)
+            number = self.number()
             return pa.scalar(int(number) if pa.types.is_integer(type_) and number.is_integer() else number)
         if self.operator not in ("==", "!="):
             first = column.drop_null()[:1].to_pylist()

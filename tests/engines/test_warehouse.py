@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import typer
 
 from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify_counts
+from certifare.cli import app
 from certifare.encoders import sql as writing
 from certifare.engines.counting import NOT_LOOKED_UP
 from certifare.engines.warehouse import (
@@ -192,7 +194,7 @@ def test_roles_by_comparison(encoder: FairTreeEncoder, fresh: pd.DataFrame, plac
         member, text = member.str.replace("1", "true"), "member == true"
     found = count_sql(encoder, warehouse, table, sensitive=text)
     assert found == CellCounts.from_cells(encoder.apply(fresh), member, None, encoder.n_cells_)
-    for text in ("sex>=3", "age==old"):
+    for text in ("sex>=3", "age==old", "age==nan", "age==1_0", "age==1e999"):
         with pytest.raises(ExpressionError):
             count_sql(encoder, warehouse, table, sensitive=text)
 
@@ -457,6 +459,37 @@ def test_item_15_nothing_of_an_address_is_printed(tmp_path: Path) -> None:
         (tmp_path / "text.db").write_text("this is no database, however long it may be")
         with pytest.raises(WarehouseError, match="cannot be reached"), connect(f"{scheme}:///{tmp_path}/text.db"):
             pass
+
+
+@pytest.mark.parametrize("secret", ["se#cret", "?pass%77ord=secret", "a/secret", "secret%40b"])
+def test_item_15_no_password_reaches_certificate_counts_or_report(
+    encoder: FairTreeEncoder, post: Any, postgres: str, tmp_path: Path, capsys: Any, secret: str
+) -> None:
+    if secret.startswith("?"):
+        address = postgres.replace("?", secret + "&")
+    else:
+        address = postgres.replace("certifare@", f"certifare:{secret}@")
+    encoder.save(tmp_path / "encoder.json")
+    place = ["--sql", address, "--table", "secrets.people", "--sensitive", "member"]
+    with pytest.raises(WarehouseError, match="cannot read the table 'secrets.people'"):
+        run("certify", tmp_path / "encoder.json", *place)
+    place[3] = "store.people, all"
+    run("certify", tmp_path / "encoder.json", *place, "--output", tmp_path / "certificate.json")
+    run("count", tmp_path / "encoder.json", *place, "--output", tmp_path / "counts.json")
+    for form in ("html", "md", "json"):
+        run("report", tmp_path / "certificate.json", "--output", tmp_path / f"report.{form}")
+    printed = capsys.readouterr()
+    written = {path.name: path.read_text() for path in tmp_path.iterdir()} | {"out": printed.out, "err": printed.err}
+    assert len(written) == 8
+    for name, text in written.items():
+        assert "cret" not in text, name
+        assert postgres.partition("host=")[2] not in text.replace(str(tmp_path), ""), name
+
+
+def run(*words: Any) -> None:
+    """Run a command of certifare; its errors come out as they are."""
+    with contextlib.suppress(SystemExit):
+        typer.main.get_command(app)([str(word) for word in words], standalone_mode=False)
 
 
 def test_item_15_errors_hold_no_values(post: Any, postgres: str, duck: DuckDB) -> None:

@@ -356,12 +356,7 @@ def _value(role: str | Comparison, columns: Mapping[str, str], dialect: str) -> 
 def _holds(role: Comparison, column: SqlColumn, dialect: str) -> Any:
     """Write a comparison as :meth:`Comparison.evaluate` makes it."""
     if column.kind in ("integer", "number"):
-        try:
-            value = float(role.value)
-        except ValueError:
-            raise ExpressionError(
-                f"{role}: column {column.name!r} holds numbers, and {role.value!r} is none."
-            ) from None
+        value = role.number()
         whole = column.kind == "integer" and value.is_integer() and abs(value) < 2**63
         left = column.raw if whole else column.number
         right = exp.Literal.number(int(value)) if whole else number_literal(value, dialect)
@@ -444,9 +439,9 @@ def _uniform(digits: str, dialect: str) -> str:
     return f"((CAST({total} AS {double}) + 0.5) / {2**BITS})"
 
 
-def _case(choices: Mapping[str, str], otherwise: str = f"'{KEPT}'") -> str:
+def _case(choices: Mapping[str, str]) -> str:
     whens = " ".join(f"WHEN {condition} THEN {value}" for condition, value in choices.items())
-    return f"CASE {whens} ELSE {otherwise} END"
+    return f"CASE {whens} ELSE '{KEPT}' END"
 
 
 def _sql(expression: Any, dialect: str) -> str:
