@@ -85,8 +85,8 @@ class CutSearch(SplitSearch):
         """Find the split with the largest gain; None where no split is possible or none gains."""
         orders, n_orders, n_present = self._orders(histogram)
         n_groups, n_codes = self._n_groups, histogram.counts.shape[1]
-        sums = np.zeros((n_groups, n_codes, len(self._counted)))
-        totals = np.zeros((n_groups, len(self._counted)))
+        n_quantities, n_cuts = len(self._counted), int(n_present.max()) + 1
+        sums, totals = np.zeros((n_groups, n_quantities, n_codes)), np.zeros((n_groups, n_quantities))
         cuts = np.zeros(n_groups, dtype=np.int64)
         column, which, gain, left_count = _search(
             histogram.counts,
@@ -103,9 +103,11 @@ class CutSearch(SplitSearch):
             self._group_aware,
             sums,
             totals,
-            np.empty((n_groups, int(n_present.max()) + 1, len(self._counted))),
-            np.empty((2, max(n_groups, len(self._counted)))),
-            np.empty((4, n_groups), dtype=np.int64),
+            np.empty((n_groups, n_quantities, n_cuts)),
+            np.empty((n_groups, n_quantities, n_groups * n_cuts)),
+            np.empty((n_groups, n_groups * n_cuts), dtype=np.int64),
+            np.empty((3, n_groups * n_cuts)),
+            np.empty((n_groups + 3, max(n_groups, n_cuts + 1)), dtype=np.int64),
             cuts,
         )
         if column < 0:
@@ -113,7 +115,7 @@ class CutSearch(SplitSearch):
         start, stop = histogram.offsets[column], histogram.offsets[column + 1]
         n = totals[:, 0].sum()
         order = orders[which, start : start + n_present[column]] - start
-        in_order = sums[:, start + order, 0].sum(axis=0)
+        in_order = sums[:, 0, start + order].sum(axis=0)
         common_cut = int(np.abs(np.cumsum(in_order)[:-1] - left_count).argmin()) + 1
 
         def side(cut: int) -> NDArray[np.bool_]:
@@ -162,14 +164,18 @@ def _search(
     group_aware: bool,
     sums: NDArray[np.float64],
     totals: NDArray[np.float64],
-    prefix: NDArray[np.float64],
+    before: NDArray[np.float64],
+    tried: NDArray[np.float64],
+    tried_cuts: NDArray[np.int64],
     numbers: NDArray[np.float64],
     places: NDArray[np.int64],
     best_cuts: NDArray[np.int64],
 ) -> tuple[int, int, float, float]:
     """Column (-1: none), ordering, gain times records, records on the left; fills the cuts, sums and totals.
 
-    Sums (groups × codes × quantities) hold of each group the size, the strata's sizes and the label axes.
+    Sums (groups × quantities × codes) hold of each group the size, the strata's sizes and the label axes; ``before``
+    (groups × quantities × cuts) what an ordering has before each cut; ``tried`` likewise what goes left in each
+    attempt, and ``tried_cuts`` (groups × attempts) where the groups are cut then. The rest is room to work in.
     """
     n_groups, n_quantities = totals.shape
     for k in range(len(counts)):
@@ -178,161 +184,180 @@ def _search(
             weight = counted[q, k]
             if weight != 0.0:
                 for code in range(counts.shape[1]):
-                    sums[s, code, q] += weight * counts[k, code]
-    whole, middles = numbers[0, :n_quantities], numbers[1]
-    for q in range(n_quantities):
-        whole[q] = 0.0
-        for s in range(n_groups):
+                    sums[s, q, code] += weight * counts[k, code]
+    for s in range(n_groups):
+        for q in range(n_quantities):
             for code in range(offsets[0], offsets[1]):
-                totals[s, q] += sums[s, code, q]
-            whole[q] += totals[s, q]
+                totals[s, q] += sums[s, q, code]
 
-    n = whole[0]
-    cuts, following, matched_by, chosen = places[0], places[1], places[2], places[3]
+    n = totals[:, 0].sum()
+    own, n_own, at, chosen = places[:n_groups], places[n_groups], places[n_groups + 1], places[n_groups + 2]
     best_column, best_order, best_gain, best_left = -1, -1, 0.0, 0.0
     for column in range(len(n_orders)):
         start, p = offsets[column], n_present[column]
         gain, order = -np.inf, -1
         for which in range(n_orders[column]):
-            _accumulate(sums, orders[which, start : start + p], prefix)
-            for cut in range(1, p):
-                for s in range(n_groups):
-                    cuts[s] = cut
-                value = _gain(prefix, cuts, totals, whole, coefficients, strata, rates, price, min_size)
-                if value > gain + TOLERANCE * n:
-                    gain, order = value, which
-                    chosen[:] = cuts
+            _accumulate(sums, orders[which, start : start + p], before)
+            value, found = _best(before, 1, p, totals, coefficients, strata, rates, price, min_size, numbers)
+            if value > gain + TOLERANCE * n:
+                gain, order = value, which
+                chosen[:n_groups] = found
             if not group_aware:
                 continue
             for stratum in strata:
-                for s in range(n_groups):
-                    cuts[s] = 0
-                    matched_by[s] = stratum if totals[s, stratum] > 0.0 else 0
-                    following[s] = _next(prefix, s, matched_by[s], 0, p) if totals[s, 0] > 0.0 else 0
-                while True:
-                    # Group s goes on where q passes the middle between its share at this cut and at the next.
-                    lowest = np.inf
-                    for s in range(n_groups):
-                        middles[s] = np.inf
-                        if cuts[s] < following[s]:
-                            q = matched_by[s]
-                            middles[s] = (prefix[s, cuts[s], q] + prefix[s, following[s], q]) / totals[s, q]
-                            lowest = min(lowest, middles[s])
-                    if lowest == np.inf:
-                        break
-                    for s in range(n_groups):
-                        if middles[s] == lowest:
-                            cuts[s] = following[s]
-                            following[s] = _next(prefix, s, matched_by[s], cuts[s], p)
-                    value = _gain(prefix, cuts, totals, whole, coefficients, strata, rates, price, min_size)
-                    if value > gain + TOLERANCE * n:
-                        gain, order = value, which
-                        chosen[:] = cuts
+                _list_own(before, p, stratum, own, n_own)
+                m = _match(before, p, stratum, own, n_own, at, numbers[0], tried, tried_cuts)
+                value, found = _best(tried, 0, m, totals, coefficients, strata, rates, price, min_size, numbers)
+                if value > gain + TOLERANCE * n:
+                    gain, order = value, which
+                    chosen[:n_groups] = tried_cuts[:, found]
         if order < 0:
             continue
-        _accumulate(sums, orders[order, start : start + p], prefix)
+        _accumulate(sums, orders[order, start : start + p], before)
         if group_aware:
-            gain = _step(prefix, chosen, cuts, p, gain, totals, whole, coefficients, strata, rates, price, min_size)
+            _list_own(before, p, 0, own, n_own)
+        moved = group_aware
+        while moved:
+            moved = False
+            for s in range(n_groups):
+                for g in range(n_groups):
+                    for q in range(n_quantities):
+                        for m in range(n_own[s]):
+                            tried[g, q, m] = before[g, q, own[s, m] if g == s else chosen[g]]
+                value, found = _best(tried, 0, n_own[s], totals, coefficients, strata, rates, price, min_size, numbers)
+                if value > gain + TOLERANCE * n:
+                    gain, moved = value, True
+                    chosen[s] = own[s, found]
         if gain > best_gain + TOLERANCE * n:
             best_column, best_order, best_gain, best_left = column, order, gain, 0.0
             for s in range(n_groups):
                 best_cuts[s] = chosen[s]
-                best_left += prefix[s, chosen[s], 0]
+                best_left += before[s, 0, chosen[s]]
     return best_column, best_order, best_gain, best_left
 
 
 @helper
-def _accumulate(sums: NDArray[np.float64], order: NDArray[np.int64], prefix: NDArray[np.float64]) -> None:
-    """Add up what comes before each cut of an ordering: groups × cuts × quantities."""
-    n_groups, _, n_quantities = sums.shape
+def _accumulate(sums: NDArray[np.float64], order: NDArray[np.int64], before: NDArray[np.float64]) -> None:
+    """Add up what comes before each cut of an ordering."""
+    n_groups, n_quantities, _ = sums.shape
     for s in range(n_groups):
         for q in range(n_quantities):
-            prefix[s, 0, q] = 0.0
-        for i in range(len(order)):
-            for q in range(n_quantities):
-                prefix[s, i + 1, q] = prefix[s, i, q] + sums[s, order[i], q]
+            running = before[s, q, 0] = 0.0
+            for i in range(len(order)):
+                running += sums[s, q, order[i]]
+                before[s, q, i + 1] = running
 
 
 @helper
-def _next(prefix: NDArray[np.float64], s: int, q: int, cut: int, p: int) -> int:
-    """Give the next of a group's own cuts: behind the next code with records of it, at the end if that is its last."""
-    after = cut
-    while after < p and prefix[s, after, q] == prefix[s, cut, q]:
-        after += 1
-    return p if prefix[s, after, q] == prefix[s, p, q] else after
+def _list_own(
+    before: NDArray[np.float64], p: int, stratum: int, own: NDArray[np.int64], n_own: NDArray[np.int64]
+) -> None:
+    """List each group's own cuts: before all codes, behind each that it has, and behind its last one at the end.
+
+    A group without any record has none. If it has records of the stratum, only codes with such records count.
+    """
+    for s in range(len(own)):
+        q = stratum if before[s, stratum, p] > 0.0 else 0
+        m, own[s, 0] = 1, 0
+        for i in range(p):
+            own[s, m] = i + 1
+            m += 1 if before[s, q, i + 1] > before[s, q, i] else 0
+        own[s, m - 1] = p
+        n_own[s] = m if m > 1 else 0
 
 
 @helper
-def _step(
-    prefix: NDArray[np.float64],
-    chosen: NDArray[np.int64],
-    cuts: NDArray[np.int64],
+def _match(
+    before: NDArray[np.float64],
     p: int,
-    gain: float,
-    totals: NDArray[np.float64],
-    whole: NDArray[np.float64],
-    coefficients: NDArray[np.float64],
-    strata: NDArray[np.int64],
-    rates: NDArray[np.float64],
-    price: float,
-    min_size: int,
-) -> float:
-    """Move one group's cut after the other to where the gain is largest, until no move gains; returns the gain."""
-    moved = True
-    while moved:
-        moved = False
-        for s in range(len(cuts)):
-            if totals[s, 0] == 0.0:
-                continue
-            cuts[:] = chosen
-            cuts[s] = 0
-            while True:
-                value = _gain(prefix, cuts, totals, whole, coefficients, strata, rates, price, min_size)
-                if value > gain + TOLERANCE * whole[0]:
-                    gain, moved = value, True
-                    chosen[s] = cuts[s]
-                if cuts[s] == p:
-                    break
-                cuts[s] = _next(prefix, s, 0, cuts[s], p)
-    return gain
+    stratum: int,
+    own: NDArray[np.int64],
+    n_own: NDArray[np.int64],
+    at: NDArray[np.int64],
+    middles: NDArray[np.float64],
+    tried: NDArray[np.float64],
+    tried_cuts: NDArray[np.int64],
+) -> int:
+    """Try the matched cuts, from the smallest share to the largest; returns how many there are.
+
+    A group goes on to its next cut where the share q passes the middle between its shares at this cut and at the next.
+    """
+    n_groups, n_quantities, _ = before.shape
+    for s in range(n_groups):
+        at[s] = -1
+        middles[s] = -1.0 if n_own[s] > 0 else np.inf
+    m = -1  # all groups at their first cut, where none goes left, is no attempt
+    while True:
+        lowest = np.inf
+        for s in range(n_groups):
+            lowest = min(lowest, middles[s])
+        if lowest == np.inf:
+            return m
+        for s in range(n_groups):
+            if middles[s] == lowest:
+                at[s] += 1
+                middles[s] = np.inf
+                if at[s] + 1 < n_own[s]:
+                    q = stratum if before[s, stratum, p] > 0.0 else 0
+                    middles[s] = (before[s, q, own[s, at[s]]] + before[s, q, own[s, at[s] + 1]]) / before[s, q, p]
+        if m >= 0:
+            for s in range(n_groups):
+                tried_cuts[s, m] = own[s, at[s]] if n_own[s] > 0 else 0
+                for q in range(n_quantities):
+                    tried[s, q, m] = before[s, q, tried_cuts[s, m]]
+        m += 1
 
 
 @helper
-def _gain(
-    prefix: NDArray[np.float64],
-    cuts: NDArray[np.int64],
+def _best(
+    left: NDArray[np.float64],
+    first: int,
+    stop: int,
     totals: NDArray[np.float64],
-    whole: NDArray[np.float64],
     coefficients: NDArray[np.float64],
     strata: NDArray[np.int64],
     rates: NDArray[np.float64],
     price: float,
     min_size: int,
-) -> float:
-    """Gain of cuts times all records: of the labels, as in ``splits``, less the price of what the distance grows by."""
-    n_groups, n = len(cuts), whole[0]
-    left = 0.0
+    numbers: NDArray[np.float64],
+) -> tuple[float, int]:
+    """Largest gain, times all records, of the attempts from ``first`` on, and its attempt.
+
+    An attempt sends ``left`` (groups × quantities × attempts) to the left. It gains of the labels as in ``splits``, and
+    pays for what the distance grows by.
+    """
+    n_groups, n_quantities = totals.shape
+    sizes, gains, beyond = numbers[0], numbers[1], numbers[2]
+    n = totals[:, 0].sum()
+    for i in range(first, stop):
+        sizes[i] = gains[i] = 0.0
     for s in range(n_groups):
-        left += prefix[s, cuts[s], 0]
-    right = n - left
-    if left < min_size or right < min_size:
-        return -np.inf
-    gain = 0.0
+        for i in range(first, stop):
+            sizes[i] += left[s, 0, i]
     for a in range(len(coefficients)):
-        q = len(whole) - len(coefficients) + a
-        beyond = -whole[q] / n * left
+        q = n_quantities - len(coefficients) + a
+        share = totals[:, q].sum() / n
+        for i in range(first, stop):
+            beyond[i] = -share * sizes[i]
         for s in range(n_groups):
-            beyond += prefix[s, cuts[s], q]
-        gain += coefficients[a] * beyond * beyond
-    gain *= n / (left * right)
-    grows = 0.0
+            for i in range(first, stop):
+                beyond[i] += left[s, q, i]
+        for i in range(first, stop):
+            gains[i] += coefficients[a] * beyond[i] * beyond[i]
+    for i in range(first, stop):
+        gains[i] *= n / (sizes[i] * (n - sizes[i]))
     for k in range(len(strata)):
         q = strata[k]
-        for i in range(n_groups):
-            left_i, all_i = prefix[i, cuts[i], q] * rates[k, i], totals[i, q] * rates[k, i]
-            for j in range(i):
-                left_more = left_i - prefix[j, cuts[j], q] * rates[k, j]
-                more = all_i - totals[j, q] * rates[k, j]
-                grows += abs(left_more) + abs(more - left_more) - abs(more)
-    value: float = gain - price * grows
-    return value
+        for s in range(n_groups):
+            for g in range(s):
+                rate_s, rate_g = rates[k, s], rates[k, g]
+                more = totals[s, q] * rate_s - totals[g, q] * rate_g
+                for i in range(first, stop):
+                    left_more = left[s, q, i] * rate_s - left[g, q, i] * rate_g
+                    gains[i] -= price * (abs(left_more) + abs(more - left_more) - abs(more))
+
+    best, found = -np.inf, -1
+    for i in range(first, stop):
+        if gains[i] > best + TOLERANCE * n and sizes[i] >= min_size and n - sizes[i] >= min_size:
+            best, found = gains[i], i
+    return best, found
