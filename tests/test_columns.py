@@ -244,3 +244,24 @@ def test_decimals_are_read_as_their_nearest_double():
         assert Frame(pa.table({"x": column})).read("x").column.tolist() == [float(text) for text in texts]
         holds = parse_role("x==7.433", ["x"]).evaluate(column).to_pylist()
         assert holds.count("x == 7.433") == 1
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_reading_ten_thousand_columns_never_lists_them_again(monkeypatch, make):
+    """Listing the columns for each column is what made reading quadratic."""
+    frame = Frame(make({f"column_{i}": [1, 2] for i in range(10_000)}))
+    listed = []
+    monkeypatch.setattr(type(frame._table), "columns", property(lambda self: listed.append(1) or []))
+    assert sum(int(frame.read(f"column_{i}").column[0]) for i in range(10_000)) == 10_000
+    assert not listed
+
+
+def test_arrow_tables_that_point_outside_of_themselves_are_refused():
+    offsets = np.array([0, 1 << 28, 3], dtype=np.int32)
+    text = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(offsets), pa.py_buffer(b"abc")])
+    index = pa.DictionaryArray.from_arrays(pa.array([0, 9], pa.int32()), pa.array(["x"]), safe=False)
+    for column in (text, index):
+        with pytest.raises(TableError, match="damaged"):
+            Frame(pa.table({"a": column}))
+        with pytest.raises(TableError, match="damaged"):
+            read_values(column, "label")

@@ -1,6 +1,6 @@
 import gzip
 import os
-import stat
+import subprocess
 import sys
 
 import numpy as np
@@ -19,10 +19,9 @@ from certifare.errors import (
     EncodingError,
     FileError,
     FileFormatError,
-    OutputError,
     RaggedFileError,
 )
-from certifare.files import TEXT, atomic_file, atomic_folder, open_batches, read_file
+from certifare.files import TEXT, open_batches, read_file
 
 PEOPLE = "age,job,paid\n30,nurse,1.5\n41,?,\n"
 
@@ -221,68 +220,181 @@ def test_text_goes_through_csv_as_clean_text_says(tmp_path_factory, records):
     assert [value for batch in batches for value in batch.to_pylist()] == expected
 
 
-# -- writing ------------------------------------------------------------------------------------------------------
+# -- files from strangers -----------------------------------------------------------------------------------------
 
 
-def interrupted_while_writing(path):
-    path.write_text("half")
-    raise KeyboardInterrupt
+def strings(offsets, data):
+    buffers = [None, pa.py_buffer(np.array(offsets, dtype=np.int32).tobytes()), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path):
-    target = tmp_path / "result.txt"
-    with pytest.raises(KeyboardInterrupt), atomic_file(target) as name:
-        interrupted_while_writing(name)
-    assert list(tmp_path.iterdir()) == []
-    target.write_text("old")
-    with atomic_file(target) as name:
-        name.write_text("new")
-        assert target.read_text() == "old"
-    assert target.read_text() == "new"
-    assert [p.name for p in tmp_path.iterdir()] == ["result.txt"]
-    assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~files._umask()
+DAMAGED = {
+    "offset beyond the data": lambda: strings([0, 1 << 20, 3], b"abc"),
+    "offset far beyond the data": lambda: strings([0, 1 << 30, 3], b"abc"),
+    "offsets that go back": lambda: strings([0, 3, 1, 3], b"abc"),
+    "text that is not UTF-8": lambda: strings([0, 2, 3], b"\xff\xfea"),
+    "index beyond the dictionary": lambda: pa.DictionaryArray.from_arrays(
+        pa.array([0, 9], pa.int32()), pa.array(["x"]), safe=False
+    ),
+    "negative index": lambda: pa.DictionaryArray.from_arrays(
+        pa.array([0, -7], pa.int32()), pa.array(["x"]), safe=False
+    ),
+    "dictionary that is not UTF-8": lambda: pa.DictionaryArray.from_arrays(
+        pa.array([0, 1], pa.int32()), strings([0, 1, 2], b"\xffa"), safe=False
+    ),
+}
 
 
-def test_a_folder_appears_whole_or_not_at_all(tmp_path):
-    target = tmp_path / "bundle"
-    with pytest.raises(KeyboardInterrupt), atomic_folder(target) as name:
-        interrupted_while_writing(name / "a.txt")
-    assert list(tmp_path.iterdir()) == []
-    with atomic_folder(target) as name:
-        (name / "a.txt").write_text("1")
-    assert (target / "a.txt").read_text() == "1"
-    with pytest.raises(OutputError, match="holds other files"), atomic_folder(target):
-        pass
-    with atomic_folder(target, replace=lambda path: (path / "a.txt").exists()) as name:
-        (name / "b.txt").write_text("2")
-    assert [p.name for p in target.iterdir()] == ["b.txt"]
-    assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
+def write_arrow(path, columns, make):
+    batch = pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
+    with pa.OSFile(str(path), "wb") as sink, make(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return path
 
 
-def test_places_that_cannot_be_written_are_refused(tmp_path):
-    write(tmp_path, "x", "file")
-    with pytest.raises(OutputError, match="is a file"), atomic_folder(tmp_path / "file"):
-        pass
-    with pytest.raises(OutputError, match="There is no folder"), atomic_folder(tmp_path / "no" / "bundle"):
-        pass
-    with pytest.raises(OutputError, match="folder does not exist"), atomic_file(tmp_path / "no" / "a.txt"):
-        pass
-    with pytest.raises(OutputError, match="is a folder"), atomic_file(tmp_path):
-        pass
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_arrow_files_are_refused_before_they_are_used(tmp_path, name, make):
+    column = DAMAGED[name]()
+    path = write_arrow(tmp_path / "a.arrow", [pa.array(range(len(column))), column], make)
+    with pytest.raises(FileFormatError, match="cannot be read as a table|is damaged"):
+        read_file(path)
+    with pytest.raises(FileFormatError, match="cannot be read as a table|is damaged"):
+        list(open_batches(path, {"c1": TEXT}))
+    # A column that nobody asks for does no harm.
+    assert [batch.num_rows for batch in open_batches(path, {"c0": None})] == [len(column)]
 
 
-@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="the superuser may write anywhere")
-def test_read_only_folders_are_refused(tmp_path):
-    folder = tmp_path / "locked"
-    folder.mkdir(mode=0o555)
-    with pytest.raises(OutputError, match="no permission"), atomic_file(folder / "a.txt"):
-        pass
-    with pytest.raises(OutputError, match="no permission"), atomic_folder(folder / "bundle"):
-        pass
+def test_parquet_text_that_is_not_utf8_is_refused(tmp_path):
+    pq.write_table(pa.table({"a": strings([0, 2, 3], b"\xff\xfea")}), tmp_path / "a.parquet")
+    with pytest.raises(FileFormatError, match="UTF8"):
+        read_file(tmp_path / "a.parquet")
+    with pytest.raises(FileFormatError, match="UTF8"):
+        list(open_batches(tmp_path / "a.parquet"))
 
 
-def test_a_read_only_file_system_is_refused():
-    if not os.path.isdir("/proc/self"):
-        pytest.skip("no /proc here")
-    with pytest.raises(OutputError, match="cannot be written"), atomic_folder("/proc/self/bundle"):
-        pass
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_a_small_arrow_file_does_not_claim_a_billion_rows(tmp_path, make):
+    path = write_arrow(tmp_path / "a.arrow", [pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])], make)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(FileFormatError, match="claims to hold more than"):
+        read_file(path)
+    with pytest.raises(FileFormatError, match="claims to hold more than"):
+        next(iter(open_batches(path)))
+
+
+def test_large_arrow_batches_are_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BATCH_ROWS", 100)
+    path = write_arrow(tmp_path / "a.arrow", [pa.array(range(250))], pa.ipc.new_file)
+    assert [batch.num_rows for batch in open_batches(path)] == [100, 100, 50]
+
+
+def test_a_table_larger_than_memory_is_not_read_as_a_whole(tmp_path, monkeypatch):
+    table = pa.table({"a": [1.5] * 1000, "b": ["x"] * 1000})
+    pq.write_table(table, tmp_path / "a.parquet")
+    write_arrow(tmp_path / "a.arrow", [column.combine_chunks() for column in table.columns], pa.ipc.new_stream)
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1024, "SC_PHYS_PAGES": 10}[name])
+    for name in ("a.parquet", "a.arrow"):
+        with pytest.raises(FileError, match="memory of this machine"):
+            read_file(tmp_path / name)
+        assert sum(batch.num_rows for batch in open_batches(tmp_path / name)) == 1000
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_what_compressed_text_unpacks_to_is_bounded(tmp_path, monkeypatch, codec):
+    with pa.CompressedOutputStream(str(tmp_path / "bomb.csv"), codec) as sink:
+        sink.write(b"a,b\n" + b"1,2\n" * 1_000_000)
+    assert read_file(tmp_path / "bomb.csv")[0].num_rows == 1_000_000
+    monkeypatch.setattr(files, "UNPACKED", 1 << 20)
+    monkeypatch.setattr(files, "UNPACKED_RATIO", 10)
+    with pytest.raises(FileFormatError, match="unpacks to more than"):
+        read_file(tmp_path / "bomb.csv")
+
+
+def test_a_line_without_end_is_not_read_to_its_end(tmp_path):
+    with gzip.open(tmp_path / "zeros.csv", "wb", compresslevel=1) as file:
+        file.write(b"a,b\n1," + b"0" * (files.BLOCK * 3))
+    with pytest.raises(FileFormatError, match="a record is longer than 8 MB"):
+        read_file(tmp_path / "zeros.csv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_pipes_and_devices_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(FileError, match="it is a pipe; save the data to a file"):
+        read_file(tmp_path / "pipe.csv")
+    with pytest.raises(FileError, match="it is a device"):
+        open_batches("/dev/zero")
+
+
+def test_a_file_whose_name_is_no_text_is_read(tmp_path):
+    path = os.fsencode(tmp_path) + b"/\xff\xfe.csv"
+    try:
+        with open(path, "w") as file:
+            file.write(PEOPLE)
+    except OSError:
+        pytest.skip("this file system knows text only")
+    assert rows(os.fsdecode(path)) == EXPECTED
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_every_kind_of_line_end_is_read(tmp_path, end):
+    path = write(tmp_path, PEOPLE.replace("\n", end))
+    assert rows(path) == EXPECTED
+    assert [batch.num_rows for batch in open_batches(path, {"job": TEXT})] == [2]
+
+
+def test_a_header_may_be_long_but_not_a_name(tmp_path):
+    names = [f"{i}" + "x" * 100 for i in range(5000)]
+    table, _ = read_file(write(tmp_path, ",".join(names) + "\n" + ",".join(["1"] * 5000) + "\n"))
+    assert table.column_names == names
+    with pytest.raises(FileFormatError, match="field larger than field limit"):
+        read_file(write(tmp_path, "a," + "x" * 140_000 + "\n1,2\n"))
+
+
+@pytest.mark.parametrize(
+    "name", ["rot13", "hex", "base64", "zlib", "uu", "undefined", "idna", "punycode", "a\0b", "", "x" * 999]
+)
+def test_codecs_that_are_no_text_encodings_are_refused(tmp_path, name):
+    with pytest.raises(EncodingError, match="no encoding of text"):
+        read_file(write(tmp_path, PEOPLE), encoding=name)
+
+
+def test_utf16_without_its_mark_is_refused(tmp_path):
+    with pytest.raises(EncodingError, match="is not utf-16: UTF-16 stream does not start with BOM"):
+        read_file(write(tmp_path, PEOPLE), encoding="utf-16")
+
+
+def test_a_header_without_a_line_end_never_aborts(tmp_path):
+    """pyarrow's threads must not call Python when the interpreter is gone: that is SIGABRT, once in ten."""
+    path = write(tmp_path, b"a,b")
+    code = f"""
+import certifare.files as files
+for read in (files.read_file, lambda path: list(files.open_batches(path))):
+    try:
+        read({str(path)!r})
+    except files.EmptyFileError as error:
+        assert "no records" in str(error)
+    else:
+        raise SystemExit(3)
+"""
+    for _ in range(3):
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_pyarrow_reads_through_no_python_object(tmp_path, monkeypatch):
+    """The same, without chance: whatever the kind of file, what pyarrow is given is its own."""
+    given = []
+    for module, name in ((files.pacsv, "read_csv"), (files.pacsv, "open_csv"), (pq, "read_table"), (pq, "ParquetFile")):
+        real = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda source, *a, real=real, **k: given.append(source) or real(source, *a, **k)
+        )
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "a.parquet")
+    paths = [write(tmp_path, "a,b\n1,é\n".encode(e), f"{e}.csv") for e in ("utf-8", "latin-1", "utf-16")]
+    paths.append(write(tmp_path, gzip.compress(b"a,b\n1,x\n"), "a.csv.gz"))
+    for path in (*paths, tmp_path / "a.parquet"):
+        read_file(path)
+        list(open_batches(path))
+    assert len(given) >= 10
+    assert all(isinstance(source, pa.OSFile | pa.CompressedInputStream) for source in given)

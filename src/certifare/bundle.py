@@ -12,7 +12,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,18 +24,19 @@ from certifare.certificates import CellCounts, Certificate, Exclusion, Interval,
 from certifare.certificates.claims import metric_of
 from certifare.engines.large import is_large, search_large
 from certifare.errors import ArgumentError, CandidateError, OutputError
-from certifare.files import atomic_folder, check_folder
 from certifare.frontier.pareto import knee
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.frontier.sweep import Frontier, Point
 from certifare.frontier.target import CHANCES, records_needed, shortlist
 from certifare.split import PARTS
+from certifare.storage import atomic_folder, check_folder
 from certifare.table import Table, read_table
 
 Verdict = Literal["PASS", "NO SOLUTION", "DONE"]
-#: Files of a bundle; a folder with other files in it is not replaced.
-BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv", "private"})
+#: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
+BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv"})
+PRIVATE_FILES = frozenset({"README.txt", "fingerprint.npz", "run.json"})
 PRIVATE_NOTE = """\
 Nothing in this folder may be handed on.
 
@@ -391,9 +392,22 @@ def _choose(
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether a folder is a bundle and nothing else, so that it may be replaced."""
-    names = {path.name for path in folder.iterdir()}
-    return "certificate.json" in names and names <= BUNDLE_FILES
+    """Whether a folder is a bundle and nothing else, its private folder included, so that it may be replaced."""
+    private = folder / "private"
+    return (
+        (folder / "certificate.json").exists()
+        and _holds_only(folder, BUNDLE_FILES, {"private"})
+        and (not private.exists() or _holds_only(private, PRIVATE_FILES))
+    )
+
+
+def _holds_only(folder: Path, files: Set[str], folders: Set[str] = frozenset()) -> bool:
+    with os.scandir(folder) as entries:
+        return all(
+            (entry.name in files and entry.is_file(follow_symlinks=False))
+            or (entry.name in folders and entry.is_dir(follow_symlinks=False))
+            for entry in entries
+        )
 
 
 def check_output(folder: str | os.PathLike[str], *, replace: bool = False) -> None:

@@ -124,11 +124,15 @@ class Frame:
             self.names, self.named = tuple(f"x{i}" for i in range(self._table.shape[1])), False
         else:
             self._table = frame
-            self.names, self.named = _names(list(frame.columns))
+            _validate(frame.to_native())
+            self._columns = list(frame.columns)
+            self.names, self.named = _names(self._columns)
         if not self.names:
             raise EmptyTableError(
                 f"The table has no columns: 0 feature(s) (shape=({len(self)}, 0)) while a minimum of 1 is required."
             )
+
+        self._positions = {name: i for i, name in enumerate(self.names)}
 
     def __len__(self) -> int:
         return len(self._table)
@@ -141,9 +145,9 @@ class Frame:
     def position(self, column: str | int) -> int:
         """Where a column stands, given its name or its position."""
         if isinstance(column, str):
-            if column not in self.names:
+            if column not in self._positions:
                 raise MissingColumnError(f"There is no column {column!r}; the table has {listing(self.names)}.")
-            return self.names.index(column)
+            return self._positions[column]
         if not -len(self.names) <= column < len(self.names):
             raise MissingColumnError(f"There is no column {column}; the table has {len(self.names)} columns.")
         return int(column) % len(self.names)
@@ -152,7 +156,7 @@ class Frame:
         """Read one column, by name or position."""
         i = self.position(column)
         if isinstance(self._table, nw.DataFrame):
-            return _read_series(self._table.get_column(self._table.columns[i]), self.names[i])
+            return _read_series(_column(self._table, self._columns, i), self.names[i])
         return _read_array(self._table[:, i], self.names[i])
 
     def rebuild(
@@ -260,6 +264,16 @@ def levels(field: Field, what: str) -> tuple[NDArray[np.int64], tuple[Value, ...
     return codes, tuple(plain(value) for value in distinct.tolist())
 
 
+def scaled(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Divide numbers by a power of two so that their squares stay finite; return them, and the exponent.
+
+    >>> scaled(np.array([1e200, -3e200]))[0].std() < 1.0
+    True
+    """
+    exponent = int(np.frexp(np.abs(values).max())[1]) if len(values) else 0
+    return np.ldexp(values, -exponent), exponent
+
+
 def check_lengths(lengths: Mapping[str, int]) -> None:
     """Refuse columns of different lengths."""
     if len(set(lengths.values())) > 1:
@@ -293,6 +307,15 @@ def _as_dataframe(table: Any) -> "nw.DataFrame[Any] | None":
     if isinstance(found, nw.LazyFrame):
         raise TableError("The table is lazy: collect it first, or compute cells where the data is (to_sql).")
     return found if isinstance(found, nw.DataFrame) else None
+
+
+def _validate(native: Any) -> None:
+    """Refuse Arrow data that points outside of itself: reading it would read other memory, or end the process."""
+    if isinstance(native, pa.Table | pa.RecordBatch | pa.ChunkedArray):
+        try:
+            native.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise TableError(f"The Arrow data is damaged: {error}") from error
 
 
 def _native_names(table: Any) -> list[Any]:
@@ -329,9 +352,18 @@ def _as_array(table: Any) -> NDArray[Any]:
     return array
 
 
+def _column(table: "nw.DataFrame[Any]", names: Sequence[str], i: int) -> "nw.Series[Any]":
+    native = table.to_native()
+    if isinstance(native, pa.Table):
+        # By position: finding a column by its name looks at all of them.
+        return nw.from_native(native.column(i), series_only=True)
+    return table.get_column(names[i])
+
+
 def _as_series(values: Any) -> "nw.Series[Any] | None":
     if isinstance(values, pa.Array):
         values = pa.chunked_array([values])
+    _validate(values)
     found = nw.from_native(values, pass_through=True, allow_series=True)
     return found if isinstance(found, nw.Series) else None
 
@@ -378,7 +410,7 @@ def _read_arrow(array: Any, name: str) -> Field:
         array = array.unify_dictionaries().combine_chunks()
     type_ = array.type
     categorical = pa.types.is_dictionary(type_)
-    if categorical and not _is_text(type_.value_type):
+    if categorical and not is_text(type_.value_type):
         array = array.dictionary_decode()
         type_ = array.type
     if pa.types.is_null(type_):
@@ -393,7 +425,7 @@ def _read_arrow(array: Any, name: str) -> Field:
         # By their text: Arrow's own cast misses the nearest double of one in ten, which databases and CSV readers find.
         doubles = array.cast(pa.string()).cast(pa.float64())
         return Field(name, doubles.to_numpy(zero_copy_only=False), "number", categorical)
-    if not categorical and not _is_text(type_):
+    if not categorical and not is_text(type_):
         hint = "dates: give a number such as the year" if pa.types.is_temporal(type_) else f"values of the type {type_}"
         raise ColumnTypeError(f"Column {name!r} holds {hint}; give numbers, booleans or text.")
     if not categorical:
@@ -402,7 +434,8 @@ def _read_arrow(array: Any, name: str) -> Field:
     return Field(name, Dictionary(indices.to_numpy(), tuple(array.dictionary.to_pylist())), "text", True)
 
 
-def _is_text(type_: Any) -> bool:
+def is_text(type_: Any) -> bool:
+    """Whether an Arrow type is text, in any of its forms."""
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 

@@ -1,7 +1,11 @@
-"""Files with tables in them: CSV, Parquet and Arrow, as a whole or in batches; and files written all or not at all.
+"""Files with tables in them: CSV, Parquet and Arrow, as a whole or in batches.
 
 A file's kind is read from its first bytes, never from its name. A CSV file is scanned once before it is read, for its
 encoding, its delimiter and its header, so that everything that can be wrong with it is known early and said in words.
+
+Files come from strangers: what is in an Arrow or Parquet file is validated before it is used, and what a file unpacks
+to is bounded. pyarrow's threads never read through a Python object: a thread that outlives the interpreter and calls it
+would end the process with SIGABRT.
 """
 
 from __future__ import annotations
@@ -9,15 +13,14 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
-import errno
 import io
 import os
 import re
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,9 +35,9 @@ from certifare.errors import (
     EncodingError,
     FileError,
     FileFormatError,
-    OutputError,
     RaggedFileError,
 )
+from certifare.storage import open_regular, writable
 
 #: Text that stands for a missing value in a CSV file, unless others are named.
 MISSING = (
@@ -48,12 +51,16 @@ SAMPLE = 1 << 18
 BLOCK = 1 << 23
 #: Rows of one batch of a Parquet or Arrow file.
 BATCH_ROWS = 1 << 17
+#: Bytes of a compressed CSV file, or rows of a Parquet or Arrow file, that are read whatever the file's size …
+UNPACKED = 1 << 30
+#: … and how many times the file's size they may be beyond that.
+UNPACKED_RATIO = 200
 
 Kind = Literal["csv", "parquet", "arrow", "arrow stream"]
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Csv:
     """How a CSV file is to be read.
 
@@ -74,7 +81,7 @@ class Csv:
     odd_quotes: bool
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def columns(self) -> dict[str, str]:
         """Names of the columns that have one, without white space around them, and as they stand in the header."""
         return {name.strip(): name for name in self.header if name.strip()}
@@ -113,11 +120,8 @@ def kind_of(path: str | os.PathLike[str]) -> Kind:
         raise FileError(f"There is no file {str(path)!r}{_similar_file(path)}.")
     if path.is_dir():
         raise FileError(f"{str(path)!r} is a folder; name a CSV, Parquet or Arrow file.")
-    try:
-        with path.open("rb") as file:
-            head = file.read(8)
-    except OSError as error:
-        raise FileError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+    with readable(path), open_regular(path) as file:
+        head = file.read(8)
     if not head:
         raise EmptyFileError(f"{str(path)!r} is empty.")
     if head[:4] == b"PAR1":
@@ -140,25 +144,34 @@ def inspect_csv(path: str | os.PathLike[str], *, delimiter: str | None = None, e
         delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
         if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
             raise FileFormatError(f"delimiter={delimiter!r}: give one character, such as ',' or ';', or 'tab'.")
-    with _readable(path):
-        head = _head(path)
+    with readable(path):
+        stream = _unpacked(_native(path))
+        head = bytes(stream.read(SAMPLE))
+        if not (b"\n" in head or b"\r" in head):
+            head += bytes(stream.read(BLOCK))  # ten thousand columns may have a longer header
     if b"\x00" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and encoding is None:
         raise FileFormatError(f"{str(path)!r} holds binary data; a CSV, Parquet or Arrow file is needed.")
-    with _readable(path):
+    with readable(path):
         encoding, odd_quotes, notes = _encoding(path, head, encoding)
-    text = head.decode(encoding, "replace").removeprefix("\ufeff")
+    text = codecs.getincrementaldecoder(encoding)().decode(head).removeprefix("\ufeff")
     if not text.strip():
         raise EmptyFileError(f"{str(path)!r} is empty.")
     chosen = delimiter or _sniff(text)
-    header = next(row for row in csv.reader(io.StringIO(text), delimiter=chosen) if row)
+    try:
+        header = next((row for row in _rows(text, chosen) if row), [])
+    except csv.Error as error:
+        raise FileFormatError(
+            f"{str(path)!r}: the header cannot be read ({error}); a quotation mark may not be closed."
+        ) from error
     names = [name.strip() for name in header]
     twice = [name for name, count in Counter(names).items() if name and count > 1]
     if twice:
         raise DuplicateColumnError(
-            f"{str(path)!r} has several columns called {', '.join(map(repr, twice[:5]))}: rename them in the header."
+            f"{str(path)!r} has several columns called {_listing(twice)}: rename them in the header."
         )
     if not any(names):
-        raise FileFormatError(f"{str(path)!r}: the first line must name the columns; it is {text.splitlines()[0]!r}.")
+        line = _short(text.lstrip("\r\n").splitlines()[0])
+        raise FileFormatError(f"{str(path)!r}: the first line must name the columns; it is {line!r}.")
     if len(names) == 1:
         guess = _sniff(text)
         if guess != chosen and guess in header[0]:
@@ -210,7 +223,7 @@ def read_file(
     else:
         table, notes = _read_binary(path, kind), ()
     if table.num_rows == 0:
-        raise EmptyFileError(f"{str(path)!r} has columns ({_short(', '.join(table.column_names))}) but no records.")
+        raise _no_records(path, table.column_names)
     return table, notes
 
 
@@ -261,72 +274,127 @@ def clean_text(column: Any, missing: Sequence[str]) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, TEXT)
 
 
-def _head(path: Path) -> bytes:
-    with _decompressed(path) as stream:
-        return bytes(stream.read(SAMPLE))
+def _native(path: Path) -> Any:
+    """Open a regular file for pyarrow. It closes itself when the last thread that reads it is done."""
+    open_regular(path).close()
+    return pa.OSFile(os.fsencode(path))
 
 
-def _decompressed(path: Path, file: Any = None) -> Any:
-    """Open the bytes of a text file, unpacked where they are compressed."""
-    source = path.open("rb") if file is None else file
-    magic = source.read(4)
-    source.seek(0)
+def _unpacked(file: Any) -> Any:
+    """Read the bytes of a text file, unpacked where they are compressed."""
+    magic = file.read(4)
+    file.seek(0)
     packed = "gzip" if magic[:2] == b"\x1f\x8b" else "zstd" if magic == b"\x28\xb5\x2f\xfd" else None
-    # The lower stream closes the file; without compression the file itself is handed on.
-    return pa.CompressedInputStream(pa.PythonFile(source, mode="r"), packed) if packed else source
+    return pa.CompressedInputStream(file, packed) if packed else file
+
+
+def _decoded(path: Path, encoding: str) -> Iterator[str]:
+    """Read the text of a file, unpacked, piece by piece."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    file = _native(path)
+    stream = _unpacked(file)
+    size, most = 0, max(UNPACKED, UNPACKED_RATIO * file.size())
+    while chunk := bytes(stream.read(1 << 20)):
+        size += len(chunk)
+        if stream is not file and size > most:
+            raise FileFormatError(
+                f"{str(path)!r} unpacks to more than {most >> 20:,} MB, {UNPACKED_RATIO} times its size: unpack it "
+                "yourself if you trust it."
+            )
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
+
+
+@contextlib.contextmanager
+def _utf8(path: Path, layout: Csv) -> Iterator[tuple[Any, Any]]:
+    """Give the text of a CSV file as UTF-8, and the file that it is read from, whose position shows the progress."""
+    if layout.encoding == "utf-8":
+        file = _native(path)
+        yield _unpacked(file), file
+        return
+    # pyarrow would decode by calling Python from its own threads.
+    with tempfile.TemporaryDirectory(prefix="certifare-", ignore_cleanup_errors=True) as folder:
+        copy = Path(folder) / "utf-8.csv"
+        with writable(copy), copy.open("wb") as sink:
+            for text in _decoded(path, layout.encoding):
+                sink.write(text.encode())
+        file = _native(copy)
+        yield file, file
 
 
 def _encoding(path: Path, head: bytes, given: str | None) -> tuple[str, bool, tuple[str, ...]]:
     """Find the encoding of a file by reading it to its end, and whether its quotation marks are odd in number."""
     if given is not None:
-        try:
-            name = codecs.lookup(given).name
-        except LookupError as error:
-            raise EncodingError(f"encoding={given!r} is unknown; try utf-8, cp1252, latin-1 or utf-16.") from error
+        name = _text_encoding(given)
         candidates = ["utf-8-sig" if name == "utf-8" else name]
     elif head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         candidates = ["utf-16"]
     else:
         candidates = ["utf-8-sig", "cp1252", "iso8859-1"]
-    misfit: int | None = None
+    misfit = ""
     for candidate in candidates:
         try:
-            odd = _decodes(path, candidate)
-        except UnicodeDecodeError as error:
-            misfit = error.object[error.start] if misfit is None else misfit
+            odd = _scan(path, candidate)
+        except UnicodeError as error:
+            if isinstance(error, UnicodeDecodeError):
+                misfit = misfit or f"byte {error.object[error.start]:#04x} does not fit"
+            else:
+                misfit = misfit or _short(str(error))
             continue
         notes: tuple[str, ...] = ()
-        if misfit is not None:
+        if misfit:
             notes = (
-                f"the file is not UTF-8 (byte {misfit:#04x}); it was read as {candidate} "
-                "(pass the encoding if that is wrong)",
+                f"the file is not UTF-8 ({misfit}); it was read as {candidate} (pass the encoding if that is wrong)",
             )
         return ("utf-8" if candidate == "utf-8-sig" else candidate), odd, notes
     raise EncodingError(
-        f"{str(path)!r} is not {candidates[0]}: byte {misfit or 0:#04x} does not fit. "
-        "Leave the encoding out to have it recognised, or name another."
+        f"{str(path)!r} is not {candidates[0].removesuffix('-sig')}: {misfit}. Leave the encoding out to have it "
+        "recognised, or name another."
     )
 
 
-def _decodes(path: Path, encoding: str) -> bool:
-    """Decode a whole file to see that it can be; return whether its quotation marks are odd in number."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    quotes = 0
-    with _decompressed(path) as stream:
-        while chunk := bytes(stream.read(1 << 20)):
-            quotes += decoder.decode(chunk).count('"')
-        decoder.decode(b"", final=True)
+def _text_encoding(given: str) -> str:
+    """Return the name that Python has for an encoding of text files; refuse its other codecs."""
+    try:
+        name = codecs.lookup(given).name
+        "a".encode(name)  # refuses hex, rot13, zlib …
+        codecs.getincrementaldecoder(name)
+    except (LookupError, ValueError):
+        name = ""
+    if name in ("", "idna", "punycode", "unicode-escape", "raw-unicode-escape"):
+        raise EncodingError(
+            f"encoding={_short(given)!r} is unknown, or no encoding of text; try utf-8, cp1252, latin-1 or utf-16."
+        )
+    return name
+
+
+def _scan(path: Path, encoding: str) -> bool:
+    """Read a whole file to see that it can be; return whether its quotation marks are odd in number."""
+    quotes = line = 0
+    for text in _decoded(path, encoding):
+        if encoding != "utf-8-sig":
+            text.encode()  # a codec may give halves of characters
+        quotes += text.count('"')
+        end = max(text.rfind("\n"), text.rfind("\r"))
+        line = line + len(text) if end < 0 else len(text) - end - 1
+        if line > BLOCK:
+            raise _too_long(path)
     return quotes % 2 == 1
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    """Cut text into rows, whatever its line ends."""
+    return csv.reader(io.StringIO(text, newline=None), delimiter=delimiter)
 
 
 def _sniff(text: str) -> str:
     """Find the delimiter that cuts the first lines into the same number of columns, and into most of them."""
-    lines = text.splitlines()
+    lines = io.StringIO(text[:SAMPLE], newline=None).read().split("\n", 201)
     text = "\n".join(lines[: max(1, min(200, len(lines) - 1))])
     best, best_score = ",", (0.0, 0)
     for delimiter in DELIMITERS:
         try:
-            rows = [len(row) for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+            rows = [len(row) for row in _rows(text, delimiter) if row]
         except csv.Error:
             continue
         if not rows or rows[0] < 2:
@@ -350,7 +418,7 @@ def _csv_options(
         read_as = {layout.columns[name]: type_ or pa.string() for name, type_ in types.items()}
         convert |= {"include_columns": list(read_as), "column_types": read_as}
     return {
-        "read_options": pacsv.ReadOptions(block_size=BLOCK, encoding=layout.encoding, use_threads=threads),
+        "read_options": pacsv.ReadOptions(block_size=BLOCK, use_threads=threads),
         "parse_options": pacsv.ParseOptions(
             delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=handler
         ),
@@ -364,12 +432,12 @@ def _read_csv(path: Path, layout: Csv, missing: Sequence[str], types: Mapping[st
     options["convert_options"].column_types = {
         layout.columns[name]: type_ for name, type_ in types.items() if name in layout.columns
     }
-    with _readable(path, layout, bad), path.open("rb") as file, _decompressed(path, file) as stream:
+    with readable(path, layout, bad), _utf8(path, layout) as (stream, _):
         table = pacsv.read_csv(stream, **options)
     if bad.count:
         # Reading in parallel does not number the rows; reading again in order does.
         bad = _BadRows()
-        with _readable(path, layout, bad), path.open("rb") as file, _decompressed(path, file) as stream:
+        with readable(path, layout, bad), _utf8(path, layout) as (stream, _):
             pacsv.read_csv(stream, **_csv_options(layout, missing, None, bad, False))
         raise bad.error(path, layout)
     _check_quotes(path, layout, table)
@@ -387,7 +455,8 @@ def _csv_batches(
 ) -> Iterator[pa.RecordBatch]:
     bad = _BadRows()
     last = None
-    with _readable(path, layout, bad), path.open("rb") as file, _decompressed(path, file) as stream:
+    with readable(path, layout, bad), _utf8(path, layout) as (stream, file):
+        progress.size = file.size()
         for batch in pacsv.open_csv(stream, **_csv_options(layout, missing, types, bad, True)):
             if bad.count:
                 raise bad.error(path, layout)
@@ -403,7 +472,7 @@ def _csv_batches(
     if bad.count:
         raise bad.error(path, layout)
     if last is None:
-        raise EmptyFileError(f"{str(path)!r} has columns ({_short(', '.join(layout.columns))}) but no records.")
+        raise _no_records(path, list(layout.columns))
     _check_quotes(path, layout, pa.Table.from_batches([last]))
 
 
@@ -442,83 +511,151 @@ def _check_quotes(path: Path, layout: Csv, table: pa.Table) -> None:
 
 
 def _read_binary(path: Path, kind: Kind) -> pa.Table:
-    with _readable(path):
+    with readable(path), _binary_reader(path, kind) as reader:
+        _check_names(path, reader.schema.names)
         if kind == "parquet":
             import pyarrow.parquet as pq
 
+            _check_memory(path, reader.schema, reader.size)
             # A file, not a path: a path such as "year=2018/people.parquet" would grow a column "year".
-            with path.open("rb") as file:
-                table = pq.read_table(file, use_threads=True)
-        else:
-            with _binary_reader(path, kind) as (schema, _, batches):
-                table = pa.Table.from_batches(batches(schema.names), schema)
-    _check_names(path, table.schema.names)
-    return table
+            return validated(pq.read_table(_native(path), use_threads=True))
+        found: list[pa.RecordBatch] = []
+        rows = 0
+        for batch, _ in reader.batches(reader.schema.names):
+            rows += batch.num_rows
+            _check_memory(path, reader.schema, rows)
+            found.append(batch)
+        return pa.Table.from_batches(found, reader.schema)
 
 
 def _binary_batches(path: Path, kind: Kind, types: Mapping[str, pa.DataType | None] | None) -> Batches:
-    with _readable(path), _binary_reader(path, kind) as (schema, size, _):
-        pass
-    _check_names(path, schema.names)
-    if size == 0 and kind != "arrow stream":
-        raise EmptyFileError(f"{str(path)!r} has columns ({_short(', '.join(schema.names))}) but no records.")
+    with readable(path), _binary_reader(path, kind) as opened:
+        schema, size = opened.schema, opened.size
+        _check_names(path, schema.names)
     names = [name for name in schema.names if types is None or name in types]
 
     def read(progress: Batches) -> Iterator[pa.RecordBatch]:
-        with _readable(path), _binary_reader(path, kind) as (_, _, batches):
-            for batch in batches(names):
-                if batch.num_rows:
-                    progress.position += batch.num_rows
-                    yield batch
+        empty = True
+        with readable(path), _binary_reader(path, kind) as reader:
+            for batch, progress.position in reader.batches(names):
+                empty = False
+                yield batch
+        if empty:
+            raise _no_records(path, schema.names)
 
     return Batches(schema.names, size, read)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A Parquet or Arrow file that is open.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    size : int
+        Rows (Parquet) or bytes (Arrow).
+    batches : callable
+        Reads some columns in batches, validated and none of them empty, with how much of ``size`` has been read.
+    """
+
+    schema: pa.Schema
+    size: int
+    batches: Callable[[list[str]], Iterator[tuple[pa.RecordBatch, int]]]
+
+
 @contextlib.contextmanager
-def _binary_reader(
-    path: Path, kind: Kind
-) -> Iterator[tuple[pa.Schema, int, Callable[[list[str]], Iterator[pa.RecordBatch]]]]:
-    """Open a file: schema, number of rows (0 if unknown), and a function that reads some columns in batches."""
+def _binary_reader(path: Path, kind: Kind) -> Iterator[_Reader]:
+    file = _native(path)
+    most = max(UNPACKED, UNPACKED_RATIO * file.size())
+
+    def checked(
+        batches: Iterator[pa.RecordBatch], position: Callable[[int], int]
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            if rows > most:
+                raise FileFormatError(f"{str(path)!r} claims to hold more than {most:,} rows, too many for its size.")
+            validated(batch)
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.slice(start, BATCH_ROWS), position(rows)
+
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        with path.open("rb") as file:
-            reader = pq.ParquetFile(file)
-            yield (
-                reader.schema_arrow,
-                reader.metadata.num_rows,
-                lambda names: reader.iter_batches(BATCH_ROWS, columns=names, use_threads=False),
+        with pq.ParquetFile(file) as table:
+            yield _Reader(
+                table.schema_arrow,
+                table.metadata.num_rows,
+                lambda names: checked(
+                    table.iter_batches(BATCH_ROWS, columns=names, use_threads=False), lambda rows: rows
+                ),
             )
         return
-    with pa.memory_map(str(path)) as source:
-        if kind == "arrow":
-            opened = pa.ipc.open_file(source)
-            numbers = range(opened.num_record_batches)
-            size = sum(opened.get_batch(i).num_rows for i in numbers)
-            yield opened.schema, size, lambda names: (opened.get_batch(i).select(names) for i in numbers)
-        else:
-            stream = pa.ipc.open_stream(source)
-            yield stream.schema, 0, lambda names: (batch.select(names) for batch in stream)
+    # Read, not mapped: what was validated must not change afterwards.
+    reader = pa.ipc.open_file(file) if kind == "arrow" else pa.ipc.open_stream(file)
+    with reader:
+        every = (reader.get_batch(i) for i in range(reader.num_record_batches)) if kind == "arrow" else reader
+        yield _Reader(
+            reader.schema,
+            file.size(),
+            lambda names: checked((batch.select(names) for batch in every), lambda _: int(file.tell())),
+        )
+
+
+def validated(table: Any) -> Any:
+    """Return an Arrow table or batch, after checking every offset, index and byte of text in it.
+
+    pyarrow believes what a file says: a wrong offset reads other memory of this process, or none.
+    """
+    table.validate(full=True)
+    return table
+
+
+def _check_memory(path: Path, schema: pa.Schema, rows: int) -> None:
+    """Refuse a table that claims to be larger than the memory of this machine, before it is read as a whole."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    needed = rows * sum(_width(type_) for type_ in schema.types)
+    if needed > memory:
+        raise FileError(
+            f"{str(path)!r} has {rows:,} rows and {len(schema):,} columns, about {needed >> 30:,} GB: more than the "
+            f"{memory >> 30:,} GB of memory of this machine. Take fewer columns or records."
+        )
+
+
+def _width(type_: pa.DataType) -> int:
+    """Bytes that a value of a column takes at least, once it has been read."""
+    try:
+        return max(1, int(type_.bit_width) // 8)
+    except ValueError:
+        return 4 if pa.types.is_dictionary(type_) or not pa.types.is_null(type_) else 8
+
+
+def _no_records(path: Path, names: Sequence[str]) -> EmptyFileError:
+    return EmptyFileError(f"{str(path)!r} has columns ({_short(', '.join(names))}) but no records.")
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise DuplicateColumnError(
-            f"{str(path)!r} has several columns called {', '.join(map(repr, twice[:5]))}: rename them."
-        )
+        raise DuplicateColumnError(f"{str(path)!r} has several columns called {_listing(twice)}: rename them.")
 
 
 @contextlib.contextmanager
-def _readable(path: Path, layout: Csv | None = None, bad: _BadRows | None = None) -> Iterator[None]:
+def readable(path: str | os.PathLike[str], layout: Csv | None = None, bad: _BadRows | None = None) -> Iterator[None]:
     """Turn what readers raise into errors that name the file and say what to do."""
+    path = Path(path)
     try:
         yield
     except pa.ArrowInvalid as error:
         if bad is not None and bad.count and layout is not None:
             raise bad.error(path, layout) from error
         raise _explained(path, layout, str(error)) from error
-    except (pa.ArrowException, EOFError) as error:
+    except (pa.ArrowException, EOFError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{str(path)!r} is damaged: {_short(str(error))}.") from error
     except OSError as error:
         # pyarrow reports broken content as OSError without an error number.
@@ -539,10 +676,16 @@ def _explained(path: Path, layout: Csv | None, message: str) -> Exception:
             "Mend the value, or name it as a missing marker."
         )
     if "straddling" in message:
-        return FileFormatError(
-            f"{str(path)!r}: a record is longer than {BLOCK >> 20} MB; a quotation mark may not be closed."
-        )
+        return _too_long(path)
+    if "Empty CSV file" in message and layout is not None:
+        return _no_records(path, list(layout.columns))
     return FileFormatError(f"{str(path)!r} cannot be read as a table: {_short(message)}.")
+
+
+def _too_long(path: Path) -> FileFormatError:
+    return FileFormatError(
+        f"{str(path)!r}: a record is longer than {BLOCK >> 20} MB; a quotation mark may not be closed."
+    )
 
 
 def _similar_file(path: Path) -> str:
@@ -560,108 +703,5 @@ def _short(text: str, most: int = 120) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-# -- writing ------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary name beside ``path`` to write to; it becomes ``path`` at the end, or vanishes if anything fails.
-
-    Examples
-    --------
-    >>> from certifare.files import atomic_file
-    >>> with atomic_file("numbers.txt") as name:  # doctest: +SKIP
-    ...     _ = name.write_text("1 2 3")
-    """
-    path = Path(path)
-    with _writable(path):
-        if path.is_dir():
-            raise OutputError(f"{str(path)!r} is a folder; name a file to write.")
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(handle)
-    temporary = Path(name)
-    try:
-        with _writable(path):
-            yield temporary
-            # mkstemp makes files that only their owner may read; results follow the usual rules.
-            temporary.chmod(0o666 & ~_umask())
-            os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def atomic_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], bool] | None = None) -> Iterator[Path]:
-    """Give a temporary folder beside ``path`` to fill; it becomes ``path`` at the end, or vanishes if anything fails.
-
-    Parameters
-    ----------
-    path : path
-        Must not exist, be an empty folder, or be one that ``replace`` allows to be replaced.
-    replace : callable, optional
-        Told the existing folder; says whether it may be replaced.
-    """
-    path = Path(path)
-    check_folder(path, replace=replace)
-    with _writable(path):
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    try:
-        with _writable(path):
-            yield temporary
-            temporary.chmod(0o777 & ~_umask())
-            if path.exists():
-                old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-                os.replace(path, old)
-                try:
-                    os.replace(temporary, path)
-                except BaseException:
-                    os.replace(old, path)
-                    raise
-                shutil.rmtree(old)
-            else:
-                os.replace(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def check_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], bool] | None = None) -> None:
-    """Refuse a folder that could not be written, before any work is done."""
-    path = Path(path)
-    if not path.name:
-        raise OutputError(f"{str(path)!r} cannot be replaced; name a folder to make.")
-    if path.exists():
-        if not path.is_dir():
-            raise OutputError(f"{str(path)!r} is a file; name a folder to write.")
-        if any(path.iterdir()) and not (replace and replace(path)):
-            raise OutputError(f"{str(path)!r} exists and holds other files; name another folder.")
-    if not path.parent.is_dir():
-        raise OutputError(f"There is no folder {str(path.parent)!r} to write {path.name!r} into.")
-    check_writable(path.parent)
-
-
-def check_writable(folder: str | os.PathLike[str]) -> None:
-    """Refuse a folder in which no file can be made."""
-    folder = Path(folder)
-    with _writable(folder), tempfile.TemporaryFile(dir=folder):
-        pass
-
-
-@contextlib.contextmanager
-def _writable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = {
-            errno.EROFS: "the file system is read-only",
-            errno.EACCES: "no permission to write there",
-            errno.EPERM: "no permission to write there",
-            errno.ENOSPC: "the disk is full",
-            errno.ENOENT: "its folder does not exist",
-        }.get(error.errno or 0, error.strerror or str(error))
-        raise OutputError(f"{str(path)!r} cannot be written: {reason}.") from error
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+def _listing(names: Sequence[str]) -> str:
+    return ", ".join(repr(_short(name, 60)) for name in names[:5])

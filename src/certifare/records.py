@@ -142,8 +142,9 @@ def open_records(
 
 def check_columns(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
     """Refuse a table that lacks a column which the encoder was fitted with."""
+    there = set(names)
     for column in encoder.columns_:
-        if column.name not in names:
+        if column.name not in there:
             raise absent(column.name, names, "encoder, which was fitted with it")
 
 

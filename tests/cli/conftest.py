@@ -37,6 +37,7 @@ def cli(capsys, monkeypatch):
                 status = end.code
         captured = capsys.readouterr()
         assert "Traceback" not in captured.err
+        assert status != 70, captured.err
         return Result(status, captured.out, captured.err)
 
     return run

@@ -52,8 +52,9 @@ WAYS = {
         "holdout": ([*SEARCH, "--correction", "holdout"], {"records", "csv", "memory", "grown", "retained"}),
     },
     "encode": {
-        "csv": (["{encoder}", "{csv}", "{out}/encoded.csv"], {"records", "csv"}),
-        "parquet": (["{encoder}", "{parquet}", "{out}/encoded.csv"], {"records", "binary"}),
+        "csv": (["{encoder}", "{csv}", "{out}/encoded.csv"], {"records", "csv", "as_csv"}),
+        "parquet": (["{encoder}", "{parquet}", "{out}/encoded.csv"], {"records", "binary", "as_csv"}),
+        "to parquet": (["{encoder}", "{csv}", "{out}/encoded.parquet"], {"records", "csv"}),
     },
     "certify": {
         "csv": (["{encoder}", "{csv}", "--sensitive", "sex"], {"records", "csv"}),

@@ -207,7 +207,7 @@ class TestHostileFiles:
         refused(content[: int(share * len(content))])
 
     def test_too_large(self, saved):
-        with pytest.raises(EncoderFileError, match="more than 100; if you trust the file"):
+        with pytest.raises(EncoderFileError, match="more than 100 bytes; if you trust the file"):
             load_encoder(saved, max_bytes=100)
 
     @pytest.mark.parametrize(

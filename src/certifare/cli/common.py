@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import re
 import shlex
+import signal
 import sys
+import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
 from rich.console import Console
@@ -23,15 +28,42 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 
 from certifare.errors import CertifareError, FileError
+from certifare.storage import nothing_overwritten
 
 #: Exit statuses, beside 0: the claim does not hold; the input is bad; nothing was decided; the user interrupted.
 REFUSED, BAD_INPUT, INCONCLUSIVE, INTERRUPTED = 1, 2, 3, 130
+#: Exit status of a mistake in certifare itself (EX_SOFTWARE).
+BUG = 70
+#: An error is told in at most so many characters; names in a file may be as long as the file.
+LONGEST_MESSAGE = 2000
+
+
+def printable(text: str) -> str:
+    """Replace what acts on a terminal instead of showing on it: control characters, changes of direction.
+
+    >>> printable(f"{chr(27)}[31m red")
+    '�[31m red'
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)
+
+
+class Terminal(Console):
+    """A console on which names and values from a file only show, wherever they are printed."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        """Render what is printed, and what is inside of it; rich's own control codes stay."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
 
 #: Results go to standard output, progress and errors to standard error, so that output can be piped.
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Terminal(highlight=False)
+err = Terminal(stderr=True, highlight=False)
 
 #: Panels that the help of a command is laid out in.
 COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Reading and writing"
@@ -170,14 +202,48 @@ Jobs = Annotated[int, typer.Option(help="How many encoders are grown at a time."
 SPLIT = "0.5,0.1,0.3,0.1"
 
 
+class Ended(BaseException):
+    """The system asked the process to end. Like an interrupt, it cleans up on its way out."""
+
+    def __init__(self, number: int) -> None:
+        self.signal = signal.Signals(number)
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Within this, SIGTERM and SIGHUP are raised as :class:`Ended`, once; where they are ignored (nohup), never."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    caught = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        caught = []
+
+    def end(number: int, _: Any) -> NoReturn:
+        for other in caught:
+            signal.signal(other, signal.SIG_IGN)  # nothing disturbs the cleaning
+        raise Ended(number)
+
+    for number in caught:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def run(app: typer.Typer) -> None:
     """Run the application: a user's mistake is one message on standard error, and an exit status."""
     try:
-        status = app(standalone_mode=False)
+        with _orderly_end(), nothing_overwritten():
+            status = app(standalone_mode=False)
     except typer.Exit as done:
         status = done.exit_code
     except (KeyboardInterrupt, typer.Abort):
+        err.print("interrupted: nothing was written")
         status = INTERRUPTED
+    except Ended as ended:
+        err.print(f"ended by {ended.signal.name}: nothing was written")
+        status = 128 + ended.signal
     except CertifareError as error:
         status = _report(str(error))
     except BrokenPipeError:
@@ -185,31 +251,61 @@ def run(app: typer.Typer) -> None:
         status = 0
     except OSError as error:
         status = _report(f"{error.filename or 'a file'}: {error.strerror or error}.")
+    except MemoryError:
+        status = _report("There is not enough memory for this.")
     except Exception as error:
         # The argument parser's own errors know how they want to be shown.
         show = getattr(error, "show", None)
         if show is None:
-            raise
-        if "--json" in sys.argv:
-            print(json.dumps({"error": error.format_message()}, ensure_ascii=False))  # type: ignore[attr-defined]
-        show()
-        status = BAD_INPUT
-    if status == INTERRUPTED:
-        err.print("interrupted: nothing was written")
+            status = _bug(error)
+        else:
+            if _wants_json():
+                print_json({"error": error.format_message()}, indent=None)  # type: ignore[attr-defined]
+            show()
+            status = BAD_INPUT
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _report(message: str) -> int:
-    if "--json" in sys.argv:
-        print(json.dumps({"error": message}, ensure_ascii=False))
-    err.print(f"[bold red]error:[/] {escape(printable(message))}", soft_wrap=True)
+    if _wants_json():
+        print_json({"error": message}, indent=None)
+    line = message.replace("\n", " ")
+    if len(line) > LONGEST_MESSAGE:
+        line = line[: LONGEST_MESSAGE - 1] + "…"
+    err.print(f"[bold red]error:[/] {escape(line)}", soft_wrap=True)
     return BAD_INPUT
+
+
+def _bug(error: Exception) -> int:
+    """Tell of a mistake in certifare itself, without what the exception says: that may be somebody's data."""
+    if os.environ.get("CERTIFARE_DEBUG"):
+        traceback.print_exception(error)
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    _report(
+        f"This is a mistake in certifare, not in your input: {type(error).__name__} in {Path(where.filename).name}, "
+        f"line {where.lineno}. Run the command again with CERTIFARE_DEBUG=1 to see more, and please report it."
+    )
+    return BUG
+
+
+def _wants_json() -> bool:
+    return "--json" in sys.argv
+
+
+def print_json(document: Any, indent: int | None = 2) -> None:
+    """Print a JSON document; what is not printable in it is escaped, which changes nothing for who parses it."""
+    text = json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
+    print(re.sub(r"[^\n -~]+", lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), text))
+
+
+def _escaped(text: str) -> str:
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def emit(document: Any, as_json: bool, show: Callable[[], None]) -> None:
     """Print the document as JSON, or let ``show`` print it for people."""
     if as_json:
-        print(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
+        print_json(document)
     else:
         show()
 
@@ -217,7 +313,7 @@ def emit(document: Any, as_json: bool, show: Callable[[], None]) -> None:
 @contextmanager
 def progress(description: str, total: float | None, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """Show a progress bar on standard error; yields a function that says how much is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done: bar.update(task, completed=done)
@@ -227,8 +323,12 @@ def progress(description: str, total: float | None, quiet: bool = False) -> Iter
 def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     """Show work that comes in stages; yields a function told the stage, how much is done, and how much there is."""
     columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-    )  # fmt: skip
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task("reading", total=None)
 
@@ -317,8 +417,3 @@ def _leaves(annotation: Any) -> set[Any]:
 def listed(values: list[str] | None) -> tuple[str, ...]:
     """Return the values of an option that may be repeated."""
     return tuple(values or ())
-
-
-def printable(text: str) -> str:
-    """Replace control characters: names in a file may not steer the reader's terminal."""
-    return "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,9 @@ GAMMAS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.995)
 def demo(
     context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-demo"),
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the folder if it is a bundle. One that demo made is, anyway.")
+    ] = False,
     target: Annotated[float, typer.Option(help="The largest T* to accept.")] = TARGET,
     seed: Seed = 0,
     as_json: Json = False,
@@ -31,14 +35,15 @@ def demo(
     from certifare.data import adult
     from certifare.frontier import Grid
 
-    check_output(output, replace=True)
+    replace = replace or _made_here(output)
+    check_output(output, replace=replace)
     with stages(quiet=as_json) as progress:
         progress("reading Adult", 0, 1)
         bundle = produce(adult(), target=target, grid=Grid(gammas=GAMMAS), seed=seed, progress=progress)
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            bundle.save(output, command=command_line(context), replace=True)
+            bundle.save(output, command=command_line(context), replace=replace)
 
     def show() -> None:
         out.print("[bold]Adult[/]: 48,842 people, label: income above 50,000 dollars, sensitive: sex\n")
@@ -47,3 +52,15 @@ def demo(
     emit({**bundle.to_dict(), "bundle": str(output) if solved else None}, as_json, show)
     if not solved:
         raise typer.Exit(REFUSED)
+
+
+def _made_here(folder: Path) -> bool:
+    """Whether a folder is the bundle of a former demonstration, which may be replaced unasked."""
+    from certifare.storage import open_regular
+
+    try:
+        with open_regular(folder / "private" / "run.json") as file:
+            command = json.loads(file.read(1 << 24))["command"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return str(command).split()[:2] == ["certifare", "demo"]

@@ -41,6 +41,13 @@ def encode(
     keep: Annotated[
         list[str] | None, typer.Option(help="Copy this column as it is (the label, say). Repeat for several.")
     ] = None,
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet-safe",
+            help="Put ' before text that a spreadsheet would run as a formula. For .csv.",
+        ),
+    ] = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,
@@ -55,17 +62,18 @@ def encode(
 
     from certifare.encoders import load_encoder
     from certifare.errors import ArgumentError, MissingColumnError
-    from certifare.files import MISSING, atomic_file
+    from certifare.files import MISSING
     from certifare.records import open_records
+    from certifare.storage import atomic_file
 
-    refuse_ignored(context, *of_file(data))
+    refuse_ignored(context, *of_file(data), *(["as_csv"] if output.suffix.lower() == ".csv" else []))
     fitted = load_encoder(encoder_file(encoder))
     if form not in ("representatives", "cells", "onehot"):
         raise ArgumentError(f"--as {form}: choose representatives, cells or onehot.")
     fitted.set_params(output=form)
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
-    kept = listed(keep)
+    kept = tuple(dict.fromkeys(listed(keep)))
     batches = open_records(
         fitted,
         data,
@@ -81,7 +89,7 @@ def encode(
     with (
         progress("encoding", batches.size or None, quiet=as_json) as advance,
         atomic_file(output) as temporary,
-        _writer(temporary, output.suffix.lower()) as write,
+        _writer(temporary, output.suffix.lower(), spreadsheet_safe) as write,
     ):
         for batch in batches:
             table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
@@ -95,7 +103,7 @@ def encode(
     document = {"records": records, "cells": fitted.n_cells_, "output": str(output), "seconds": round(seconds, 3)}
 
     def show() -> None:
-        out.print(f"{records:,} records in {fitted.n_cells_} cells → {output}", soft_wrap=True)
+        out.print(f"{records:,} records in {fitted.n_cells_} cells → {output}", markup=False, soft_wrap=True)
         err.print(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records a second")
         if kept:
             err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}", markup=False)
@@ -105,33 +113,64 @@ def encode(
 
 def _with(table: pa.Table, name: str, column: Any) -> pa.Table:
     """Return the table with a column more; one that is encoded as well gets another name."""
-    return table.append_column(f"{name}_kept" if name in table.column_names else name, column)
+    while name in table.column_names:
+        name += "_kept"
+    return table.append_column(name, column)
 
 
 @contextmanager
-def _writer(path: Path, suffix: str) -> Iterator[Callable[[pa.Table], None]]:
+def _writer(path: Path, suffix: str, spreadsheet_safe: bool) -> Iterator[Callable[[pa.Table], None]]:
     """Write tables of one schema, one after the other, to a CSV or Parquet file."""
     import pyarrow as pa
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
+    from certifare.errors import ColumnTypeError
+
     writer: Any = None
 
     def write(table: pa.Table) -> None:
         nonlocal writer
-        table = pa.table(
-            {
-                name: column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-                for name, column in zip(table.column_names, table.columns, strict=True)
-            }
-        )
-        if writer is None:
-            kind = pacsv.CSVWriter if suffix == ".csv" else pq.ParquetWriter
-            writer = kind(path, table.schema)
-        writer.write_table(table)
+        try:
+            columns = [_flat(column) for column in table.columns]
+            names = table.column_names
+            if spreadsheet_safe:
+                columns = [_harmless(column) if pa.types.is_string(column.type) else column for column in columns]
+                names = _harmless(pa.array(names)).to_pylist()
+            table = pa.Table.from_arrays(columns, names=names)
+            if writer is None:
+                kind = pacsv.CSVWriter if suffix == ".csv" else pq.ParquetWriter
+                writer = kind(path, table.schema)
+            writer.write_table(table)
+        except pa.ArrowException as error:
+            types = {name: str(c.type) for name, c in zip(table.column_names, table.columns, strict=True)}
+            raise ColumnTypeError(
+                f"A column cannot be written to a {suffix} file ({error}). The columns are {types}: leave those out "
+                "that hold lists or the like."
+            ) from error
 
     try:
         yield write
     finally:
         if writer is not None:
             writer.close()
+
+
+def _flat(column: Any) -> Any:
+    """Return a column without a dictionary, and text as plain text."""
+    import pyarrow as pa
+
+    from certifare.columns import is_text
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string()) if is_text(column.type) else column
+
+
+def _harmless(text: Any) -> Any:
+    """Put ' before text that begins like a formula; what reads as a number stays as it is."""
+    import pyarrow.compute as pc
+
+    formula = pc.match_substring_regex(text, r"^[\t\r\n]|^\s*[=+\-@＝＋－＠]")
+    number = pc.match_substring_regex(text, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
+    return pc.if_else(pc.and_not(formula, number), pc.binary_join_element_wise("'", text, ""), text)

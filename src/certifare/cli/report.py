@@ -61,8 +61,8 @@ def _write(data: dict[str, Any], form: Form | None, output: Path | None) -> None
 
     chosen = form or _form_of(output)
     path = output or Path(f"report.{chosen.value}")
-    from certifare.files import atomic_file
     from certifare.report import render_html, render_markdown
+    from certifare.storage import atomic_file
 
     if chosen is Form.HTML:
         content = render_html(data)

@@ -69,10 +69,11 @@ def show(
 
 def _looks_like_encoder(path: Path) -> bool:
     from certifare.errors import FileError
+    from certifare.storage import open_regular
 
     if not path.exists():
         raise FileError(f"There is no file or bundle {str(path)!r}.")
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return b"certifare/encoder" in file.read(4096)
 
 

@@ -39,6 +39,7 @@ CONDITIONS = {
     "listed": "the cells of an encoder in words (no --json)",
     "certified": "a certificate",
     "written": "a report that is written (no --json)",
+    "as_csv": "an output that ends in .csv",
 }
 
 
@@ -65,10 +66,10 @@ _SEARCH = _when(
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
-    "demo": _when(always="output target seed as_json"),
+    "demo": _when(always="output replace target seed as_json"),
     "fit": {**_SEARCH, **_when(always="target min_cells single replace key suppress")},
     "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates")},
-    "encode": _when(always="form keep as_json", csv=_CSV),
+    "encode": _when(always="form keep as_json", csv=_CSV, as_csv="spreadsheet_safe"),
     "certify": _when(
         always="metric confidence method candidates min_group_size sql output max_bound as_json",
         records="sensitive label unknown_groups weight cluster seed",

@@ -110,8 +110,9 @@ def sweep(
     """Try many encoders and print the frontier of accuracy and certified distance."""
     from certifare.bundle import write_rows
     from certifare.errors import ArgumentError, MissingGroupError, RoleError
-    from certifare.files import MISSING, atomic_file, check_writable
+    from certifare.files import MISSING
     from certifare.frontier import sweep as sweep_table
+    from certifare.storage import atomic_file, check_file, check_writable
     from certifare.table import read_table
 
     if not label:
@@ -124,6 +125,7 @@ def sweep(
         raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
     for path in (output, plot):
         if path is not None:
+            check_file(path)
             check_writable(path.parent)
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)

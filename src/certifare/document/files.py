@@ -21,7 +21,7 @@ from certifare.certificates import Certificate
 from certifare.document.keys import load_private_key
 from certifare.document.statement import OLDEST_VERSION, PREDICATE, VERSION, Statement, canonical, statement
 from certifare.errors import CertificateFormatError, ExpiredVersionError, FileError, NewerVersionError
-from certifare.files import atomic_file
+from certifare.storage import atomic_file, open_regular
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
@@ -180,7 +180,7 @@ def digest(source: str | os.PathLike[str] | bytes) -> str:
     if isinstance(source, bytes):
         return hashlib.sha256(source).hexdigest()
     try:
-        with open(source, "rb") as file:
+        with open_regular(source) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise FileError(f"The file {os.fspath(source)!r} cannot be read: {error.strerror}.") from error
@@ -252,7 +252,7 @@ def _base64(text: str, what: str) -> bytes:
 
 def _read(path: str | os.PathLike[str]) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise FileError(f"The file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from certifare.errors import KeyFileError
+from certifare.storage import open_regular
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
@@ -124,7 +125,7 @@ def locked(path: str | os.PathLike[str]) -> bool:
 
 def _read(path: str | os.PathLike[str]) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             data = file.read(_MAX_KEY_BYTES + 1)
     except OSError as error:
         raise KeyFileError(f"The key file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error

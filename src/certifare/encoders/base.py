@@ -411,7 +411,8 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         wanted = [column.name for column in self.columns_]
         named = hasattr(self, "feature_names_in_")
         if named and frame.named:
-            missing = [name for name in wanted if name not in frame.names]
+            there = set(frame.names)
+            missing = [name for name in wanted if name not in there]
             if missing:
                 raise MissingColumnError(
                     f"The table lacks columns that the encoder was fitted with: {listing(missing)}. "

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from certifare.errors import EncoderFileError
+from certifare.storage import open_regular
 
 FORMAT = "certifare/encoder"
 VERSION = 2
@@ -193,12 +194,10 @@ def read_document(
 ) -> TreeDocument | BoostedDocument | KMeansDocument:
     """Read and check the form of a document; its meaning is checked when the encoder is built."""
     try:
-        size = os.stat(path).st_size
-        if size > max_bytes:
-            raise EncoderFileError(
-                f"{path}: {size:,} bytes are more than {max_bytes:,}; if you trust the file, raise max_bytes."
-            )
-        content = Path(path).read_bytes()
+        with open_regular(path) as file:
+            content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise EncoderFileError(f"{path}: more than {max_bytes:,} bytes; if you trust the file, raise max_bytes.")
     except OSError as error:
         raise EncoderFileError(f"{path}: the file cannot be read ({error.strerror}).") from error
     try:

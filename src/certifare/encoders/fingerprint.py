@@ -20,6 +20,7 @@ from certifare.columns import Field
 from certifare.compiler import WORTH_COMPILING, helper, kernel
 from certifare.errors import EncoderFileError
 from certifare.growth import Dictionary
+from certifare.storage import open_regular
 
 FORMAT = "certifare/fingerprint"
 VERSION = 1
@@ -165,7 +166,7 @@ class Fingerprint:
     def load(cls, path: str | os.PathLike[str]) -> "Fingerprint":
         """Read a file that :meth:`save` wrote."""
         try:
-            with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
+            with open_regular(path) as handle, np.load(handle, allow_pickle=False) as file:
                 if str(file["format"]) != FORMAT:
                     raise EncoderFileError(f"{path}: this is not a fingerprint.")
                 if int(file["version"]) > VERSION:

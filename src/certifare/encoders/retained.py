@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import Field, levels
+from certifare.columns import Field, levels, scaled
 from certifare.growth import Dictionary
 
 
@@ -70,6 +70,7 @@ def _number_share(field: Field, cells: NDArray[np.integer], n_cells: int) -> flo
     values, where = np.asarray(field.column, dtype=np.float64)[present], cells[present]
     if len(values) < 2:
         return None
+    values = scaled(values)[0]
     values = values - values.mean()
     total = values.var(ddof=1)
     if total <= 0.0:

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import Field
+from certifare.columns import Field, scaled
 from certifare.compiler import kernel
 from certifare.growth import Bins, CategoricalBins
 from certifare.randomness import number
+
+FAR = 1e100
+"""No coordinate is beyond this, so that distances stay finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +46,9 @@ class Space:
                 values = field.numbers()
                 values = values[~np.isnan(values)]
                 if len(values):
-                    means[i] = values.mean()
-                    scales[i] = values.std() or 1.0
+                    values, exponent = scaled(values)
+                    means[i] = np.ldexp(values.mean(), exponent)
+                    scales[i] = np.ldexp(values.std(), exponent) or 1.0
         return cls(bins, means, scales)
 
     @property
@@ -81,8 +85,9 @@ class Space:
                 coordinates[:, i] = bins.encode(field.column).astype(np.int32) + offset
             else:
                 coordinates[:, i] = offset
-                column = (field.numbers() - self.means[i]) / self.scales[i]
-                values[:, i] = np.where(np.isnan(column), 0.0, column)
+                with np.errstate(over="ignore"):
+                    column = (field.numbers() - self.means[i]) / self.scales[i]
+                values[:, i] = np.clip(np.where(np.isnan(column), 0.0, column), -FAR, FAR)
         return values, coordinates
 
 

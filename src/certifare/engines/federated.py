@@ -34,7 +34,7 @@ from certifare.errors import (
     FileError,
     LabelsRequiredError,
 )
-from certifare.files import atomic_file
+from certifare.storage import atomic_file, open_regular
 
 VERSION = 2
 MAX_BYTES = 16 * 2**20
@@ -174,7 +174,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def load(cls, path: Path) -> CountsFile:
         """Read a file that :meth:`save` wrote, checking everything."""
         try:
-            with open(path, "rb") as file:
+            with open_regular(path) as file:
                 data = file.read(MAX_BYTES + 1)
         except OSError as error:
             raise FileError(f"The file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
@@ -358,7 +358,7 @@ def _in_order(counts: CellCounts) -> CellCounts:
 def is_counts_file(path: Path) -> bool:
     """Say whether a file looks like a counts file, by its first bytes."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return b'"certifare/counts"' in file.read(MAX_BYTES) if file.read(1) == b"{" else False
     except OSError:
         return False

@@ -32,7 +32,7 @@ from certifare.engines.counting import certify_tally, count_over, reading_for
 from certifare.engines.plan import Plan
 from certifare.engines.training import EngineTraining, Progress, Share, check_kind, prepare_over
 from certifare.errors import ArgumentError, EmptyTableError, FileFormatError, MissingColumnError, OutputError, RoleError
-from certifare.files import BATCH_ROWS, kind_of
+from certifare.files import BATCH_ROWS, kind_of, readable, validated
 from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
 from certifare.records import check_columns
@@ -162,7 +162,8 @@ class ParquetFiles:
             raise FileFormatError(f"A Parquet file is damaged: {error}.") from error
         schemas = [m.schema.to_arrow_schema() for m in metadata]
         for path, schema in zip(found, schemas, strict=True):
-            lost = [name for name in schemas[0].names if name not in schema.names]
+            there = set(schema.names)
+            lost = [name for name in schemas[0].names if name not in there]
             if lost:
                 raise MissingColumnError(f"{path!r} has no column {lost[0]!r}, which {found[0]!r} has.")
         return cls(tuple(found), metadata, schemas[0])
@@ -235,11 +236,14 @@ class ParquetPiece:
         import pyarrow.parquet as pq
 
         start = self.start
-        with pq.ParquetFile(self.path, metadata=self.metadata, read_dictionary=list(text)) as file:
+        with (
+            readable(self.path),
+            pq.ParquetFile(self.path, metadata=self.metadata, read_dictionary=list(text)) as file,
+        ):
             for batch in file.iter_batches(
                 BATCH_ROWS, row_groups=[self.group], columns=list(columns), use_threads=False
             ):
-                table = pa.Table.from_batches([batch])
+                table = pa.Table.from_batches([validated(batch)])
                 yield table if self.rows is None else table.filter(pa.array(self.rows.mask(start, len(table))))
                 start += len(table)
 

@@ -33,15 +33,17 @@ from certifare.errors import (
     SplitError,
     StateFileError,
 )
-from certifare.files import check_writable
 from certifare.frontier.pareto import pareto
 from certifare.frontier.paths import Explorer, Path
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.split import PARTS, split
+from certifare.storage import check_writable, open_regular
 from certifare.table import Table
 
 STATE_VERSION = 2
+#: A state file is not read beyond this; a growth takes some kilobytes.
+MAX_STATE_BYTES = 1 << 30
 #: A difference in retained information that is not worth a loss of accuracy.
 ABOUT_AS_MUCH = 0.9
 #: Told what is being done, how much of it is done, and how much there is.
@@ -439,9 +441,14 @@ class StateFile:
             self.path.write_text(json.dumps(self.identity) + "\n", encoding="utf-8")
             return []
         try:
-            lines = self.path.read_text(encoding="utf-8").split("\n")
+            with open_regular(self.path) as file:
+                content = file.read(MAX_STATE_BYTES + 1)
+            if len(content) > MAX_STATE_BYTES:
+                raise StateFileError(f"{str(self.path)!r} is far too large for the state file of a sweep.")
+            lines = content.decode().split("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise StateFileError(f"The state file {str(self.path)!r} cannot be read: {error}.") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise StateFileError(f"The state file {str(self.path)!r} cannot be read: {reason}.") from error
         try:
             if json.loads(lines[0]) != self.identity:
                 raise StateFileError(
