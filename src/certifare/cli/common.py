@@ -239,7 +239,6 @@ def run(app: typer.Typer) -> None:
     except typer.Exit as done:
         status = done.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        err.print("interrupted: nothing was written")
         status = INTERRUPTED
     except Ended as ended:
         err.print(f"ended by {ended.signal.name}: nothing was written")
@@ -263,6 +262,8 @@ def run(app: typer.Typer) -> None:
                 print_json({"error": error.format_message()}, indent=None)  # type: ignore[attr-defined]
             show()
             status = BAD_INPUT
+    if status == INTERRUPTED:
+        err.print("interrupted: nothing was written")
     sys.exit(status if isinstance(status, int) else 0)
 
 
