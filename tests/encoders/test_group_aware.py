@@ -1,12 +1,16 @@
 """Group-aware trees: the group is read when records are encoded, and what follows from that."""
 
+import contextlib
 import copy
 import json
 import re
+import sqlite3
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -16,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 
 from certifare import FairTreeEncoder, KMeansEncoder, certify, load_encoder
 from certifare.columns import Frame
+from certifare.engines.warehouse import DuckDB, count_sql
 from certifare.errors import (
     EncoderError,
     EncoderFileError,
@@ -23,6 +28,7 @@ from certifare.errors import (
     SensitiveFeatureError,
     UnknownGroupError,
 )
+from certifare.roles import parse_role
 
 OPTIONS = {"gamma": 0.7, "max_cells": 16, "min_cell_size": 30, "group_aware": True}
 
@@ -322,3 +328,67 @@ class TestFiles:
         refused(changed(lambda d: d["splits"][words]["by_group"][1].update(known="right")), "lists categories")
         refused(changed(lambda d: d["splits"][words]["by_group"][1].update(more=1)), "damaged")
         refused(changed(lambda d: d.update(groups=["f"])), "side for each group|share per group")
+
+
+class TestSql:
+    """SQL finds the cells that ``apply`` finds, with a tree for each group."""
+
+    @pytest.fixture
+    def fresh(self):
+        fresh = people(3000, seed=11).astype({"sex": object})
+        fresh.loc[::50, "job"] = "pilot"
+        fresh.loc[::70, "sex"] = "x"
+        fresh.loc[1::90, "sex"] = None
+        return fresh
+
+    def cells(self, sql, fresh):
+        with duckdb.connect() as connection:
+            connection.register("people", fresh)
+            return connection.execute(sql).df()["cell"].astype("Int64")
+
+    @pytest.mark.filterwarnings("ignore:.*records have a group")
+    def test_equal_to_apply(self, named, fresh, tmp_path):
+        common = copy.copy(named).set_params(unknown_groups="common")
+        expected = common.apply(fresh)
+        known = fresh["sex"].isin(["f", "m"])
+        found = self.cells(named.to_sql("duckdb", "people"), fresh)
+        assert found.isna().equals(~known)
+        assert (found[known] == expected[known]).all()
+        named.save(tmp_path / "encoder.json")
+        loaded = load_encoder(tmp_path / "encoder.json").set_params(unknown_groups="common")
+        for encoder in (common, loaded, loaded.at(3), loaded.at(1)):
+            found = self.cells(encoder.to_sql("duckdb", "people"), fresh)
+            assert (found == encoder.apply(fresh)).all()
+        with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+            fresh.to_sql("people", connection, index=False)
+            rows = connection.execute(common.to_sql("sqlite", "people")).fetchall()
+        assert [row[-1] for row in rows] == expected.tolist()
+
+    def test_groups_of_every_kind(self, table):
+        """Numbers, truth values, intersections and comparisons."""
+        table = table.assign(race=np.arange(len(table)) % 3, old=table["age"].fillna(0) > 45)
+        X = table[["hours", "job"]].assign(x=np.arange(len(table)) % 50)
+        for columns in ("race", "old", ["sex", "race"]):
+            tree = FairTreeEncoder(**OPTIONS).fit(X, table["paid"], sensitive_features=table[columns])
+            found = self.cells(tree.to_sql("duckdb", "people"), table.assign(x=X["x"]))
+            assert (found == tree.apply(X, sensitive_features=table[columns])).all()
+        role = parse_role("hours>=38.5", ["hours"])
+        groups = pd.Series(role.evaluate(pa.array(table["hours"])).to_pylist(), name=str(role))
+        tree = FairTreeEncoder(**OPTIONS).fit(X[["x", "job"]], table["paid"], sensitive_features=groups)
+        sql = tree.to_sql("duckdb", "people")
+        assert '"hours" AS DOUBLE) >= 38.5' in sql
+        assert (self.cells(sql, table.assign(x=X["x"])) == tree.apply(X, sensitive_features=groups)).all()
+
+    def test_counts_in_a_database(self, encoder, named, fresh):
+        fresh = fresh[fresh["sex"].isin(["f", "m"])].assign(race=1)
+        with duckdb.connect() as connection:
+            connection.register("people", fresh)
+            connection.execute("CREATE TABLE store AS SELECT * FROM people")
+            expected = certify(named, fresh).counts
+            for tree in (encoder, named):
+                assert count_sql(tree, DuckDB(connection), "store", sensitive="sex") == expected
+            with pytest.raises(SensitiveFeatureError, match=r"counted by \['race'\]"):
+                count_sql(named, DuckDB(connection), "store", sensitive="race")
+            connection.execute("UPDATE store SET sex = 'x' WHERE age < 25")
+            with pytest.raises(UnknownGroupError, match="records have a group"):
+                count_sql(named, DuckDB(connection), "store", sensitive="sex")

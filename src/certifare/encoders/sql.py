@@ -6,6 +6,7 @@ sees; NULL and NaN are both missing; a category that was not seen in training go
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,10 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlglot
 from sqlglot import exp
 
-from certifare.encoders.training import ColumnSchema
-from certifare.errors import ColumnTypeError, DuplicateColumnError, NotPublishableError
+from certifare.columns import Value
+from certifare.encoders.training import ColumnSchema, Group
+from certifare.errors import (
+    ColumnTypeError,
+    DuplicateColumnError,
+    ExpressionError,
+    NotPublishableError,
+    SensitiveFeatureError,
+)
 from certifare.growth import Bins, CategoricalBins, Split
-from certifare.roles import absent
+from certifare.roles import Comparison, absent, parse_role
 
 if TYPE_CHECKING:
     from certifare.encoders.tree import FairTreeEncoder
@@ -174,12 +182,15 @@ def write_sql(encoder: "FairTreeEncoder", dialect: str, table: str | Sequence[st
 
     check_is_fitted(encoder)
     dialect = known_dialect(dialect)
-    check_names([column.name for column in encoder.columns_], dialect)
+    roles = group_roles(encoder) if encoder.reads_groups else []
+    read = [role.column if isinstance(role, Comparison) else role for role in roles]
+    check_names([*(column.name for column in encoder.columns_), *read], dialect)
     columns = feature_columns(encoder, dialect)
+    groups = group_conditions(encoder, roles, dialect) if roles else []
     if table is None:
-        return write_case(encoder, columns, dialect)
+        return write_case(encoder, columns, dialect, 0, groups)
     source = quoted_table(table, dialect)
-    case = write_case(encoder, columns, dialect, 1)
+    case = write_case(encoder, columns, dialect, 1, groups)
     return f"SELECT\n  *,\n{case} AS {identifier(name, dialect).sql(dialect=dialect)}\nFROM {source}"
 
 
@@ -213,17 +224,129 @@ def feature_columns(
     }
 
 
-def write_case(encoder: "FairTreeEncoder", columns: Mapping[str, SqlColumn], dialect: str, depth: int = 0) -> str:
-    """Write the ``CASE`` expression that gives the cell."""
-    if encoder.reads_groups:
+def write_case(
+    encoder: "FairTreeEncoder",
+    columns: Mapping[str, SqlColumn],
+    dialect: str,
+    depth: int = 0,
+    groups: Sequence[Any] = (),
+) -> str:
+    """Write the ``CASE`` expression that gives the cell.
+
+    Parameters
+    ----------
+    encoder : FairTreeEncoder
+    columns : mapping of str to SqlColumn
+        From :func:`feature_columns`.
+    dialect : str
+    depth : int
+        How far lines are indented.
+    groups : sequence of expressions
+        For an encoder that reads groups: the condition that a record is of each, from :func:`group_conditions`. Records
+        of no group have no cell, or one by the thresholds that the groups have in common: ``unknown_groups``.
+    """
+    if not encoder.reads_groups:
+        lines = _tree_lines(encoder, columns, dialect, None)
+    else:
+        lines = [(0, "CASE")]
+        for group, condition in enumerate(groups):
+            lines.append((1, f"WHEN {condition.sql(dialect=dialect)}"))
+            lines += _deeper("THEN", _tree_lines(encoder, columns, dialect, group))
+        common = [(0, "NULL")]
+        if encoder.unknown_groups == "common":
+            common = _tree_lines(encoder, columns, dialect, None)
+        lines += [*_deeper("ELSE", common), (0, "END")]
+    return "\n".join("  " * (depth + below) + line for below, line in lines)
+
+
+def group_roles(encoder: "FairTreeEncoder") -> list[str | Comparison]:
+    """Say which columns, or comparisons, the groups of an encoder were."""
+    first = encoder.groups_[0]
+    names = encoder.group_column_.split(" × ") if isinstance(first, tuple) else [encoder.group_column_]
+    if isinstance(first, tuple) and len(names) != len(first):
         raise NotPublishableError(
-            "The encoder is group-aware, and there is no SQL for those yet; set group_aware=False."
+            f"The sensitive columns {encoder.group_column_!r} cannot be told apart by their names: rename them."
         )
+    return [_role(name, {_values(group)[i] for group in encoder.groups_}) for i, name in enumerate(names)]
+
+
+def group_conditions(
+    encoder: "FairTreeEncoder",
+    roles: Sequence[str | Comparison],
+    dialect: str,
+    types: Mapping[str, str] | None = None,
+) -> list[Any]:
+    """Write the condition under which a record is of each of the encoder's groups.
+
+    Parameters
+    ----------
+    encoder : FairTreeEncoder
+    roles : sequence of str or Comparison
+        The sensitive columns.
+    dialect : str
+    types : mapping of str to str, optional
+        Types of the table's columns; those of the groups unless given.
+    """
+    conditions = []
+    if len(roles) != len(_values(encoder.groups_[0])):
+        raise SensitiveFeatureError(
+            f"The encoder reads the group from {encoder.group_column_!r}, and {len(roles)} columns were given."
+        )
+    for group in encoder.groups_:
+        tests = []
+        for role, value in zip(roles, _values(group), strict=True):
+            name = role.column if isinstance(role, Comparison) else role
+            type_ = "boolean" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
+            wanted = _compared_type(role) if isinstance(role, Comparison) else type_
+            known = DEFAULT_TYPES[wanted] if types is None else types[name]
+            column = sql_column(name, known, dialect, None if isinstance(role, Comparison) else wanted)
+            tests.append(exp.not_(column.missing.copy()))
+            if isinstance(role, Comparison):
+                condition = holds(role, column, dialect)
+                tests.append(condition if value == role.true else exp.not_(condition))
+            elif isinstance(value, str):
+                tests.append(is_among(column.raw, [value], name, dialect))
+            else:
+                number = number_literal(float(value), dialect)
+                tests.append(exp.EQ(this=column.number.copy(), expression=number))
+        conditions.append(exp.and_(*tests))
+    return conditions
+
+
+def _compared_type(role: Comparison) -> str:
+    """Give the type of a column, from what it is compared with."""
+    if role.value.lower() in ("true", "false"):
+        return "boolean"
+    try:
+        role.number()
+    except ExpressionError:
+        return "text"
+    return "number"
+
+
+def _values(group: Group) -> tuple[Value, ...]:
+    return group if isinstance(group, tuple) else (group,)
+
+
+def _role(name: str, values: set[Value]) -> str | Comparison:
+    """Tell a comparison from a column of that name: the groups are then called what the comparison says."""
+    found = re.match(r"\s*(\S.*?)\s*(>=|<=|==|!=|>|<)", name)
+    if found is not None:
+        role = parse_role(name, [found[1]])
+        if isinstance(role, Comparison) and values <= {role.true, role.false}:
+            return role
+    return name
+
+
+def _tree_lines(
+    encoder: "FairTreeEncoder", columns: Mapping[str, SqlColumn], dialect: str, group: int | None
+) -> list[tuple[int, str]]:
+    """Write the tree as records of a group see it, or those of an unknown one."""
     # Lines with their depths, children before parents: a tree may be deeper than Python can recurse, and a category
     # may hold a line break, which must not be indented.
     lines = {int(node): [(0, str(cell))] for cell, node in enumerate(encoder._growth.leaves(encoder.n_cells_))}
     for j in reversed(range(encoder.n_cells_ - 1)):
-        split = encoder._growth.splits[j]
+        split = encoder._growth.splits[j].of(group)
         schema: ColumnSchema = encoder.columns_[split.column]
         condition = _goes_left(split, encoder._bins[split.column], columns[schema.name], dialect)
         lines[split.node] = [
@@ -232,7 +355,7 @@ def write_case(encoder: "FairTreeEncoder", columns: Mapping[str, SqlColumn], dia
             *_deeper("ELSE", lines.pop(2 * j + 2)),
             (0, "END"),
         ]
-    return "\n".join("  " * (depth + below) + line for below, line in lines[0])
+    return lines[0]
 
 
 def bytes_of(text: Any, dialect: str) -> Any:
@@ -289,6 +412,30 @@ def table_parts(table: str | Sequence[str]) -> list[str]:
     return table.split(".") if isinstance(table, str) else list(table)
 
 
+def holds(role: Comparison, column: SqlColumn, dialect: str) -> Any:
+    """Write a comparison as :meth:`Comparison.evaluate` makes it."""
+    if column.kind in ("integer", "number"):
+        value = role.number()
+        whole = column.kind == "integer" and value.is_integer() and abs(value) < 2**63
+        left = column.raw if whole else column.number
+        right = exp.Literal.number(int(value)) if whole else number_literal(value, dialect)
+        kinds = {">=": exp.GTE, ">": exp.GT, "<=": exp.LTE, "<": exp.LT, "==": exp.EQ, "!=": exp.NEQ}
+        return kinds[role.operator](this=left.copy(), expression=right)
+    if role.operator not in ("==", "!="):
+        what = "text" if column.kind == "text" else "true and false"
+        raise ExpressionError(
+            f"{role}: column {column.name!r} holds {what}, which cannot be ordered; compare it with == or !=."
+        )
+    if column.kind == "text":
+        equal = is_among(column.raw, [role.value], column.name, dialect)
+    else:
+        if role.value.lower() not in ("true", "false"):
+            raise ExpressionError(f"{role}: column {column.name!r} holds true and false.")
+        truth = exp.Literal.number(int(role.value.lower() == "true"))
+        equal = exp.EQ(this=column.number.copy(), expression=truth)
+    return equal if role.operator == "==" else exp.not_(equal)
+
+
 def _is_read(known: Any) -> bool:
     return known.this in TEXTS | INTEGERS | DECIMALS | exp.DataType.FLOAT_TYPES | {DType.BOOLEAN}
 
@@ -315,6 +462,8 @@ def _goes_left(split: Split, bins: Bins, column: SqlColumn, dialect: str) -> Any
         outside = exp.not_(among) if listed else exp.true()
     else:
         assert split.threshold is not None  # noqa: S101  (continuous splits have one)
+        if split.threshold < 0:
+            return column.missing if missing_left else exp.false()
         if split.threshold < len(bins.edges):
             edge = number_literal(float(bins.edges[split.threshold]), dialect)
             below = exp.LTE(this=column.number.copy(), expression=edge)

@@ -163,6 +163,9 @@ class FairTreeEncoder(GrownEncoder):
     def to_sql(self, dialect: str = "duckdb", table: str | Sequence[str] | None = None, name: str = "cell") -> str:
         """Write the encoder as SQL, so that cells are computed where the data is.
 
+        With ``group_aware`` there is a tree for each group. The group is read from the column that was called so in
+        ``fit``; records of other groups have no cell (NULL), or one by the common thresholds: ``unknown_groups``.
+
         Parameters
         ----------
         dialect : str

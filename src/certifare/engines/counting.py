@@ -271,15 +271,20 @@ def certify_tally(
     return msgspec.structs.replace(certificate, assumptions=tuple(assumptions))
 
 
+def check_counted_by(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
+    """Refuse to count by other columns than those that an encoder reads groups from: its cells would be others."""
+    if encoder.reads_groups and encoder.sensitive is not None:
+        read = [encoder.sensitive] if isinstance(encoder.sensitive, str) else list(encoder.sensitive)
+        if list(names) != read:
+            raise SensitiveFeatureError(
+                f"The encoder reads the group from {read}, and the records are to be counted by {list(names)}: count "
+                "them by the same, or apply the encoder to records in memory."
+            )
+
+
 def reading_for(encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequence[Role]) -> Reading:
     """Say how records of a fitted encoder are read; one that reads groups finds cells by those that are counted."""
-    if encoder.reads_groups and encoder.sensitive is not None:
-        named = [encoder.sensitive] if isinstance(encoder.sensitive, str) else list(encoder.sensitive)
-        if [role.name for role in groups] != named:
-            raise SensitiveFeatureError(
-                f"The encoder reads the group from {named}, and the records are to be counted by "
-                f"{[role.name for role in groups]}: count them by the same, or apply the encoder to records in memory."
-            )
+    check_counted_by(encoder, [role.name for role in groups])
     features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
     return Reading(features, tuple(labels), tuple(groups))
 

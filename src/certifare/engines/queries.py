@@ -17,11 +17,12 @@ from certifare.certificates.counts import Missing
 from certifare.certificates.sampling import OTHER_KEPT, THINNED, THINNED_CLUSTERS, check_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.sql import (
-    SqlColumn,
     bytes_of,
     check_names,
     feature_columns,
     fraction,
+    group_conditions,
+    holds,
     identifier,
     is_among,
     known_dialect,
@@ -31,7 +32,8 @@ from certifare.encoders.sql import (
     text_literal,
     write_case,
 )
-from certifare.errors import ArgumentError, ColumnTypeError, ExpressionError, NotPublishableError
+from certifare.engines.counting import check_counted_by
+from certifare.errors import ArgumentError, ColumnTypeError, NotPublishableError
 from certifare.randomness import number
 from certifare.roles import Comparison, parse_role
 
@@ -317,7 +319,12 @@ def _rows(
     read = [role.column if isinstance(role, Comparison) else role for role in roles.values()]
     check_names([*(column.name for column in encoder.columns_), *read, *others], dialect, known)
     features = feature_columns(encoder, dialect, columns)  # type: ignore[arg-type]
-    cell = write_case(encoder, features, dialect)  # type: ignore[arg-type]
+    conditions = []
+    if encoder.reads_groups:
+        check_counted_by(encoder, [str(role) for name, role in roles.items() if name != "label"])
+        group_columns = [role for name, role in roles.items() if name != "label"]
+        conditions = group_conditions(encoder, group_columns, dialect, columns)  # type: ignore[arg-type]
+    cell = write_case(encoder, features, dialect, 0, conditions)  # type: ignore[arg-type]
     refused = [column.infinite for column in features.values() if column.infinite is not None]
     if refused:
         cell = f"CASE WHEN {_sql(exp.or_(*refused), dialect)} THEN {REFUSED} ELSE {cell} END"
@@ -346,35 +353,11 @@ def _value(role: str | Comparison, columns: Mapping[str, str], dialect: str) -> 
     column = sql_column(name, columns[name], dialect)
     if isinstance(role, Comparison):
         true, false = text_literal(role.true, name), text_literal(role.false, name)
-        case = exp.Case().when(column.missing, exp.Null()).when(_holds(role, column, dialect), true).else_(false)
+        case = exp.Case().when(column.missing, exp.Null()).when(holds(role, column, dialect), true).else_(false)
         return case, True
     if column.kind == "number":
         return exp.Case().when(column.missing, exp.Null()).else_(column.number), False
     return column.raw, column.kind == "text"
-
-
-def _holds(role: Comparison, column: SqlColumn, dialect: str) -> Any:
-    """Write a comparison as :meth:`Comparison.evaluate` makes it."""
-    if column.kind in ("integer", "number"):
-        value = role.number()
-        whole = column.kind == "integer" and value.is_integer() and abs(value) < 2**63
-        left = column.raw if whole else column.number
-        right = exp.Literal.number(int(value)) if whole else number_literal(value, dialect)
-        kinds = {">=": exp.GTE, ">": exp.GT, "<=": exp.LTE, "<": exp.LT, "==": exp.EQ, "!=": exp.NEQ}
-        return kinds[role.operator](this=left.copy(), expression=right)
-    if role.operator not in ("==", "!="):
-        what = "text" if column.kind == "text" else "true and false"
-        raise ExpressionError(
-            f"{role}: column {column.name!r} holds {what}, which cannot be ordered; compare it with == or !=."
-        )
-    if column.kind == "text":
-        equal = is_among(column.raw, [role.value], column.name, dialect)
-    else:
-        if role.value.lower() not in ("true", "false"):
-            raise ExpressionError(f"{role}: column {column.name!r} holds true and false.")
-        truth = exp.Literal.number(int(role.value.lower() == "true"))
-        equal = exp.EQ(this=column.number.copy(), expression=truth)
-    return equal if role.operator == "==" else exp.not_(equal)
 
 
 def _weight(name: str | None, columns: Mapping[str, str], dialect: str) -> Any:

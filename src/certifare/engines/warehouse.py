@@ -48,6 +48,7 @@ from certifare.errors import (
     InfiniteValueError,
     NotPublishableError,
     RoleError,
+    UnknownGroupError,
     WarehouseError,
 )
 from certifare.roles import Comparison, parse_role
@@ -467,6 +468,11 @@ def _drawn(rows: Sequence[Sequence[Any]], draw: Draw, n_groups: int, labelled: b
 def _entry(row: Sequence[Any], n_groups: int, labelled: bool) -> Entry:
     """Read a row of counts: cell, groups, label, and the number of records as the last."""
     cell, *values, records = row
+    if cell is None:
+        raise UnknownGroupError(
+            f"{int(records):,} records have a group that the encoder was not fitted with, or none; leave them out, in "
+            'a view for instance, or give them the thresholds that the groups have in common: unknown_groups="common".'
+        )
     if cell == REFUSED:
         raise InfiniteValueError(
             f"{int(records):,} records hold an infinite number in a column that the encoder looks at; make it missing "
