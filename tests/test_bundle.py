@@ -115,6 +115,65 @@ def test_several_labels_weights_and_missing_groups():
     }
 
 
+def partly_labelled(n, seed):
+    """Half of the people have no label, and among them the groups part by age."""
+    frame = people(n, seed)
+    unlabelled = np.random.default_rng(seed + 1).random(n) < 0.5
+    frame["age"] += np.where(unlabelled & (frame["sex"] == "m"), 15, 0)
+    frame["paid"] = frame["paid"].where(~unlabelled, None)
+    return frame
+
+
+def distance(encoder, frame):
+    cells, male = np.asarray(encoder.apply(frame)), (frame["sex"] == "m").to_numpy()
+    f, m = (np.bincount(cells[male == side], minlength=encoder.n_cells_) / (male == side).sum() for side in (0, 1))
+    return float(np.maximum(f - m, 0).sum())
+
+
+def test_people_without_a_label_are_in_the_population_of_demographic_parity():
+    """Issue 11, 6: dropping them certified a distance among the labelled, less than half of the true one."""
+    frame = partly_labelled(8000, 0)
+    bundle = produce(frame, label="paid", sensitive="sex", grid=GRID)
+    others = partly_labelled(40_000, 9)
+    truth, among_labelled = distance(bundle.encoder, others), distance(bundle.encoder, others.dropna())
+    assert among_labelled < truth / 2
+    assert bundle.certificate.bound >= truth - 0.01
+    assert bundle.certificate.estimate == pytest.approx(truth, abs=0.05)
+    assert bundle.certificate.counts.n_records == 2400
+    assert bundle.certificate.population == bundle.certificate.exclusions == ()
+    assert bundle.frontier.points[bundle.point.number].certified
+    # The prediction from train and select records counts them, too.
+    predicted = bundle.frontier._search.candidates[bundle.point.number].prediction
+    assert predicted.estimate == pytest.approx(truth, abs=0.08)
+    # They cannot be learnt from, or be predicted right or wrong.
+    assert bundle.encoder.training_counts_.n_records == pytest.approx(2000, abs=100)
+    assert bundle.test.records == 800
+    assert bundle.test.accuracy > bundle.test.baseline > 0.45
+    assert any("have no label: they are counted" in note for note in bundle.notes)
+
+
+def test_metrics_that_look_at_labels_are_about_people_with_a_label(tmp_path):
+    frame = partly_labelled(8000, 0)
+    bundle = produce(frame, label="paid", sensitive="sex", metric="equal_opportunity", grid=GRID)
+    assert bundle.certificate.population == ("with a known label",)
+    assert [e.reason for e in bundle.exclusions] == ["label missing"]
+    assert bundle.exclusions[0].records + bundle.certificate.counts.n_records == 2400
+    folder = bundle.save(tmp_path / "bundle")
+    document = read_document(folder / "certificate.json")
+    assert document.statement.predicate.claim.words.endswith("'f' and 'm' among records with a known label.")
+    assert "E over records with a known label" in document.statement.predicate.claim.formula
+    assert "among records with a known label" in (folder / "report.html").read_text("utf-8")
+    assert verify_document(folder, Policy(max_bound=1.0)).passed
+
+
+def test_the_claim_says_whom_it_is_about():
+    frame = people(6000, 0).assign(home=np.arange(6000) // 2)
+    frame.loc[:49, "sex"] = None
+    bundle = produce(frame, label="paid", sensitive="sex", cluster="home", grid=GRID)
+    assert bundle.certificate.population == ("with a known group", "one at random of a random cluster")
+    assert "among records with a known group, one at random of a random cluster (" in str(bundle.certificate)
+
+
 @pytest.mark.parametrize("target", [0.0, -1, 1.5, float("nan")])
 def test_impossible_targets(target):
     with pytest.raises(ArgumentError, match="target"):

@@ -147,7 +147,7 @@ def count_changed(statement):
 
 
 def version_expired(statement):
-    statement["predicateType"] = statement["predicateType"].replace("/v1", "/v0")
+    statement["predicateType"] = statement["predicateType"].replace("/v2", "/v1")
 
 
 def refused(result, *words):

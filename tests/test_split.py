@@ -109,3 +109,13 @@ def test_impossible_shares_are_refused(parts):
 def test_too_few_records_are_refused():
     with pytest.raises(SplitError, match="too few"):
         split(make(["a", "b"], [0, 1]))
+
+
+def test_records_without_a_label_are_dealt_like_all_others():
+    rng = np.random.default_rng(0)
+    table = make(rng.choice(["a", "b"], 4000), np.where(rng.random(4000) < 0.3, None, rng.integers(0, 2, 4000)))
+    for name, part in split(table).items():
+        assert len(part) == pytest.approx(PARTS[name] * 4000, abs=2)
+        # The certify part is drawn by group alone, the others by label as well.
+        share = (~table.labelled[part]).mean() - (~table.labelled).mean()
+        assert abs(share) < (0.05 if name == "certify" else 0.02)

@@ -108,7 +108,7 @@ def test_features_that_an_encoder_wants(frame):
         Table.from_frame(frame, sensitive="sex", features=["zipp"])
 
 
-def test_records_without_label_or_group_are_left_out_and_counted():
+def test_records_without_group_or_weight_are_left_out_and_counted_and_those_without_label_stay():
     columns = pa.table({
         "x": [1, 2, 3, 4, 5, 6, 7],
         "s": ["f", None, "m", "f", "m", None, "m"],
@@ -116,13 +116,32 @@ def test_records_without_label_or_group_are_left_out_and_counted():
         "w": [1.0, 1.0, 1.0, None, 1.0, 1.0, 2.0],
     })  # fmt: skip
     table = Table.from_frame(columns, label="y", sensitive="s", weight="w")
-    assert table.features["x"].to_pylist() == [1, 5, 7]
-    assert table.exclusions == (
-        Exclusion("label missing", 2),
-        Exclusion("group missing", 1),
-        Exclusion("weight missing", 1),
-    )
+    assert table.features["x"].to_pylist() == [1, 3, 5, 7]
+    assert table.exclusions == (Exclusion("group missing", 2), Exclusion("weight missing", 1))
     assert table.labels[0].names == ("0", "1")
+    assert table.labels[0].codes.tolist() == [0, -1, 0, 1]
+    assert table.labelled.tolist() == [True, False, True, True]
+    of_labelled = table.of_labelled()
+    assert of_labelled.features["x"].to_pylist() == [1, 5, 7]
+    assert of_labelled.exclusions == (*table.exclusions, Exclusion("label missing", 1))
+    assert of_labelled.of_labelled() is of_labelled
+    everyone, with_label = table.count(np.zeros(4, dtype=int), 1), table.count(np.zeros(4, dtype=int), 1, labels=True)
+    assert everyone.table.tolist() == [[1, 3]]
+    assert everyone.exclusions == ()
+    assert with_label.table.tolist() == [[[1, 0], [1, 1]]]
+    assert with_label.exclusions == (Exclusion("label missing", 1),)
+    assert [row["missing"] for row in table.summary() if row["role"] == "label"] == [1]
+
+
+@pytest.mark.parametrize("as_categories", [False, True])
+def test_who_lacks_one_of_several_labels_lacks_all(as_categories):
+    columns = pa.table({"x": [1, 2, 3, 4, 5], "y": ["a", None, "b", "a", "b"], "z": ["u", "v", None, "v", "u"]})
+    if as_categories:
+        columns = columns.set_column(1, "y", columns["y"].dictionary_encode())
+    table = Table.from_frame(columns, label=["y", "z"])
+    assert table.labelled.tolist() == [True, False, False, True, True]
+    assert [values.codes.tolist() for values in table.labels] == [[0, -1, -1, 0, 1], [0, -1, -1, 1, 0]]
+    assert table.label_columns.to_pydict() == {"y": ["a", None, None, "a", "b"], "z": ["u", None, None, "v", "u"]}
 
 
 def test_records_without_a_group_can_be_a_group():
@@ -178,7 +197,9 @@ def test_columns_that_no_encoder_reads_are_named_together():
 def test_negative_weights_no_records_left_and_bad_frames():
     with pytest.raises(RoleError, match="weight -1 in record 1"):
         Table.from_frame(pa.table({"x": [1, 2], "w": [1.0, -1.0]}), weight="w")
-    with pytest.raises(EmptyTableError, match="each lacks label"):
+    with pytest.raises(EmptyTableError, match="each lacks cluster"):
+        Table.from_frame(pa.table({"x": [1, 2], "c": pa.array([None, None], pa.string())}), cluster="c")
+    with pytest.raises(RoleError, match="no value in any record"):
         Table.from_frame(pa.table({"x": [1, 2], "y": pa.array([None, None], pa.string())}), label="y")
     with pytest.raises(ColumnTypeError, match="no names"):
         Table.from_frame(np.ones((2, 2)))

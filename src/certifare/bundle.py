@@ -63,7 +63,8 @@ class Test:
     ----------
     records : int
     accuracy : float
-        Of the cells' majority votes (votes from training records); the mean over several labels.
+        Of the cells' majority votes (votes from training records), among records with a label; the mean over several
+        labels.
     baseline : float
         Accuracy of always guessing the most common label.
     distance : float
@@ -452,11 +453,11 @@ def _test(search: Search, number: int, encoder: Any) -> Test:
     table = search.test_table()
     cells = np.asarray(encoder.apply(table.features)).astype(np.int64)
     votes = candidate.path.votes(candidate.cells)
-    right = [float((vote[cells] == y.codes).mean()) for vote, y in zip(votes, table.labels, strict=True)]
-    common = [np.bincount(y.codes).argmax() for y in search.train.labels]
-    baseline = [float((y.codes == value).mean()) for y, value in zip(table.labels, common, strict=True)]
-    labelled = metric_of(search.metric).strata != "all"
-    counts: CellCounts = table.count(cells, candidate.cells, labels=labelled)
+    labelled = table.labelled
+    right = [float((vote[cells] == y.codes)[labelled].mean()) for vote, y in zip(votes, table.labels, strict=True)]
+    common = [np.bincount(y.codes).argmax() for y in search.explorer.train.labels]
+    baseline = [float((y.codes == value)[labelled].mean()) for y, value in zip(table.labels, common, strict=True)]
+    counts: CellCounts = table.count(cells, candidate.cells, labels=metric_of(search.metric).strata != "all")
     measured = certify_counts(
         counts, search.metric, search.confidence, "mcdiarmid", positive=search.positive, min_group_size=1
     )

@@ -110,7 +110,7 @@ def read_records(
         features=list(types),
         missing_groups=missing_groups,
     )
-    return replace(table, notes=(*notes, *table.notes), source=Path(path))
+    return replace(table.of_labelled(), notes=(*notes, *table.notes), source=Path(path))
 
 
 def open_records(

@@ -89,7 +89,8 @@ def _units(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[
     groups = np.zeros(len(table), dtype=np.int64) if table.groups is None else table.groups.codes
     strata = groups
     for values in table.labels:
-        strata = np.unique(strata * len(values.names) + values.codes, return_inverse=True)[1]
+        # Records without a label, whose code is −1, are a stratum of their own.
+        strata = np.unique(strata * (len(values.names) + 1) + values.codes + 1, return_inverse=True)[1]
     if table.clusters is None:
         return np.arange(len(table)), groups, strata
     _, first, unit = np.unique(table.clusters, return_index=True, return_inverse=True)

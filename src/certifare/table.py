@@ -16,7 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from certifare.certificates.counts import INTERSECTION, UNKNOWN, CellCounts, Exclusion, name_of
+from certifare.certificates.counts import (
+    CLUSTER_MISSING,
+    GROUP_MISSING,
+    INTERSECTION,
+    LABEL_MISSING,
+    UNKNOWN,
+    WEIGHT_MISSING,
+    CellCounts,
+    Exclusion,
+    name_of,
+)
 from certifare.columns import Frame
 from certifare.errors import ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
 from certifare.files import MISSING, read_file
@@ -38,6 +48,7 @@ class Values:
     Attributes
     ----------
     codes : ndarray of int64
+        −1 for a record that lacks a label.
     names : tuple of str
         Sorted: numbers by value, then text.
     native : pyarrow.Array
@@ -67,7 +78,8 @@ class Table:
     features : pyarrow.Table
         What an encoder may see. Columns that a role is made from are not among them.
     labels : tuple of Values
-        One for each label column; empty where the table has no label.
+        One for each label column; empty where the table has no label. Records without a label are there: they belong to
+        the population that demographic parity is about. Who lacks one of several labels lacks all.
     groups : Values or None
         The group of each record; several sensitive columns are intersected.
     weights, clusters : ndarray or None
@@ -77,7 +89,7 @@ class Table:
     positive : str or None
         The label that a comparison such as ``income>50000`` is about.
     exclusions : tuple of Exclusion
-        Records left out because they lack a label, group, weight or cluster.
+        Records left out because they lack a group, weight or cluster; or a label (:meth:`of_labelled`).
     notes : tuple of str
         What was assumed and a reader should know.
 
@@ -173,12 +185,7 @@ class Table:
         if not keep.all():
             seen = seen.take(rows)
             columns = {role: [column.take(rows) for column in found] for role, found in columns.items()}
-        labels = tuple(_values(column, f"label {text!r}") for column, text in zip(columns["label"], label, strict=True))
-        for values, text in zip(labels, label, strict=True):
-            if len(values.names) < 2:
-                raise RoleError(
-                    f"The label {text!r} has one value only, {values.names[0]!r}: there is nothing to predict."
-                )
+        labels = _labels(columns["label"], label)
         groups = _intersection(columns["sensitive"], sensitive)
         weights = None
         if parsed["weight"]:
@@ -237,23 +244,43 @@ class Table:
             clusters=None if self.clusters is None else self.clusters[rows],
         )
 
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which records have a label; all, where the table has none."""
+        return self.labels[0].codes >= 0 if self.labels else np.ones(len(self), dtype=bool)
+
+    def of_labelled(self) -> Table:
+        """Take the records with a label, and note how many have none: what metrics that look at labels are about."""
+        labelled = self.labelled
+        if labelled.all():
+            return self
+        exclusion = Exclusion(LABEL_MISSING, int((~labelled).sum()))
+        return replace(self.take(np.flatnonzero(labelled)), exclusions=(*self.exclusions, exclusion))
+
     def count(self, cells: NDArray[Any], n_cells: int, *, labels: bool = False) -> CellCounts:
-        """Count the table's records by cell, group and (first) label."""
+        """Count the table's records by cell and group; or those with a label, by cell, group and (first) label."""
         if self.groups is None:
             raise MissingGroupError("The table has no groups: name a sensitive column.")
         index = cells.astype(np.int64) * len(self.groups.names) + self.groups.codes
         shape: tuple[int, ...] = (n_cells, len(self.groups.names))
-        names = None
+        names, exclusions = None, []
         if labels:
             index = index * len(self.labels[0].names) + self.labels[0].codes
             shape, names = (*shape, len(self.labels[0].names)), self.labels[0].names
+            index = index[self.labelled]
+            exclusions = [Exclusion(LABEL_MISSING, len(self) - len(index))]
         table = np.bincount(index, minlength=int(np.prod(shape))).reshape(shape)
-        return CellCounts(table, self.groups.names, names)
+        return CellCounts(table, self.groups.names, names, exclusions)
 
     def summary(self) -> list[dict[str, Any]]:
         """How each column was understood: its name, role, kind, and how many values are missing."""
         rows = [
-            {"column": text, "role": role, "kind": kind, "missing": 0}
+            {
+                "column": text,
+                "role": role,
+                "kind": kind,
+                "missing": int((~self.labelled).sum()) if role == "label" else 0,
+            }
             for role, texts in (self.roles or {}).items()
             for text, kind in ((text, self._role_kind(role)) for text in texts)
         ]
@@ -467,18 +494,18 @@ def _complete(
     weight: Sequence[str | Comparison],
     missing_groups: MissingGroups,
 ) -> tuple[NDArray[np.bool_], tuple[Exclusion, ...]]:
-    """Which records have all that their roles need, and how many do not, by reason."""
+    """Which records belong to a known group, cluster and weight, and how many do not, by reason."""
     if missing_groups not in ("drop", "unknown"):
         raise RoleError(f'missing_groups={missing_groups!r}: choose "drop" or "unknown".')
     keep = np.ones(native.num_rows, dtype=bool)
-    checks = [(f"{role} missing", column) for role in ("label", "cluster") for column in columns[role]]
+    checks = [(CLUSTER_MISSING, column) for column in columns["cluster"]]
     if missing_groups == "drop":
-        checks += [("group missing", column) for column in columns["sensitive"]]
+        checks += [(GROUP_MISSING, column) for column in columns["sensitive"]]
     for name in weight:
         column = _single(native.column(name))
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-        checks.append(("weight missing", column))
+        checks.append((WEIGHT_MISSING, column))
     exclusions = []
     for reason, column in checks:
         lacking = keep & column.is_null().to_numpy(zero_copy_only=False)
@@ -486,6 +513,21 @@ def _complete(
             exclusions.append(Exclusion(reason, int(lacking.sum())))
             keep &= ~lacking
     return keep, tuple(exclusions)
+
+
+def _labels(columns: Sequence[pa.Array], texts: Sequence[str]) -> tuple[Values, ...]:
+    """Read the labels; whoever lacks one of them lacks all."""
+    lacking = np.zeros(len(columns[0]) if columns else 0, dtype=bool)
+    for column in columns:
+        lacking |= column.is_null().to_numpy(zero_copy_only=False)
+    labels = []
+    for column, text in zip(columns, texts, strict=True):
+        values = _values(column.take(pa.array(np.arange(len(column)), mask=lacking)), f"label {text!r}")
+        if len(values.names) < 2:
+            found = f"one value only, {values.names[0]!r}" if values.names else "no value in any record"
+            raise RoleError(f"The label {text!r} has {found}: there is nothing to predict.")
+        labels.append(values)
+    return tuple(labels)
 
 
 def _values(column: pa.Array, what: str, most: int | None = MOST_VALUES) -> Values:

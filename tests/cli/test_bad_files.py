@@ -41,7 +41,7 @@ BAD = {
         "Group 'f' has",
     ),
     "too few records": (lambda f: csv_of(f.head(3)).encode(), "error"),
-    "all labels missing": (lambda f: csv_of(f.assign(approved=None)).encode(), "No record is left"),
+    "all labels missing": (lambda f: csv_of(f.assign(approved=None)).encode(), "no value in any record"),
     "dates": (lambda f: csv_of(f.assign(since="2020-01-31")).encode(), "'since' (date32[day])"),
     "infinite": (lambda f: csv_of(f.assign(age=np.inf)).encode(), "'age' holds inf"),
     "sensitive twice": (lambda f: csv_of(f.assign(gender=f["sex"])).encode(), "'gender' says which group"),
@@ -145,7 +145,7 @@ def test_a_bundle_from_a_newer_version_is_refused(cli, plain, tmp_path, name):
     shutil.copytree(plain / "bundle", bundle)
     text = (bundle / name).read_text()
     newer = text.replace('"version": 1', '"version": 99', 1).replace('"version":1,', '"version":99,', 1)
-    newer = newer.replace("certificate/v1", "certificate/v99")
+    newer = newer.replace("certificate/v2", "certificate/v99")
     assert newer != text
     (bundle / name).write_text(newer)
     result = cli("show", bundle)

@@ -74,11 +74,11 @@ def one_count(statement):
 
 
 def older(statement):
-    statement["predicateType"] = statement["predicateType"].replace("/v1", "/v0")
+    statement["predicateType"] = statement["predicateType"].replace("/v2", "/v1")
 
 
 def newer(statement):
-    statement["predicateType"] = statement["predicateType"].replace("/v1", "/v2")
+    statement["predicateType"] = statement["predicateType"].replace("/v2", "/v3")
 
 
 def test_each_way_of_tampering_has_its_message_and_status_1(cli, bundle):
@@ -414,3 +414,38 @@ def test_names_do_not_steer_the_terminal(cli, tmp_path):
     assert "\x1b[2J" not in result.stdout
     assert "\x07" not in result.stdout
     assert "[bold red]m[/]" in said(result)
+
+
+def test_own_records_of_another_population_decide_nothing(cli, files, tmp_path):
+    """A claim about a random record of a random cluster is not contradicted by all records, nor confirmed."""
+    homes = pd.read_csv(files / "fresh.csv").assign(home=lambda table: table.index // 2)
+    homes.to_csv(tmp_path / "homes.csv", index=False)
+    certified = cli(
+        "certify", files / "encoder.json", tmp_path / "homes.csv", "--sensitive", "sex", "--cluster", "home",
+        "--output", tmp_path / "certificate.json",
+    )  # fmt: skip
+    assert "among records one at random of a random cluster" in certified.stdout
+    verify = ("verify", tmp_path / "certificate.json", "--encoder", files / "encoder.json", "--data")
+
+    result = cli(*verify, tmp_path / "homes.csv")
+    assert result.status == 3
+    assert "about records one at random of a random cluster; your records stand for all records" in said(result)
+    assert cli(*verify, tmp_path / "homes.csv", "--cluster", "home").status == 0
+
+
+def test_an_own_record_without_a_label_is_left_out_where_the_metric_looks_at_labels(cli, files, tmp_path):
+    partly = pd.read_csv(files / "fresh.csv")
+    partly["approved"] = partly["approved"].where(partly.index % 3 > 0)
+    partly.to_csv(tmp_path / "partly.csv", index=False)
+    labelled = ("--sensitive", "sex", "--label", "approved", "--metric", "equalized_odds")
+    certified = cli(
+        "certify", files / "encoder.json", tmp_path / "partly.csv", *labelled, "-o", tmp_path / "certificate.json"
+    )
+    assert "among records with a known label" in certified.stdout
+    assert "(label missing)" in certified.stderr
+    result = cli(
+        "verify", tmp_path / "certificate.json", "--encoder", files / "encoder.json", "--data", tmp_path / "partly.csv"
+    )
+    assert result.status == 0, result.stdout
+    shown = cli("show", tmp_path / "certificate.json")
+    assert "among records with a known label" in said(shown)

@@ -311,8 +311,11 @@ def test_item_3_draws_of_several_holders(encoder: FairTreeEncoder, encoder_file:
     assert both.seed is None
     assert both.assumptions[-2:] == (OTHER_PEOPLE, OWN_CLUSTERS)
     assert both.assumptions.count("Clusters stay.") == 1
+    assert one.population == both.population == ("one at random of a random cluster",)
     weights = {"cluster": None, "weight": "w", "max_weight": 9.0}
-    assert pool({"a": make(**weights), "b": make(**weights, seed=2)}).counts.n_records == 2 * 90 * encoder.n_cells_
+    weighted = pool({"a": make(**weights), "b": make(**weights, seed=2)})
+    assert weighted.counts.n_records == 2 * 90 * encoder.n_cells_
+    assert weighted.certify().population == ("in proportion to their weights",)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.Da
     encoder = search.explorer.fit(search.paths[0].setting)
     rows, cells = people[mask], encoder.apply(people[mask])
     table = CellCounts.from_cells(cells, rows["race"], rows["paid"], encoder.n_cells_).table
-    np.testing.assert_array_equal(counted.groups, table)
+    np.testing.assert_array_equal(counted.groups, np.pad(table, ((0, 0), (0, 0), (0, 1))))
     for name, by_label in zip(("paid", "member"), counted.labels, strict=True):
         np.testing.assert_array_equal(by_label, pd.crosstab(cells, rows[name]).to_numpy())
 
@@ -120,3 +120,26 @@ def test_a_label_that_the_sample_lacks(people: pd.DataFrame, tmp_path: Path) -> 
     frame.to_parquet(tmp_path / "people.parquet")
     with pytest.raises(RoleError, match="rare"):
         LargeSearch(tmp_path / "people.parquet", GRID, label="paid", sensitive="sex", sample_records=4000).run()
+
+
+@pytest.mark.parametrize("metric", ["demographic_parity", "equal_opportunity"])
+def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: str) -> None:
+    """Issue 11, 6: demographic parity counts them, other metrics leave them out and say so."""
+    frame = people.assign(paid=people["paid"].where(people["miles"] % 3 > 0))
+    frame.to_parquet(tmp_path / "people.parquet", row_group_size=5000)
+    grid = Grid(kinds=["tree", "boosted"], gammas=[0.9], min_cell_sizes=[50], cells=[2, 4])
+    search = LargeSearch(
+        tmp_path / "people.parquet", grid, label="paid", sensitive="sex", sample_records=6000, metric=metric, seed=1
+    ).run()
+    rows = frame[Dealt(0.0, 0.3, search._sampled, 1).mask(0, 24_000)]
+    numbers = [0, len(search.candidates) - 1]
+    labels = None if metric == "demographic_parity" else rows["paid"]
+    for encoder, certificate in search.certify(numbers):
+        wanted = CellCounts.from_cells(encoder.apply(rows), rows["sex"], labels, encoder.n_cells_, missing="drop")
+        assert certificate.counts == wanted
+        assert certificate.population == (() if labels is None else ("with a known label",))
+    # What was expected of the numbers of records, and of the training records without a label, is about right.
+    assert search._certify_sizes().sum() == pytest.approx(certificate.counts.n_records, rel=0.05)
+    for path in search.paths:
+        counted = path.counts["train"].groups
+        assert counted[:, :, -1].sum() / counted.sum() == pytest.approx(1 / 3, abs=0.03)

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from certifare import FairTreeEncoder
-from certifare.certificates.sampling import OTHER_KEPT, THINNED, THINNED_CLUSTERS
+from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS
 from certifare.engines import warehouse as warehouse_module
 from certifare.engines.queries import INCOMPLETE, KEPT, Draw, draw_query, uniform_of
 from certifare.engines.warehouse import DuckDB, SQLite, Warehouse, certify_sql, connect
@@ -126,7 +126,7 @@ def test_item_3_certificates_say_how_records_were_drawn(encoder: FairTreeEncoder
     clustered = certify_sql(encoder, place, "people", cluster="person", **plain)
     assert clustered.counts.n_records == people["person"].nunique()
     assert {e.reason for e in clustered.exclusions} == {"cluster missing", OTHER_KEPT}
-    assert "The claim is about a random record of a random cluster." in clustered.assumptions
+    assert clustered.population == ("with a known cluster", "one at random of a random cluster")
 
     odds = certify_sql(encoder, place, "people", cluster="person", label="paid", metric="equalized_odds", **plain)
     assert "label missing" in {e.reason for e in odds.exclusions}

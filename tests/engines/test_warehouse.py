@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 import typer
 
-from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify_counts
+from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
 from certifare.cli import app
 from certifare.encoders import sql as writing
 from certifare.engines.counting import NOT_LOOKED_UP
+from certifare.engines.filing import count_file
+from certifare.engines.streaming import certify_parquet
 from certifare.engines.warehouse import (
     Database,
     DuckDB,
@@ -602,3 +604,27 @@ def test_query_for_other_databases(encoder: FairTreeEncoder, many_people: pd.Dat
         counts_query(kmeans, "duckdb", "people", {"age": "DOUBLE", "sex": "VARCHAR"}, sensitive="sex")
     with pytest.raises(NotPublishableError, match="no SQL for the dialect 'oracle'"):
         counts_query(encoder, "oracle", "people", types, sensitive="sex")
+
+
+def test_every_way_of_certifying_counts_records_without_a_label(
+    encoder: FairTreeEncoder, fresh: pd.DataFrame, tmp_path: Path
+) -> None:
+    """Issue 11, 6: naming the label column changes nothing for demographic parity."""
+    fresh = fresh.assign(paid=fresh["paid"].where(fresh["miles"] % 2 > 0))
+    path = tmp_path / "fresh.parquet"
+    fresh.to_parquet(path)
+    roles: dict[str, Any] = {"sensitive": "sex", "label": "paid", "missing": "drop"}
+    with duckdb.connect() as connection:
+        connection.register("fresh", fresh)
+        for metric, rows in (("demographic_parity", fresh), ("equalized_odds", fresh[fresh["paid"].notna()])):
+            found = [
+                certify(encoder, fresh, fresh["paid"], sensitive_features=fresh["sex"], metric=metric, missing="drop"),
+                certify_sql(encoder, DuckDB(connection), "fresh", metric=metric, **roles),
+                certify_parquet(encoder, path, metric=metric, **roles),
+            ]
+            assert found[0].counts == found[1].counts == found[2].counts
+            assert found[0].counts.n_records == rows["sex"].notna().sum()
+            wanted = ("with a known group",) if rows is fresh else ("with a known group", "with a known label")
+            assert [certificate.population for certificate in found] == [wanted] * 3
+    tally = count_file(encoder, path, sensitive=["sex"])
+    assert tally.table(encoder.n_cells_, labelled=False, missing="drop").n_records == fresh["sex"].notna().sum()

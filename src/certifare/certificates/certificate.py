@@ -27,6 +27,7 @@ from certifare.certificates.claims import (
 )
 from certifare.certificates.counts import CellCounts, Exclusion, merge, name_of
 from certifare.certificates.exact import check_epsilon, difference_limit, epsilon_at, hoeffding_radius
+from certifare.certificates.population import Phrase, among_whom, population_of
 from certifare.errors import (
     ArgumentError,
     CertifareError,
@@ -102,6 +103,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     base_counts, sum_counts : CellCounts or None
         For ``method="lemmas"``: the other samples, by the same cells, groups and labels. Where there are no
         ``base_counts``, ``counts`` serve for base rates, too.
+    population : tuple of str
+        Which records the claim is about, where it is not all: phrases such as ``"with a known group"``.
     """
 
     metric: str
@@ -120,6 +123,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     budget: tuple[float, float, float] | None = None
     seed: int | None = None
     effective_size: float | None = None
+    population: tuple[Phrase, ...] = ()
     assumptions: tuple[str, ...] = ASSUMPTIONS
     not_claimed: tuple[str, ...] = NOT_CLAIMED
 
@@ -141,6 +145,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise CertificateFormatError("candidates must be at least 1.")
         if self.effective_size is not None and not 0.0 < self.effective_size < math.inf:
             raise CertificateFormatError("effective_size must be a positive number.")
+        if self.population != population_of((), *self.population):
+            raise CertificateFormatError("phrases of the population are repeated, or out of order.")
         metric, counts, strata = metric_of(self.metric), self.counts, self._strata()
         stratum_epsilon(self.metric, self.confidence, self.candidates, strata)
         if (metric.strata == "all") != (counts.labels is None):
@@ -460,6 +466,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             budget=self.budget,
             min_group_size=1,
         )
+        unsaid = [phrase for phrase in again.population if phrase not in self.population]
+        if unsaid:
+            raise CertificateMismatchError(
+                f"Records were left out, and the certificate does not say that it is about records {unsaid[0]} only."
+            )
         for name in ("bound", "estimate", "lower"):
             stated, computed = getattr(self, name), getattr(again, name)
             if abs(stated - computed) > RECOMPUTATION_TOLERANCE:
@@ -494,10 +505,10 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __str__(self) -> str:
         words = metric_of(self.metric).words
         if self.bound >= 1.0:
-            return f"no bound below 1 on the {words} could be certified ({self._sample()})"
+            return f"no bound below 1 on the {words} could be certified{among_whom(self.population)} ({self._sample()})"
         return (
-            f"{words} of any classifier <= {round_up(self.bound)} with {percent(self.confidence)} confidence "
-            f"({self._sample()})"
+            f"{words} of any classifier <= {round_up(self.bound)} with {percent(self.confidence)} confidence"
+            f"{among_whom(self.population)} ({self._sample()})"
         )
 
     def _sample(self) -> str:

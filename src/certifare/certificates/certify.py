@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -28,15 +29,17 @@ from certifare.certificates.claims import (
     strata_of,
     stratum,
 )
-from certifare.certificates.counts import CellCounts, Exclusion, Missing, array_of, columns_of, name_of
+from certifare.certificates.counts import LABEL_MISSING, CellCounts, Exclusion, Missing, PlacedRecords, name_of
 from certifare.certificates.exact import difference_limit, epsilon_at, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
+from certifare.certificates.population import population_of
 from certifare.certificates.sampling import Subsample, check_population, one_per_cluster, thin
 from certifare.elsewhere import engine_for
 from certifare.errors import (
     ArgumentError,
     CellCountMismatchError,
     ConfidenceError,
+    LabelsRequiredError,
     LengthMismatchError,
     TrainingOverlapError,
     UnknownMethodError,
@@ -106,6 +109,8 @@ def certify_counts(
     if method not in METHODS:
         raise UnknownMethodError(f"Unknown method {method!r}: choose one of {', '.join(METHODS)}.")
     chosen = metric_of(metric)
+    if chosen.strata == "all":
+        counts = _with_unlabelled(counts, chosen)
     positive_name = None if positive is None else name_of(positive)
     strata = strata_of(chosen, counts, positive_name)
     for label in strata:
@@ -120,8 +125,6 @@ def certify_counts(
         witnesses = tuple(witness)
     check_witnesses(chosen, counts, strata, witnesses)
 
-    if chosen.strata == "all":
-        counts = counts.without_labels()
     tables: tuple[CellCounts, ...] = (counts,)
     pair_bound: PairBound = _exact if method == "exact" else _mcdiarmid
     besides: dict[str, Any] = {}
@@ -144,8 +147,22 @@ def certify_counts(
         candidates=int(candidates),
         positive=strata[0] if chosen.strata == "positive" else None,
         witnesses=witnesses,
+        population=population_of(exclusion for table in tables for exclusion in table.exclusions),
         **besides,
     )
+
+
+def _with_unlabelled(counts: CellCounts, metric: Metric) -> CellCounts:
+    """Take labels off counts, unless records without a label are missing there: the metric is about these, too."""
+    if counts.labels is None:
+        return counts
+    unlabelled = sum(e.records for e in counts.exclusions if e.reason == LABEL_MISSING)
+    if unlabelled:
+        raise LabelsRequiredError(
+            f"{unlabelled:,} records without a label are not in these counts, but the {metric.words} is about all "
+            "records: count again without a label. (counts.without_labels() makes a claim about the others alone.)"
+        )
+    return counts.without_labels()
 
 
 def _besides(
@@ -286,7 +303,8 @@ def certify(
     population : {"clusters", "records"}
         With ``clusters``: what the claim is about.
     missing : {"refuse", "unknown", "drop"}
-        What to do with records that lack a group or label (:meth:`CellCounts.from_cells`).
+        What to do with records that lack a group or label (:meth:`CellCounts.from_cells`). Demographic parity looks
+        at no label, and counts records without one. Records that are left out take no part in a draw.
     seed : int
         Seed of random choices (thinning, clusters, halves). Choices on other records, or on their other cells, are
         independent of these whatever the seed.
@@ -327,17 +345,16 @@ def certify(
     cells = np.asarray(encoder.apply(X, sensitive_features=groups) if by_group else encoder.apply(X))
     # The cells stand for the records: draws on other records are independent of these, even at the same seed.
     part = f"certify {hashlib.sha256(cells.astype('<i8').tobytes()).hexdigest()}"
-    sample = _independent(len(cells), weights, clusters, population, seed, part)
-    counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep)
-    base_counts = sum_counts = None
+    labels = None if metric_of(metric).strata == "all" else y
+    records = PlacedRecords.of(cells, groups, labels, encoder.n_cells_, missing=missing)
+    sample = _independent(records.known, weights, clusters, population, seed, part)
+    counts, base_counts, sum_counts = records.count(sample.keep), None, None
     if method == "lemmas":
         first = stream(seed, "halves", part).random(len(cells)) < 0.5
-        counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep & first)
-        base_counts = counts
-        sum_counts = _count(cells, groups, y, encoder.n_cells_, missing, sample.keep & ~first)
-    counts = CellCounts(
-        counts.table, counts.groups, counts.labels, (*exclusions, *counts.exclusions, *sample.exclusions)
-    )
+        counts = base_counts = records.count(sample.keep & first)
+        sum_counts = records.count(sample.keep & ~first)
+    left_out = (*exclusions, *records.exclusions, *sample.exclusions)
+    counts = CellCounts(counts.table, counts.groups, counts.labels, left_out)
     certificate = certify_counts(
         counts,
         metric,
@@ -356,6 +373,7 @@ def certify(
         assumptions=(*assumptions, *certificate.assumptions[len(ASSUMPTIONS) :], *sample.assumptions),
         seed=seed if random_choice else None,
         effective_size=sample.effective_size if weights is not None or clusters is not None else None,
+        population=population_of(counts.exclusions, *sample.population),
     )
 
 
@@ -377,24 +395,30 @@ def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[st
 
 
 def _independent(
-    n: int, weights: ArrayLike | None, clusters: ArrayLike | None, population: str, seed: int, part: str
+    known: NDArray[np.bool_],
+    weights: ArrayLike | None,
+    clusters: ArrayLike | None,
+    population: str,
+    seed: int,
+    part: str,
 ) -> Subsample:
+    """Draw independent records among those that are known."""
+    columns = []
     for name, column in (("weights", weights), ("clusters", clusters)):
-        if column is not None and len(np.asarray(column)) != n:
-            raise LengthMismatchError(f"{name} has {len(np.asarray(column)):,} records, X has {n:,}.")
-    if clusters is not None:
-        return one_per_cluster(clusters, weights=weights, population=population, seed=seed, part=part)
-    if weights is not None:
-        return thin(weights, seed=seed, part=part)
-    return Subsample(np.ones(n, dtype=bool), (), float(n), seed, ())
-
-
-def _count(
-    cells: NDArray[Any], groups: Any, y: Any, n_cells: int, missing: Missing, keep: NDArray[np.bool_]
-) -> CellCounts:
-    kept_groups = {i: array_of(column)[keep] for i, column in enumerate(columns_of(groups))}
-    kept_labels = None if y is None else array_of(y)[keep]
-    return CellCounts.from_cells(cells[keep], kept_groups, kept_labels, n_cells, missing=missing)
+        values = None if column is None else np.asarray(column)
+        if values is not None and len(values) != len(known):
+            raise LengthMismatchError(f"{name} has {len(values):,} records, X has {len(known):,}.")
+        columns.append(None if values is None else values[known])
+    w, cluster = columns
+    if cluster is not None:
+        drawn = one_per_cluster(cluster, weights=w, population=population, seed=seed, part=part)
+    elif w is not None:
+        drawn = thin(w, seed=seed, part=part)
+    else:
+        return Subsample(known, (), float(known.sum()), seed, (), ())
+    keep = known.copy()
+    keep[known] = drawn.keep
+    return replace(drawn, keep=keep)
 
 
 def training_counts(encoder: Encoder, counts: CellCounts, metric: str) -> CellCounts | None:

@@ -30,6 +30,13 @@ Missing = Literal["refuse", "unknown", "drop"]
 UNKNOWN = "unknown"
 #: Joins the values of several sensitive columns into the name of one group.
 INTERSECTION = " × "
+#: Why records without a value in a column that plays a role are left out.
+GROUP_MISSING, LABEL_MISSING = "group missing", "label missing"
+WEIGHT_MISSING, CLUSTER_MISSING = "weight missing", "cluster missing"
+#: Why a draw leaves records out.
+THINNED = "left out by thinning to the weights"
+OTHER_KEPT = "another record of the same cluster was kept"
+THINNED_CLUSTERS = "left out by thinning clusters to their size"
 #: Counts stay exact as floating-point numbers up to here.
 MAX_RECORDS = 2**53
 
@@ -126,42 +133,15 @@ class CellCounts:
             The number of cells, ``max(cells) + 1`` unless given. Give it: a cell may be empty in a sample.
         missing : {"refuse", "unknown", "drop"}
             What to do with records that lack a group: raise an error; count them as a group "unknown"; or drop
-            them and record how many. Records that lack a label are refused, or dropped with ``"drop"``.
+            them and record how many. Records that lack a label are refused, or dropped with ``"drop"``. (Demographic
+            parity is about them as well: count without y for it.)
 
         Examples
         --------
         >>> CellCounts.from_cells([0, 1, 1, 0], ["f", "m", "f", "f"], n_cells=3).table.tolist()
         [[2, 0], [1, 1], [0, 0]]
         """
-        if missing not in ("refuse", "unknown", "drop"):
-            raise ArgumentError(f'missing={missing!r}: choose "refuse", "unknown" or "drop".')
-        ids, k = _cell_ids(cells, n_cells)
-        columns = columns_of(sensitive_features)
-        codes, groups = _factorize(columns[0], "sensitive_features")
-        for column in columns[1:]:
-            codes, groups = _intersect(codes, groups, *_factorize(column, "sensitive_features"))
-        _same_length(ids, codes, "cells", "sensitive_features")
-        keep, exclusions, groups = _settle_missing(codes, groups, missing)
-
-        labels: tuple[str, ...] | None = None
-        index = ids * len(groups) + codes
-        shape: tuple[int, ...] = (k, len(groups))
-        if y is not None:
-            label_codes, labels = _factorize(y, "y")
-            _same_length(ids, label_codes, "cells", "y")
-            lacking = keep & (label_codes < 0)
-            if lacking.any():
-                if missing != "drop":
-                    raise MissingValueError(
-                        f"{int(lacking.sum()):,} records lack a label in y. Remove them, or pass "
-                        'missing="drop" to leave them out and have their number recorded.'
-                    )
-                exclusions.append(Exclusion("label missing", int(lacking.sum())))
-                keep &= ~lacking
-            index = index * len(labels) + label_codes
-            shape = (k, len(groups), len(labels))
-        table = np.bincount(index[keep], minlength=int(np.prod(shape))).reshape(shape)
-        return cls(table, groups, labels, exclusions)
+        return PlacedRecords.of(cells, sensitive_features, y, n_cells, missing=missing).count()
 
     @property
     def n_cells(self) -> int:
@@ -309,6 +289,72 @@ class CellCounts:
         if not all(n is None or (isinstance(n, list) and all(isinstance(v, str) for v in n)) for n in names):
             raise CountsError("Groups and labels must be lists of strings.")
         return cls(document["table"], document["groups"], document.get("labels"), exclusions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedRecords:
+    """Records by cell, group and label, ready to be counted in parts that all have the same groups and labels.
+
+    Attributes
+    ----------
+    places : ndarray of int64
+        Where in the flat table of counts each record belongs.
+    shape : tuple of int
+        Of the table of counts.
+    groups, labels
+        Their names.
+    known : ndarray of bool
+        False for records that are left out because they lack a group or label.
+    exclusions : tuple of Exclusion
+        How many those are.
+    """
+
+    places: NDArray[np.int64]
+    shape: tuple[int, ...]
+    groups: tuple[str, ...]
+    labels: tuple[str, ...] | None
+    known: NDArray[np.bool_]
+    exclusions: tuple[Exclusion, ...]
+
+    @classmethod
+    def of(
+        cls, cells: ArrayLike, sensitive_features: Any, y: Any, n_cells: int | None, *, missing: Missing
+    ) -> PlacedRecords:
+        """Place records; the parameters are those of :meth:`CellCounts.from_cells`."""
+        if missing not in ("refuse", "unknown", "drop"):
+            raise ArgumentError(f'missing={missing!r}: choose "refuse", "unknown" or "drop".')
+        ids, k = _cell_ids(cells, n_cells)
+        columns = columns_of(sensitive_features)
+        codes, groups = _factorize(columns[0], "sensitive_features")
+        for column in columns[1:]:
+            codes, groups = _intersect(codes, groups, *_factorize(column, "sensitive_features"))
+        _same_length(ids, codes, "cells", "sensitive_features")
+        known, exclusions, groups = _settle_missing(codes, groups, missing)
+
+        labels: tuple[str, ...] | None = None
+        places = ids * len(groups) + codes
+        shape: tuple[int, ...] = (k, len(groups))
+        if y is not None:
+            label_codes, labels = _factorize(y, "y")
+            _same_length(ids, label_codes, "cells", "y")
+            lacking = known & (label_codes < 0)
+            if lacking.any():
+                if missing != "drop":
+                    raise MissingValueError(
+                        f"{int(lacking.sum()):,} records lack a label in y. Remove them, or pass "
+                        'missing="drop" to leave them out and have their number recorded.'
+                    )
+                exclusions.append(Exclusion(LABEL_MISSING, int(lacking.sum())))
+                known &= ~lacking
+            places = places * len(labels) + label_codes
+            shape = (k, len(groups), len(labels))
+        return cls(places, shape, groups, labels, known, tuple(exclusions))
+
+    def count(self, rows: NDArray[np.bool_] | None = None) -> CellCounts:
+        """Count all known records; or some of them, and leave it to the caller to say what became of the others."""
+        places = self.places[self.known if rows is None else self.known & rows]
+        table = np.bincount(places, minlength=int(np.prod(self.shape))).reshape(self.shape)
+        return CellCounts(table, self.groups, self.labels, self.exclusions if rows is None else ())
 
 
 def joint_cells(*releases: ArrayLike, n_cells: Sequence[int]) -> tuple[NDArray[np.int64], int]:
@@ -532,7 +578,7 @@ def _settle_missing(
         codes[~keep] = groups.index(UNKNOWN)
         keep = np.ones(len(codes), dtype=bool)
     elif n_missing:
-        exclusions.append(Exclusion("group missing", n_missing))
+        exclusions.append(Exclusion(GROUP_MISSING, n_missing))
     if not groups:
         raise EmptyGroupError("No record has a group: sensitive_features is empty.")
     return keep, exclusions, groups

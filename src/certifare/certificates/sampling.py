@@ -10,14 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates.counts import Exclusion
+from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS, Exclusion
+from certifare.certificates.population import BY_WEIGHT, ONE_OF_CLUSTER, Phrase
 from certifare.errors import ArgumentError, LengthMismatchError
 from certifare.randomness import stream
-
-#: Why records are left out.
-THINNED = "left out by thinning to the weights"
-OTHER_KEPT = "another record of the same cluster was kept"
-THINNED_CLUSTERS = "left out by thinning clusters to their size"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +32,8 @@ class Subsample:
         The seed of the random choice.
     assumptions : tuple of str
         What the choice takes for granted.
+    population : tuple of str
+        Whom a claim from these records is about (``Certificate.population``).
     """
 
     keep: NDArray[np.bool_]
@@ -43,6 +41,7 @@ class Subsample:
     effective_size: float
     seed: int
     assumptions: tuple[str, ...]
+    population: tuple[Phrase, ...]
 
 
 def thin(weights: ArrayLike, *, seed: int = 0, part: str = "", max_weight: float | None = None) -> Subsample:
@@ -76,6 +75,7 @@ def thin(weights: ArrayLike, *, seed: int = 0, part: str = "", max_weight: float
         effective_size=float(w.sum() ** 2 / (w @ w)),
         seed=seed,
         assumptions=assumptions_of(float(w.max()), max_weight, weighted=True),
+        population=drawn_population(weighted=True),
     )
 
 
@@ -140,6 +140,7 @@ def one_per_cluster(
         effective_size=float(total.sum() ** 2 / (total @ total)),
         seed=seed,
         assumptions=assumptions_of(float(total.max()), max_weight, weighted=weights is not None, population=population),
+        population=drawn_population(weighted=weights is not None, population=population),
     )
 
 
@@ -181,10 +182,16 @@ def assumptions_of(
     """
     clusters = () if population is None else ("Clusters are independent of one another.",)
     if population == "clusters":
-        return (*clusters, "The claim is about a random record of a random cluster.")
+        return clusters
     what = "weight" if population is None else "total weight of a cluster" if weighted else "cluster size"
     if max_weight is None:
         return (*clusters, f"The largest {what} in the sample, {largest:g}, is the largest in the population.")
     if not max_weight >= largest:
         raise ArgumentError(f"max_weight={max_weight:g}, but the sample has a {what} of {largest:g}.")
     return clusters
+
+
+def drawn_population(*, weighted: bool, population: str | None = None) -> tuple[Phrase, ...]:
+    """Say whom a claim from drawn records is about; the parameters are those of :func:`assumptions_of`."""
+    of_cluster: tuple[Phrase, ...] = (ONE_OF_CLUSTER,) if population == "clusters" else ()
+    return (*of_cluster, BY_WEIGHT) if weighted else of_cluster

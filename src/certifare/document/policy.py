@@ -17,6 +17,7 @@ from certifare.certificates import CellCounts, Certificate, certify, certify_cou
 from certifare.certificates.certificate import VOID, percent, round_down, round_up
 from certifare.certificates.claims import metric_of, strata_of
 from certifare.certificates.counts import UNKNOWN
+from certifare.certificates.population import draw_of, whom
 from certifare.document.files import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
@@ -472,6 +473,7 @@ def _records(
     fitted = load_fitted(encoder)
     if isinstance(data, str | os.PathLike):
         data = _read(document, fitted, data, roles)
+    data = data.of_labelled() if labelled else data
     if data.groups is None or (labelled and not data.labels):
         raise ArgumentError("Your records need a sensitive column, and a label where the metric looks at labels.")
     overlap = fitted.training_overlap(data.features)
@@ -511,6 +513,12 @@ def _records(
         )
     except GroupError as error:
         return [looked_up, Check("data", None, f"Your records do not suffice: {error}", undecided=True)]
+    if draw_of(own.population) != draw_of(certificate.population):
+        words = (
+            f"The certificate is about {whom(certificate.population)}; your records stand for {whom(own.population)}: "
+            "name weights and clusters as its producer did. They decide nothing."
+        )
+        return [looked_up, Check("data", None, words, undecided=True)]
     lower = _own_lower_limit(own)
     sample = f"{own.counts.n_records:,} records of your own"
     words = f"{sample} give T* = {round_up(own.bound)} (estimate {own.estimate:.4f}, lower limit {round_down(lower)})"

@@ -19,6 +19,7 @@ from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import confidence_text, percent, round_up
 from certifare.certificates.claims import metric_of
 from certifare.certificates.exact import epsilon_at
+from certifare.certificates.population import among_whom
 from certifare.document.suppression import Suppression, suppress
 from certifare.errors import ArgumentError, CertificateFormatError, CountsError
 
@@ -27,7 +28,7 @@ STATEMENT_TYPE: StatementType = "https://in-toto.io/Statement/v1"
 #: The predicate's type, less its version.
 PREDICATE = "https://certifare.readthedocs.io/certificate/v"
 #: The version of the format that this program writes, and the oldest that it accepts.
-VERSION, OLDEST_VERSION = 1, 1
+VERSION, OLDEST_VERSION = 2, 2
 
 #: How a time is written.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -233,6 +234,7 @@ def claim_of(certificate: Certificate) -> Claim:
     names = [f"'{group}'" for group in certificate.counts.groups]
     groups = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
     between = f"between the groups {groups}" if len(names) == 2 else f"between any two of the groups {groups}"
+    about = among_whom(certificate.population)
     metric, bound = metric_of(certificate.metric), round_up(certificate.bound)
     given = {
         "all": "",
@@ -247,13 +249,15 @@ def claim_of(certificate: Certificate) -> Claim:
     formula = (
         f"P( sup over g: cells → [0, 1] of {over[metric.strata]}max over groups s, t of "
         f"|E[g | s{given}] − E[g | t{given}]| ≤ {bound} ) ≥ {confidence_text(certificate.confidence)}"
+        f"{about.replace(' among', ', E over', 1)}"
     )
     if certificate.bound >= 1.0:
-        words = f"No bound below 1 on the {metric.words} {between} could be certified."
+        words = f"No bound below 1 on the {metric.words} {between} could be certified{about}."
     else:
         words = (
             f"With {percent(certificate.confidence)} confidence, no classifier, score or rule that sees only the cell "
-            f"of a record has a{'n' if metric.words[0] in 'aeiou' else ''} {metric.words} above {bound} {between}."
+            f"of a record has a{'n' if metric.words[0] in 'aeiou' else ''} {metric.words} above {bound} {between}"
+            f"{about}."
         )
     return Claim(words=words, formula=formula)
 

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.certify import check_overlap, training_counts
 from certifare.certificates.claims import metric_of
-from certifare.certificates.counts import INTERSECTION, UNKNOWN, Exclusion, Missing, name_of, sort_key
+from certifare.certificates.counts import (
+    GROUP_MISSING,
+    INTERSECTION,
+    LABEL_MISSING,
+    UNKNOWN,
+    Exclusion,
+    Missing,
+    name_of,
+    sort_key,
+)
 from certifare.certificates.sampling import Subsample
 from certifare.columns import Field, levels
 from certifare.encoders.base import RestrictedEncoder
@@ -107,9 +116,9 @@ def table_of(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing:
     table = np.zeros((n_cells, len(groups), len(labels) if labelled else 1), dtype=np.int64)
     for (cell, group, label), records in counted.items():
         table[cell, groups.index(group), 0 if label is None else labels.index(label)] += records
-    exclusions = [Exclusion("label missing", without_label)]
+    exclusions = [Exclusion(LABEL_MISSING, without_label)]
     if missing == "drop":
-        exclusions.append(Exclusion("group missing", without_group))
+        exclusions.append(Exclusion(GROUP_MISSING, without_group))
     return CellCounts(table if labelled else table[:, :, 0], groups, labels if labelled else None, exclusions)
 
 
@@ -215,8 +224,10 @@ class Teller:
         entries = []
         for place, n in zip(np.transpose(np.unravel_index(present, shape)).tolist(), records.tolist(), strict=True):
             values = tuple(names[i] for (_, names), i in zip(columns, place[1:], strict=True))
-            n_groups = len(block.groups)
-            entries.append(Entry(place[0], values[:n_groups], values[n_groups] if block.labels else None, n))
+            groups, labels = values[: len(block.groups)], values[len(block.groups) :]
+            # Whoever lacks one of several labels counts as unlabelled, as in memory.
+            label = None if None in labels else next(iter(labels), None)
+            entries.append(Entry(place[0], groups, label, n))
         return entries
 
 

@@ -19,8 +19,9 @@ import msgspec
 from certifare import __version__
 from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.claims import metric_of
 from certifare.certificates.counts import INTERSECTION, UNKNOWN, sort_key
+from certifare.certificates.population import Phrase, population_of
+from certifare.certificates.sampling import drawn_population
 from certifare.document.files import parse
 from certifare.document.statement import canonical
 from certifare.engines.counting import NOT_LOOKED_UP
@@ -32,7 +33,6 @@ from certifare.errors import (
     DuplicateCountsError,
     EncoderMismatchError,
     FileError,
-    LabelsRequiredError,
 )
 from certifare.storage import atomic_file, open_regular
 
@@ -76,6 +76,12 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     seed: Annotated[int, msgspec.Meta(ge=0)]
     effective_size: Annotated[float, msgspec.Meta(ge=0)]
     assumptions: tuple[Text, ...] = ()
+
+    @property
+    def about(self) -> tuple[Phrase, ...]:
+        """Whom a claim from these records is about."""
+        population = None if self.cluster is None else self.population
+        return drawn_population(weighted=self.weight is not None, population=population)
 
     @property
     def thinned(self) -> bool:
@@ -228,15 +234,7 @@ class Pooled:
 
     def certify(self, metric: str = "demographic_parity", **options: Any) -> Certificate:
         """Certify on all records together; ``options`` are those of :func:`certifare.certify_counts`."""
-        counts = self.counts
-        if metric_of(metric).strata == "all" and counts.labels is not None:
-            unlabelled = sum(e.records for e in counts.exclusions if e.reason == "label missing")
-            if unlabelled:
-                raise LabelsRequiredError(
-                    f"{unlabelled:,} records without a label are not in these counts, but the "
-                    f"{metric_of(metric).words} is about all records: count again without a label."
-                )
-            counts = counts.without_labels()
+        certificate = certify_counts(self.counts, metric, **options)
         assumptions = [*ASSUMPTIONS]
         assumptions += dict.fromkeys(text for drawn in self.drawn for text in drawn.assumptions)
         if not self.looked_up:
@@ -247,10 +245,11 @@ class Pooled:
                 assumptions.append(OWN_CLUSTERS)
         only = self.drawn[0] if len(self.drawn) == 1 else None
         return msgspec.structs.replace(
-            certify_counts(counts, metric, **options),
+            certificate,
             assumptions=tuple(assumptions),
             seed=None if only is None else only.seed,
             effective_size=None if only is None else only.effective_size,
+            population=population_of(certificate.exclusions, *(p for drawn in self.drawn for p in drawn.about)),
         )
 
 

@@ -14,7 +14,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,8 @@ class LargeSearch(Search):
         self._checksum = (0, 0)
         self._by_square: Tally | None = None
         self._progress: Progress | None = None
-        self._n_train = round((self._files.n_records - len(self._sampled)) * (1.0 - parts[CERTIFY]))
+        n_others = self._files.n_records - len(self._sampled)
+        self._n_train = round(n_others * (1.0 - parts[CERTIFY]) * float(table.labelled.mean()))
         self.explorer = _LargeExplorer(
             self.train, {"select": self.select}, grid, self._common(), n_jobs, self._prepare_tree, self._n_train
         )
@@ -234,15 +235,20 @@ class LargeSearch(Search):
             by_label = [
                 table.sum(axis=tuple(axis for axis in range(1, table.ndim) if axis != 1 + i)) for i in range(len(shape))
             ]
-            return Counted(table.sum(axis=others).transpose(0, 2, 1), tuple(by_label))
+            # Files are read for training records alone; how many lack a label, the sample tells.
+            groups_first = np.pad(table.sum(axis=others).transpose(0, 2, 1), ((0, 0), (0, 0), (0, 1)))
+            return Counted(groups_first, tuple(by_label))
 
         return training, count
 
     def _certify_sizes(self) -> NDArray[np.int64]:
         """Certification records of each group and first label, as the sample lets expect."""
         n_records = (self._files.n_records - len(self._sampled)) * self.parts[CERTIFY]
-        whole = self.table.count(np.zeros(len(self.table), dtype=np.int64), 1, labels=True).table[0]
-        sizes: NDArray[np.int64] = np.maximum(np.rint(whole * n_records / len(self._sampled)), 1).astype(np.int64)
+        whole = Counted.of(self.table, np.zeros(len(self.table), dtype=np.int64), 1).groups[0]
+        sizes: NDArray[np.int64] = np.rint(whole * n_records / len(self._sampled)).astype(np.int64)
+        sizes[:, :-1] = np.maximum(sizes[:, :-1], 1)
+        if self._labelled:
+            sizes[:, -1] = 0
         return sizes
 
     def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
@@ -250,7 +256,7 @@ class LargeSearch(Search):
         self._progress = progress
         return super().certify(numbers, progress=progress)
 
-    def _certification_counts(self, encoder: Any, candidate: Candidate, labelled: bool) -> CellCounts:
+    def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
         """Count the certification records, which lie in the files."""
         if candidate.setting.kind == "boosted":
             if self._by_square is None:
@@ -262,13 +268,13 @@ class LargeSearch(Search):
             tally = self._count(encoder)
             entries = list(tally.entries)
         self._checksum = tally.checksum
-        counts = table_of(entries, candidate.cells, labelled=True, missing="drop")
+        counts = table_of(entries, candidate.cells, labelled=self._labelled, missing="drop")
         unknown = [group for group in counts.groups if group not in self._group_names()]
         if unknown:
             raise GroupError(
                 f"Group {unknown[0]!r} is so small that the sample has no record of it: drop it, or pool it."
             )
-        return counts if labelled else counts.without_labels()
+        return counts
 
     def _count(self, finder: Finder) -> Tally:
         def tell(share: float) -> None:
@@ -319,7 +325,12 @@ class _LargeExplorer(Explorer):
             return super().fit(setting, bare=bare)
 
     def _count_training(self, encoder: Any, setting: Setting) -> Counted:
-        return self._count(encoder) if setting.kind == "tree" else super()._count_training(encoder, setting)
+        if setting.kind != "tree":
+            return super()._count_training(encoder, setting)
+        counted = self._count(encoder)
+        scale = counted.groups.sum() / len(self.train)
+        unlabelled = np.rint(self._count_unlabelled(encoder, setting) * scale).astype(np.int64)
+        return replace(counted, groups=counted.groups + unlabelled)
 
 
 def _take(files: ParquetFiles, positions: NDArray[np.int64], n_threads: int) -> pa.Table:

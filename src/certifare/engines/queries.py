@@ -13,8 +13,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from certifare.certificates.counts import Missing
-from certifare.certificates.sampling import OTHER_KEPT, THINNED, THINNED_CLUSTERS, check_population
+from certifare.certificates.counts import (
+    CLUSTER_MISSING,
+    OTHER_KEPT,
+    THINNED,
+    THINNED_CLUSTERS,
+    WEIGHT_MISSING,
+    Missing,
+)
+from certifare.certificates.sampling import check_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.sql import (
     bytes_of,
@@ -173,8 +180,8 @@ def draw_query(
     lacking = [*([] if rows.label is None else [rows.label]), *([] if missing == "unknown" else rows.groups)]
     fates = {
         " OR ".join(f"{name} IS NULL" for name in lacking) or "1 = 0": f"'{INCOMPLETE}'",
-        f"{q('cluster')} IS NULL": "'cluster missing'",
-        f"{q('weight')} IS NULL": "'weight missing'",
+        f"{q('cluster')} IS NULL": f"'{CLUSTER_MISSING}'",
+        f"{q('weight')} IS NULL": f"'{WEIGHT_MISSING}'",
         f"{q('weight')} <= 0": f"'{THINNED if draw.cluster is None else OTHER_KEPT}'",
     }
     kept = f"{q('fate')} = '{KEPT}'"

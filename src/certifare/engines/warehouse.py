@@ -25,7 +25,8 @@ from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.certificates.claims import metric_of
 from certifare.certificates.counts import Exclusion, Missing, name_of
-from certifare.certificates.sampling import Subsample, assumptions_of
+from certifare.certificates.population import population_of
+from certifare.certificates.sampling import Subsample, assumptions_of, drawn_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.sql import DIALECTS, identifier, known_dialect, quoted_table, table_parts
 from certifare.engines.counting import NOT_LOOKED_UP, Entry, Tally
@@ -355,11 +356,13 @@ def certify_sql(
     )
     counts = tally.table(encoder.n_cells_, labelled=label is not None, missing=missing)
     drawn = tally.drawn
+    certificate = certify_counts(counts, metric, **options)
     return msgspec.structs.replace(
-        certify_counts(counts, metric, **options),
+        certificate,
         assumptions=(*ASSUMPTIONS, NOT_LOOKED_UP, *(() if drawn is None else drawn.assumptions)),
         seed=None if drawn is None else seed,
         effective_size=None if drawn is None else drawn.effective_size,
+        population=population_of(certificate.exclusions, *(() if drawn is None else drawn.population)),
     )
 
 
@@ -461,6 +464,7 @@ def _drawn(rows: Sequence[Sequence[Any]], draw: Draw, n_groups: int, labelled: b
         effective_size=total**2 / squares,
         seed=draw.seed,
         assumptions=(*words, hashed),
+        population=drawn_population(weighted=draw.weight is not None, population=population),
     )
     return Tally(tuple(entries), 0, 0, (0, 0), sample)
 

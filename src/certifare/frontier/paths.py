@@ -38,10 +38,10 @@ class Counted:
 
     Attributes
     ----------
-    groups : ndarray of int64, (cells, groups, labels)
-        By group and first label.
+    groups : ndarray of int64, (cells, groups, labels + 1)
+        By group and first label; records without a label come last.
     labels : tuple of ndarray of int64, (cells, values)
-        By each label.
+        Those with a label, by each label.
     """
 
     groups: NDArray[np.int64]
@@ -50,11 +50,16 @@ class Counted:
     @classmethod
     def of(cls, table: Table, cells: NDArray[Any], n_cells: int) -> Counted:
         """Count the records of a table."""
+        labelled = table.labelled
         by_label = tuple(
-            np.bincount(cells * len(y.names) + y.codes, minlength=n_cells * len(y.names)).reshape(n_cells, -1)
+            np.bincount((cells * len(y.names) + y.codes)[labelled], minlength=n_cells * len(y.names)).reshape(
+                n_cells, -1
+            )
             for y in table.labels
         )
-        return cls(table.count(cells, n_cells, labels=True).table, by_label)
+        with_label = table.count(cells, n_cells, labels=True).table
+        all_records = table.count(cells, n_cells).table
+        return cls(np.dstack([with_label, all_records - with_label.sum(axis=2)]), by_label)
 
     def merged(self, starts: NDArray[np.int64]) -> Counted:
         """Return the counts after runs of cells became one; ``starts`` are their first cells."""
@@ -147,6 +152,7 @@ class Explorer:
     Parameters
     ----------
     train : Table
+        Encoders are fitted on its records with a label; the others are counted with them.
     parts : mapping of name to Table
         Records to be counted; the first part is the one on which encoders are compared.
     grid : Grid
@@ -159,15 +165,16 @@ class Explorer:
     def __init__(
         self, train: Table, parts: Mapping[str, Table], grid: Grid, common: Mapping[str, Any], n_jobs: int = 1
     ) -> None:
-        self.train = train
+        self.train = train.of_labelled()
+        self._unlabelled = train.take(np.flatnonzero(~train.labelled))
         self.parts = dict(parts)
         self.grid = grid
         self.common = dict(common)
         self.n_jobs = n_jobs
-        self.settings = tuple(grid.settings(len(train)))
+        self.settings = tuple(grid.settings(len(self.train)))
         compared = next(iter(self.parts.values()))
         rng = stream(self.common.get("random_state", 0), "probe records")
-        self._probe_rows = np.sort(rng.permutation(len(compared))[:PROBE_RECORDS])
+        self._probe_rows = np.sort(rng.permutation(np.flatnonzero(compared.labelled))[:PROBE_RECORDS])
         self.probe = compared.take(self._probe_rows)
         self._probe_fields = _fields(self.probe.take(np.arange(min(RETAINED_RECORDS, len(self.probe)))))
         self._prepared: dict[str, Any] = {}
@@ -214,8 +221,17 @@ class Explorer:
         return path
 
     def _count_training(self, encoder: Any, setting: Setting) -> Counted:
-        """Count the training records."""
-        return Counted.of(self.train, self._training_cells(encoder, setting), int(encoder.n_cells_))
+        """Count the training records, and those of the train part that have no label."""
+        counted = Counted.of(self.train, self._training_cells(encoder, setting), int(encoder.n_cells_))
+        return replace(counted, groups=counted.groups + self._count_unlabelled(encoder, setting))
+
+    def _count_unlabelled(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
+        """Count the records of the train part that have no label."""
+        n_cells = int(encoder.n_cells_)
+        cells = (
+            self.cells(encoder, setting, "unlabelled", self._unlabelled) if len(self._unlabelled) else np.zeros(0, int)
+        )
+        return Counted.of(self._unlabelled, cells, n_cells).groups
 
     def _training_cells(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
         """Cells of the training records; of a boosted encoder, by scores from models that never saw the record."""

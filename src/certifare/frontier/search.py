@@ -23,6 +23,7 @@ from certifare.certificates import CellCounts, Certificate, Exclusion, certify_c
 from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
 from certifare.certificates.counts import name_of
 from certifare.certificates.exact import epsilon_at
+from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import check_population
 from certifare.errors import (
     CandidateError,
@@ -34,7 +35,7 @@ from certifare.errors import (
     StateFileError,
 )
 from certifare.frontier.pareto import pareto
-from certifare.frontier.paths import Explorer, Path
+from certifare.frontier.paths import Counted, Explorer, Path
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.split import PARTS, split
@@ -90,6 +91,7 @@ class Sample:
     exclusions: tuple[Exclusion, ...] = ()
     assumptions: tuple[str, ...] = ()
     effective_size: float | None = None
+    population: tuple[Phrase, ...] = ()
 
 
 class Search:
@@ -155,6 +157,10 @@ class Search:
         self.certify_sample = self._independent("certify")
         self._check_sizes()
         self.explorer = Explorer(self.train, {"select": self.select}, grid, self._common(), n_jobs)
+        unlabelled = int((~table.labelled).sum())
+        if unlabelled:
+            counted = "left out" if self._labelled else "counted as all others, but cannot be learnt from"
+            self.notes.append(f"{unlabelled:,} records have no label: they are {counted}")
 
     # -- fitting ----------------------------------------------------------------------------------------------
 
@@ -204,12 +210,14 @@ class Search:
         """All encoders on the paths. Numbers of candidates elsewhere are positions here."""
         assert self.table.groups is not None  # noqa: S101  (checked at the start)
         labels = self.certify_sample.table.labels[0]
-        sizes = self._certify_sizes()
+        # Metrics that look at labels leave out the last column, of records without one.
+        counted = slice(-1) if self._labelled else slice(None)
+        sizes = self._certify_sizes()[:, counted]
         positive = 0 if self.positive is None else labels.names.index(self.positive)
         found = []
         for path in self.paths:
             for k in path.starts:
-                train, select = path.at("train", k).groups, path.at("select", k).groups
+                train, select = (path.at(part, k).groups[:, :, counted] for part in ("train", "select"))
                 outlook = Outlook.of(train, select, sizes, self.metric, positive)
                 found.append(
                     Candidate(
@@ -226,7 +234,12 @@ class Search:
     def _certify_sizes(self) -> NDArray[np.int64]:
         """Certification records of each group and first label: all that is known of them before they are counted."""
         table = self.certify_sample.table
-        return table.count(np.zeros(len(table), dtype=np.int64), 1, labels=True).table[0]
+        return Counted.of(table, np.zeros(len(table), dtype=np.int64), 1).groups[0]
+
+    @property
+    def _labelled(self) -> bool:
+        """Whether the metric looks at labels; it is then about records with a label."""
+        return metric_of(self.metric).strata != "all"
 
     # -- choosing ---------------------------------------------------------------------------------------------
 
@@ -296,7 +309,6 @@ class Search:
             raise CandidateError("There is no encoder to certify.")
         self._certified = True
         sample = self.certify_sample
-        labelled = metric_of(self.metric).strata != "all"
         results = []
         for done, number in enumerate(numbers):
             if progress is not None:
@@ -304,12 +316,12 @@ class Search:
             candidate = self.candidates[number]
             encoder = self.encoder(number)
             certificate = certify_counts(
-                self._certification_counts(encoder, candidate, labelled),
+                self._certification_counts(encoder, candidate),
                 self.metric,
                 self.confidence,
                 candidates=len(numbers),
                 positive=self.positive,
-                witness=self._training_counts(candidate, labelled),
+                witness=self._training_counts(candidate),
                 min_group_size=self.min_group_size,
             )
             certificate = msgspec.structs.replace(
@@ -317,15 +329,16 @@ class Search:
                 assumptions=(*certificate.assumptions, *sample.assumptions),
                 seed=self.seed if sample.effective_size is not None else None,
                 effective_size=sample.effective_size,
+                population=population_of(certificate.exclusions, *sample.population),
             )
             results.append((encoder, certificate))
         return results
 
-    def _certification_counts(self, encoder: Any, candidate: Candidate, labelled: bool) -> CellCounts:
+    def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
         """Count the certification records."""
         sample = self.certify_sample
         cells = self.explorer.cells(encoder, candidate.setting, "certify", sample.table)
-        counts = sample.table.count(cells, candidate.cells, labels=labelled)
+        counts = sample.table.count(cells, candidate.cells, labels=self._labelled)
         exclusions = (
             *(Exclusion(f"{e.reason} (of all records, before the split)", e.records) for e in self.table.exclusions),
             *sample.exclusions,
@@ -342,13 +355,13 @@ class Search:
         """A fingerprint of the certification records."""
         return self.certify_sample.table.digest
 
-    def _training_counts(self, candidate: Candidate, labelled: bool) -> CellCounts:
+    def _training_counts(self, candidate: Candidate) -> CellCounts:
         """Training records by cell and group: where the set of cells for the lower limit is chosen."""
         assert self.table.groups is not None  # noqa: S101  (checked at the start)
-        counts = CellCounts(
-            candidate.path.at("train", candidate.cells).groups, self.table.groups.names, self.table.labels[0].names
-        )
-        return counts if labelled else counts.without_labels()
+        table = candidate.path.at("train", candidate.cells).groups
+        if self._labelled:
+            return CellCounts(table[:, :, :-1], self.table.groups.names, self.table.labels[0].names)
+        return CellCounts(table.sum(axis=2), self.table.groups.names)
 
     # -- parts ------------------------------------------------------------------------------------------------
 
@@ -358,6 +371,10 @@ class Search:
         Each part has a stream of its own: drawn alike, the select part would tell which certification records are kept.
         """
         table = self.table.take(self.rows[part])
+        left_out: tuple[Exclusion, ...] = ()
+        if self._labelled:
+            labelled = table.of_labelled()
+            left_out, table = labelled.exclusions[len(table.exclusions) :], labelled
         if table.clusters is not None:
             drawn = one_per_cluster(
                 table.clusters, weights=table.weights, population=self.population, seed=self.seed, part=part
@@ -365,9 +382,10 @@ class Search:
         elif table.weights is not None:
             drawn = thin(table.weights, seed=self.seed, part=part)
         else:
-            return Sample(table)
+            return Sample(table, left_out)
         kept = replace(table.take(np.flatnonzero(drawn.keep)), weights=None, clusters=None)
-        return Sample(kept, drawn.exclusions, drawn.assumptions, drawn.effective_size)
+        left_out = (*left_out, *drawn.exclusions)
+        return Sample(kept, left_out, drawn.assumptions, drawn.effective_size, drawn.population)
 
     def test_table(self) -> Table:
         """Independent records of the test part."""
@@ -376,16 +394,17 @@ class Search:
     def _check_sizes(self) -> None:
         """Refuse groups that are too small to be certified, before anything is fitted."""
         table = self.certify_sample.table
-        counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=True)
+        counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=self._labelled)
         for label in strata_of(metric_of(self.metric), counts, self.positive):
             check_groups(stratum(counts, label), label, max(1, self.min_group_size))
         for part, there in (("train", self.train), ("select", self.select)):
             assert there.groups is not None  # noqa: S101  (checked at the start)
-            lacking = np.flatnonzero(np.bincount(there.groups.codes, minlength=len(there.groups.names)) == 0)
+            found = there.groups.codes[there.labelled]
+            lacking = np.flatnonzero(np.bincount(found, minlength=len(there.groups.names)) == 0)
             if len(lacking):
                 raise SplitError(
-                    f"Group {there.groups.names[lacking[0]]!r} has no record in the {part} part: pool it with another "
-                    "group, or add records of it."
+                    f"Group {there.groups.names[lacking[0]]!r} has no record with a label in the {part} part: pool it "
+                    "with another group, or add records of it."
                 )
 
     def _common(self) -> dict[str, Any]:

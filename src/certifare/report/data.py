@@ -159,6 +159,7 @@ def report_data(
             "sensitive": list(stated.columns.sensitive) if stated.columns else [],
             "label": stated.columns.label if stated.columns else None,
         },
+        "population": list(found.population),
         "exclusions": [{"reason": e.reason, "records": e.records} for e in found.exclusions],
         "assumptions": list(found.assumptions),
         "not_claimed": list(found.not_claimed),
