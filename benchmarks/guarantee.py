@@ -1,0 +1,738 @@
+"""How often is the truth above the published bound? Whole jobs, on populations whose truth is known, on every path.
+
+A certificate at 95 % may be too low in one job of twenty, and no more often. This draws tables from populations that an
+adversary would choose, runs the job on each as a user would, computes the true distance of the encoder that came out by
+enumerating the population, and counts. Run as ``python benchmarks/guarantee.py`` (under an hour on two cores);
+``--only NAME`` runs the paths whose name contains NAME, ``--share 0.1`` a tenth of the jobs, and
+``--write docs/guarantee.md`` writes the table into that page.
+
+Where the populations come from: all columns divide the groups by the same distance, so that every candidate has about
+the same truth and choosing among them means choosing luck; panels are sorted by group, so that the i-th person of one
+part resembles the i-th of another; targets lie just below the truth, so that every PASS is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import contextlib
+import io
+import itertools
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache, cached_property, partial
+from pathlib import Path
+
+# One thread a job: jobs run side by side.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import pandas as pd
+import typer
+from scipy.stats import beta
+
+import certifare
+from certifare import CellCounts, FairTreeEncoder, Grid, Table, certify, certify_counts, produce, sweep
+from certifare.errors import CertifareError
+
+EPSILON = 0.05
+METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
+#: The table of a page begins here.
+MARKER = "<!-- what follows is written by benchmarks/guarantee.py -->"
+#: A published figure is compared with the truth up to the rounding of sums.
+ROUNDING = 1e-9
+PARTS = {"train": 0.2, "select": 0.35, "certify": 0.35, "test": 0.1}
+
+
+# -- populations ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Kinds of records, and how frequent each is in each group.
+
+    Attributes
+    ----------
+    kinds : DataFrame
+        The features, a row for each kind.
+    shares : ndarray, (groups, labels, kinds)
+        Shares within each group.
+    weights : ndarray or None
+        Survey weight of each kind: tables are drawn by ``shares``, claims are about the weighted population.
+    unlabelled : ndarray or None
+        For each kind, the probability that its label is not known.
+    times : int
+        How many equal records each person has; with more than one, a column names the person.
+    """
+
+    kinds: pd.DataFrame
+    shares: np.ndarray
+    weights: np.ndarray | None = None
+    unlabelled: np.ndarray | None = None
+    times: int = 1
+
+    def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw a table of n records, sorted by group, kind and label: the worst order for draws that are tied."""
+        groups, labels, kinds = self.shares.shape
+        group = np.sort(rng.integers(0, groups, n))
+        joint = np.empty(n, dtype=np.int64)
+        for s in range(groups):
+            of_group = group == s
+            joint[of_group] = np.sort(rng.choice(labels * kinds, int(of_group.sum()), p=self.shares[s].ravel()))
+        kind = joint % kinds
+        table = self.kinds.iloc[kind].reset_index(drop=True)
+        table["group"] = group
+        table["label"] = (joint // kinds).astype(float) if self.unlabelled is not None else joint // kinds
+        if self.weights is not None:
+            table["weight"] = self.weights[kind]
+        if self.unlabelled is not None:
+            table.loc[rng.random(n) < self.unlabelled[kind], "label"] = np.nan
+        if self.times > 1:
+            table = table.loc[np.repeat(np.arange(n), self.times)].rename_axis("person").reset_index()
+        return table
+
+    def distance(self, encoder: object, metric: str = "demographic_parity") -> float:
+        """Compute the true distance of the worst classifier on an encoder's cells."""
+        shares = self.shares
+        if self.weights is not None:
+            shares = shares * self.weights
+        if self.unlabelled is not None and metric != "demographic_parity":
+            shares = shares * (1.0 - self.unlabelled)
+        cells = encoder.apply(self.kinds)
+        # groups × labels × cells
+        by_cell = np.stack([shares[:, :, cells == cell].sum(axis=2) for cell in range(encoder.n_cells_)], axis=2)
+        return distance_of(by_cell, metric)
+
+
+def distance_of(by_cell: np.ndarray, metric: str) -> float:
+    """Distance of the worst classifier, from frequencies by group, label and cell."""
+    if metric == "demographic_parity":
+        return _largest(by_cell.sum(axis=1))
+    labels = [by_cell[:, y] for y in range(by_cell.shape[1])]
+    if metric == "equal_opportunity":
+        return _largest(labels[-1])
+    distances = [_largest(of_label) for of_label in labels]
+    return max(distances) if metric == "equalized_odds_max" else float(np.mean(distances))
+
+
+def _largest(by_cell: np.ndarray) -> float:
+    p = by_cell / by_cell.sum(axis=1, keepdims=True)
+    return max(float(np.maximum(a - b, 0).sum()) for a, b in itertools.permutations(p, 2))
+
+
+@cache
+def even_columns(groups: int = 2, distance: float = 0.2, columns: int = 6) -> Population:
+    """Binary columns, each of which divides the groups by the same distance among records of either label."""
+    kinds = np.array(list(itertools.product([0, 1], repeat=columns)))
+    pull = np.linspace(-0.5, 0.5, groups) * distance
+    shares = np.empty((groups, 2, len(kinds)))
+    for s in range(groups):
+        for y in range(2):
+            one = np.clip(0.5 + pull[s] + 0.25 * (y - 0.5), 0.01, 0.99)
+            shares[s, y] = 0.5 * np.prod(np.where(kinds == 1, one, 1 - one), axis=1)
+    return Population(pd.DataFrame(kinds, columns=[f"x{i}" for i in range(columns)]), shares)
+
+
+@cache
+def weighted_columns() -> Population:
+    """Like :func:`even_columns`, with weights that make the weighted population more unequal than the table."""
+    plain = even_columns()
+    kinds = plain.kinds.to_numpy()
+    return replace(plain, weights=np.array([1.0, 2.0, 4.0])[np.minimum(kinds[:, :3].sum(axis=1), 2)])
+
+
+@cache
+def repeated(weighted: bool = False) -> Population:
+    """Like the others, where each person has six equal records: taken for independent ones, they promise too much."""
+    return replace(weighted_columns() if weighted else even_columns(), times=6)
+
+
+@cache
+def unlabelled_columns() -> Population:
+    """Make half of the population lack most labels, and differ far more between the groups."""
+    labelled = even_columns(distance=0.05, columns=5)
+    apart = even_columns(distance=0.6, columns=5)
+    kinds = pd.concat([labelled.kinds.assign(z=0), apart.kinds.assign(z=1)], ignore_index=True)
+    shares = np.concatenate([labelled.shares, apart.shares], axis=2) / 2
+    return Population(kinds, shares, unlabelled=np.where(kinds["z"] == 1, 0.95, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """People who come many times; what is recorded depends on the group and on which visit it is.
+
+    Attributes
+    ----------
+    columns : ndarray of int, (groups, columns, visits)
+    weights : ndarray or None
+        Weight of each visit.
+    leaves_early : float
+        Share of people who come only a third of the times.
+    """
+
+    columns: np.ndarray
+    weights: np.ndarray | None = None
+    leaves_early: float = 0.0
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [f"x{i}" for i in range(self.columns.shape[1])]
+
+    def draw(self, people: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw the visits of some people, sorted by group."""
+        n_columns, visits = self.columns.shape[1:]
+        group = np.sort(rng.integers(0, 2, people))
+        times = np.where(rng.random(people) < self.leaves_early, visits // 3, visits)
+        person = np.repeat(np.arange(people), times)
+        visit = np.concatenate([np.arange(n) for n in times])
+        x = self.columns[group[person], :, visit]
+        pull = (x - self.columns.mean(axis=(0, 2))) @ np.linspace(3.0, 0.8, n_columns)
+        table = pd.DataFrame(x, columns=self.names)
+        table["group"] = group[person]
+        table["label"] = (rng.random(len(x)) < 1 / (1 + np.exp(-pull))).astype(int)
+        table["person"] = person
+        if self.weights is not None:
+            table["weight"] = self.weights[visit]
+        return table
+
+    def distance(self, encoder: object, population: str = "clusters") -> float:
+        """Compute the true distance, for a random visit of a random person or for a random visit."""
+        visits = self.columns.shape[2]
+        weight = np.ones(visits) if self.weights is None else self.weights
+        early = np.where(np.arange(visits) < visits // 3, weight, 0.0)
+        if population == "clusters":
+            early, weight = early / early.sum(), weight / weight.sum()
+        frequency = (1 - self.leaves_early) * weight + self.leaves_early * early
+        p = []
+        for of_group in self.columns:
+            cells = encoder.apply(pd.DataFrame(of_group.T, columns=self.names))
+            p.append(np.bincount(cells, weights=frequency, minlength=encoder.n_cells_))
+        return _largest(np.stack(p))
+
+
+@cache
+def panel(weighted: bool = False, leaves_early: float = 0.0) -> Panel:
+    """Nine columns, each 1 on other visits, rarer ones telling more of the label; each divides the groups by 0.25."""
+    rng = np.random.default_rng(2)
+    visits, sizes = 24, range(7, 16)
+    columns = np.zeros((2, len(sizes), visits), dtype=np.int64)
+    for c, size in enumerate(sizes):
+        columns[0, c, rng.permutation(visits)[:size]] = 1
+        columns[1, c, rng.permutation(visits)[: size - 6]] = 1
+    weights = np.tile([1.0, 2.0, 1.0], visits // 3) if weighted else None
+    return Panel(columns, weights, leaves_early)
+
+
+@cache
+def households() -> Population:
+    """Households of one and of four equal records: groups differ among the small ones only.
+
+    Weights stand for the sizes. Where halves are tied to the draw of one record a household, a half that sees large
+    households sees no difference.
+    """
+    kinds = pd.DataFrame({"x": [0, 1, 2]})
+    of_label = np.array([[0.1, 0.5, 0.9], [0.9, 0.5, 0.1]])
+    shares = np.array([[0.49, 0.01, 0.5], [0.01, 0.49, 0.5]])[:, None, :] * of_label[None, :, :]
+    return Population(kinds, shares, weights=np.array([0.5, 0.5, 1.0]))
+
+
+#: One cell per column and size: each size of cell leaves another column to split by.
+PANEL_PEOPLE = 400
+PANEL_GRID = Grid(
+    kinds=["tree"],
+    gammas=[0.0],
+    min_cell_sizes=[
+        int(PANEL_PEOPLE * 0.2 * 24 * share) for share in (0.14, 0.185, 0.23, 0.27, 0.31, 0.352, 0.396, 0.437, 0.479)
+    ],
+    cells=[2],
+)
+GRID = Grid(kinds=["tree"], gammas=[0.0, 0.5, 0.9], min_cell_sizes=[20, 100], cells=[2, 3, 4, 6])
+
+
+# -- jobs: each draws a table, does what a user would, and says whether the published figure is too low ---------------
+
+ROLES = {"label": "label", "sensitive": "group"}
+
+
+def fitting(
+    population: Population, n: int, seed: int, *, metric: str = "demographic_parity", target: float | None = None
+) -> bool:
+    """Fit with a target just below the truth of the candidates, or without one."""
+    table = population.draw(n, np.random.default_rng([seed, 1]))
+    roles = ROLES if population.weights is None else {**ROLES, "weight": "weight"}
+    bundle = produce(
+        table, **roles, target=target, metric=metric, grid=GRID, seed=seed, n_jobs=1, min_group_size=5, parts=PARTS
+    )
+    return bundle.certificate.bound < population.distance(bundle.encoder, metric) - ROUNDING
+
+
+def sweeping(population: Population, n: int, seed: int, *, metric: str = "demographic_parity") -> bool:
+    """Certify a front together; all of its bounds must hold."""
+    table = Table.from_frame(population.draw(n, np.random.default_rng([seed, 2])), **ROLES)
+    frontier = sweep(table, GRID, metric=metric, seed=seed, n_jobs=1, min_group_size=5, parts=PARTS)
+    return any(
+        point.bound < population.distance(frontier.encoder(point), metric) - ROUNDING
+        for point in frontier.points
+        if point.certified
+    )
+
+
+def choosing_luck(population: Population, n: int, seed: int) -> bool:
+    """Sweep without certifying, take the smallest predicted bound, certify that one."""
+    roles = ROLES if population.weights is None else {**ROLES, "weight": "weight"}
+    table = Table.from_frame(population.draw(n, np.random.default_rng([seed, 3])), **roles)
+    frontier = sweep(table, GRID, correction="holdout", seed=seed, n_jobs=1, min_group_size=5, parts=PARTS)
+    return _certify_smallest(frontier, population.distance)
+
+
+def choosing_luck_in_a_panel(people: Panel, seed: int, *, population: str = "clusters") -> bool:
+    """Do the same where every person has many records."""
+    roles = {**ROLES, "cluster": "person"} | ({} if people.weights is None else {"weight": "weight"})
+    table = Table.from_frame(people.draw(PANEL_PEOPLE, np.random.default_rng([seed, 4])), **roles)
+    frontier = sweep(
+        table, PANEL_GRID, correction="holdout", seed=seed, n_jobs=1, min_group_size=5, parts=PARTS,
+        population=population,
+    )  # fmt: skip
+    return _certify_smallest(frontier, partial(people.distance, population=population))
+
+
+def _certify_smallest(frontier: object, distance: Callable[[object], float]) -> bool:
+    chosen = min(frontier.points, key=lambda point: point.bound)
+    encoder = frontier.encoder(chosen)
+    return frontier.certify(chosen).bound < distance(encoder) - ROUNDING
+
+
+def fitting_a_panel(people: Panel, seed: int, *, target: float | None = None, population: str = "clusters") -> bool:
+    """Fit on a panel, with a target just below the truth of the candidates, or without one."""
+    roles = {**ROLES, "cluster": "person"} | ({} if people.weights is None else {"weight": "weight"})
+    table = people.draw(PANEL_PEOPLE, np.random.default_rng([seed, 5]))
+    bundle = produce(
+        table, **roles, target=target, grid=PANEL_GRID, seed=seed, n_jobs=1, min_group_size=5, parts=PARTS,
+        population=population,
+    )  # fmt: skip
+    return bundle.certificate.bound < people.distance(bundle.encoder, population) - ROUNDING
+
+
+@cache
+def encoder_of(population: Population, cells: int = 2) -> FairTreeEncoder:
+    """Fit an encoder once, on records of its own."""
+    table = population.draw(4_000, np.random.default_rng(0)).dropna()
+    encoder = FairTreeEncoder(gamma=0.0, max_cells=cells, min_cell_size=50)
+    return encoder.fit(table[population.kinds.columns], table["label"].astype(int), sensitive_features=table["group"])
+
+
+@cache
+def panel_encoder(people: Panel) -> FairTreeEncoder:
+    """Fit one for a panel."""
+    table = people.draw(PANEL_PEOPLE, np.random.default_rng(0))
+    encoder = FairTreeEncoder(gamma=0.0, max_cells=2, min_cell_size=1_000)
+    return encoder.fit(table[people.names], table["label"], sensitive_features=table["group"])
+
+
+def certifying(
+    population: Population,
+    n: int,
+    seed: int,
+    *,
+    cells: int = 2,
+    metric: str = "demographic_parity",
+    method: str = "exact",
+) -> bool:
+    """Certify a given encoder on fresh records."""
+    encoder = encoder_of(population, cells)
+    table = population.draw(n, np.random.default_rng([seed, 6]))
+    certificate = certify(
+        encoder,
+        table[population.kinds.columns],
+        table["label"],
+        sensitive_features=table["group"],
+        weights=None if population.weights is None else table["weight"],
+        metric=metric,
+        method=method,
+        seed=seed,
+        min_group_size=5,
+        missing="drop",
+    )
+    return certificate.bound < population.distance(encoder, metric) - ROUNDING
+
+
+def certifying_a_panel(people: Panel, seed: int, *, population: str = "clusters", method: str = "exact") -> bool:
+    """Certify a given encoder on the visits of fresh people."""
+    encoder = panel_encoder(people)
+    table = people.draw(PANEL_PEOPLE // 2, np.random.default_rng([seed, 7]))
+    certificate = certify(
+        encoder,
+        table[people.names],
+        sensitive_features=table["group"],
+        clusters=table["person"],
+        weights=None if people.weights is None else table["weight"],
+        population=population,
+        method=method,
+        seed=seed,
+        min_group_size=5,
+    )
+    return certificate.bound < people.distance(encoder, population) - ROUNDING
+
+
+def certifying_households(seed: int, *, method: str, n: int = 40_000) -> bool:
+    """Certify on households of one or four equal records, one of each kept."""
+    population = replace(households(), weights=None)
+    encoder = encoder_of(households(), 3)
+    table = population.draw(n, np.random.default_rng([seed, 8]))
+    household = np.repeat(np.arange(len(table)), np.where(table["x"] == 2, 4, 1))
+    certificate = certify(
+        encoder,
+        table[["x"]].iloc[household],
+        sensitive_features=table["group"].iloc[household],
+        clusters=household,
+        method=method,
+        seed=seed,
+    )
+    return certificate.bound < population.distance(encoder) - ROUNDING
+
+
+# -- the same on the command line: files, databases, counts of several holders -----------------------------------
+
+
+def command(*arguments: object) -> dict[str, object]:
+    """Run a command in this process and return what it prints as JSON."""
+    from certifare.cli import app
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(typer.Exit):
+        app([*map(str, arguments), "--json"], standalone_mode=False)
+    return json.loads(printed.getvalue())
+
+
+@cache
+def workplace() -> Path:
+    """Return a folder of this process."""
+    return Path(tempfile.mkdtemp(prefix="guarantee-"))
+
+
+@cache
+def saved(population: Population) -> tuple[FairTreeEncoder, Path]:
+    """Return a fitted encoder and its file."""
+    encoder = encoder_of(population)
+    path = workplace() / f"encoder-{id(population)}.json"
+    encoder.save(path)
+    return encoder, path
+
+
+def drawn(population: Population, n: int, seed: int) -> pd.DataFrame:
+    """Draw fresh records, each with a key."""
+    table = population.draw(n, np.random.default_rng([seed, 9]))
+    return table.assign(key=np.arange(len(table)))
+
+
+def options_of(population: Population) -> list[str]:
+    """Options that a population asks for."""
+    options = ["--sensitive", "group", "--min-group-size", "5"]
+    if population.times > 1:
+        options += ["--cluster", "person"]
+    return options + ([] if population.weights is None else ["--weight", "weight"])
+
+
+def certifying_a_file(population: Population, n: int, seed: int, *, ending: str = "parquet") -> bool:
+    """``certifare certify encoder fresh.parquet``."""
+    encoder, encoder_file = saved(population)
+    path, table = workplace() / f"fresh.{ending}", drawn(population, n, seed)
+    table.to_parquet(path) if ending == "parquet" else table.to_csv(path, index=False)
+    result = command("certify", encoder_file, path, *options_of(population), "--seed", seed)
+    return result["bound"] < population.distance(encoder) - ROUNDING
+
+
+def certifying_in_duckdb(population: Population, n: int, seed: int) -> bool:
+    """``certifare certify encoder --sql duckdb:///… --table people``."""
+    import duckdb
+
+    encoder, encoder_file = saved(population)
+    path = workplace() / f"people-{seed}.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("fresh", drawn(population, n, seed))
+        connection.execute("CREATE TABLE people AS SELECT * FROM fresh")
+    sampled = [] if len(options_of(population)) == 4 else ["--row-key", "key", "--seed", str(seed)]
+    try:
+        result = command(
+            "certify", encoder_file, "--sql", f"duckdb:///{path}", "--table", "people", *options_of(population),
+            *sampled,
+        )  # fmt: skip
+    finally:
+        path.unlink()
+    return result["bound"] < population.distance(encoder) - ROUNDING
+
+
+def adding_up_holders(population: Population, n: int, seed: int) -> bool:
+    """Three holders count (``certifare count``), one party certifies their counts."""
+    encoder, encoder_file = saved(population)
+    table = drawn(population, n, seed)
+    unit = table["person"] if population.times > 1 else table["key"]
+    counts = []
+    for holder in range(3):
+        path = workplace() / f"holder-{holder}.parquet"
+        table[unit % 3 == holder].to_parquet(path)
+        counts.append(workplace() / f"holder-{holder}.json")
+        counts[-1].unlink(missing_ok=True)
+        options = options_of(population)[:2]
+        if population.times > 1:
+            options += ["--cluster", "person"]
+        if population.weights is not None:
+            options += ["--weight", "weight"]
+            # Holders thin by one scale; within clusters nothing is thinned.
+            options += [] if population.times > 1 else ["--max-weight", str(population.weights.max())]
+        if len(options) > 2:
+            options += ["--seed", str(3 * seed + holder)]
+        command("count", encoder_file, path, *options, "--output", counts[-1])
+    result = command("certify", encoder_file, *counts, "--min-group-size", "5")
+    return result["bound"] < population.distance(encoder) - ROUNDING
+
+
+def fitting_a_stream(population: Population, n: int, seed: int, *, target: float | None = None) -> bool:
+    """Fit on a Parquet file as if it were too large for memory."""
+    from unittest.mock import patch
+
+    path = workplace() / "large.parquet"
+    population.draw(n, np.random.default_rng([seed, 10])).to_parquet(path, row_group_size=n // 3)
+    with patch("certifare.engines.large.LARGE", 0), patch("certifare.engines.large.SAMPLE_RECORDS", n // 2):
+        bundle = produce(path, **ROLES, target=target, grid=GRID, seed=seed, n_jobs=1, min_group_size=5)
+    assert any("large" in note for note in bundle.notes)
+    return bundle.certificate.bound < population.distance(bundle.encoder) - ROUNDING
+
+
+@cache
+def cluster() -> object:
+    """Start a cluster of local workers."""
+    import distributed
+
+    workers = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0", silence_logs=50
+    )
+    client = distributed.Client(workers)
+    atexit.register(lambda: (client.close(), workers.close()))
+    return client
+
+
+def working_on_dask(population: Population, n: int, seed: int) -> bool:
+    """Fit and certify on a Dask cluster."""
+    import dask.dataframe as dd
+
+    cluster()
+    train, fresh = (
+        dd.from_pandas(population.draw(n, np.random.default_rng([seed, 11, part])), npartitions=2) for part in range(2)
+    )
+    columns = list(population.kinds.columns)
+    encoder = FairTreeEncoder(gamma=0.0, max_cells=3, min_cell_size=50, random_state=seed)
+    encoder.fit(train[columns], train["label"], sensitive_features=train["group"])
+    certificate = certify(encoder, fresh[columns], sensitive_features=fresh["group"], min_group_size=5)
+    return certificate.bound < population.distance(encoder) - ROUNDING
+
+
+# -- what follows from a certificate ----------------------------------------------------------------------------------
+
+
+def deriving(claim: str, metric: str, seed: int) -> bool:
+    """Derive another figure from a certificate, where the derived claim exists for the metric."""
+    rng = np.random.default_rng([seed, 12])
+    # Labels are far apart between the groups, cells tell the label equally well in both: only label metrics are small.
+    of_cell = np.array([[0.95, 0.05], [0.05, 0.95]])  # label × cell
+    of_label = np.array([[0.1, 0.9], [0.9, 0.1]])  # group × label
+    if claim != "impact ratio":
+        of_label = np.array([[0.8, 0.2], [0.8, 0.2]])
+    shares = of_label[:, :, None] * of_cell[None]
+    sample = np.stack([rng.multinomial(2_000, shares[s].ravel()).reshape(2, 2) for s in range(2)])
+    certificate = certify_counts(CellCounts(sample.transpose(2, 0, 1), "fm", "01"), metric)
+    if claim == "impact ratio":
+        rates = shares[:, :, 1].sum(axis=1)
+        return certificate.impact_ratio(float(rates.max())) > rates.min() / rates.max() + ROUNDING
+    if claim == "shift":
+        # A tenth of one group moves, all of it among its positives.
+        moved = shares.copy()
+        moved[0, 1] = moved[0, 1] + np.array([0.1, -0.1])
+        return certificate.under_shift({"f": 0.1, "m": 0.0}) < distance_of(moved, metric) - ROUNDING
+    raise ValueError(claim)
+
+
+# -- the paths -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Track:
+    """One way through the program, and how many jobs of it are run.
+
+    Attributes
+    ----------
+    name : str
+    jobs : int
+    job : callable
+        Told a seed; says whether the published figure is below the truth. A claim that does not exist for what was
+        asked raises an error: it is refused, which is no miss.
+    """
+
+    name: str
+    jobs: int
+    job: Callable[[int], bool]
+
+
+def tracks() -> Iterator[Track]:
+    """Every path."""
+    plain, five, weighted, unlabelled = even_columns(), even_columns(5), weighted_columns(), unlabelled_columns()
+    for metric in METRICS:
+        yield Track(f"fit to a target, {metric}", 800, partial(fitting, plain, 1_500, metric=metric, target=0.1999))
+        yield Track(f"fit without a target, {metric}", 400, partial(fitting, plain, 1_500, metric=metric))
+        yield Track(f"sweep, {metric}", 400, partial(sweeping, plain, 1_500, metric=metric))
+    yield Track("sweep, smallest prediction certified", 1_000, partial(choosing_luck, plain, 1_500))
+    yield Track("fit to a target, five groups", 500, partial(fitting, five, 3_000, target=0.1999))
+    yield Track(
+        "fit without a target, five groups, equalized_odds_max", 300,
+        partial(fitting, five, 4_000, metric="equalized_odds_max"),
+    )  # fmt: skip
+    yield Track("fit to a target, weights", 800, partial(fitting, weighted, 3_000, target=0.1999))
+    yield Track("sweep, smallest prediction certified, weights", 1_000, partial(choosing_luck, weighted, 3_000))
+    yield Track("fit to a target, clusters", 800, partial(fitting_a_panel, panel(), target=0.2499))
+    yield Track("fit without a target, clusters", 400, partial(fitting_a_panel, panel()))
+    yield Track("sweep, smallest prediction certified, clusters", 1_000, partial(choosing_luck_in_a_panel, panel()))
+    yield Track(
+        "sweep, smallest prediction certified, clusters of all records", 500,
+        partial(choosing_luck_in_a_panel, panel(leaves_early=0.5), population="records"),
+    )  # fmt: skip
+    yield Track(
+        "fit to a target, clusters and weights", 500, partial(fitting_a_panel, panel(weighted=True), target=0.2499)
+    )
+    yield Track("fit without a target, some labels unknown", 500, partial(fitting, unlabelled, 1_500))
+    yield Track(
+        "fit without a target, some labels unknown, equal_opportunity", 300,
+        partial(fitting, unlabelled, 3_000, metric="equal_opportunity"),
+    )  # fmt: skip
+    for method in ("exact", "mcdiarmid", "lemmas"):
+        yield Track(f"certify, {method}", 1_000, partial(certifying, plain, 600, method=method))
+        yield Track(
+            f"certify, {method}, weights", 400, partial(certifying, households(), 6_000, cells=3, method=method)
+        )
+        yield Track(f"certify, {method}, clusters", 150, partial(certifying_households, method=method))
+    for metric in METRICS[1:]:
+        yield Track(f"certify, {metric}", 500, partial(certifying, plain, 800, metric=metric))
+    yield Track("certify, five groups", 500, partial(certifying, five, 2_000))
+    yield Track("certify, some labels unknown", 500, partial(certifying, unlabelled, 600))
+    yield Track("certify, panel", 1_000, partial(certifying_a_panel, panel()))
+    yield Track(
+        "certify, panel with weights, all records", 500,
+        partial(certifying_a_panel, panel(weighted=True, leaves_early=0.5), population="records"),
+    )  # fmt: skip
+    for name, population, n in (
+        ("", plain, 600),
+        (", weights", weighted, 1_500),
+        (", clusters", repeated(), 600),
+        (", clusters and weights", repeated(weighted=True), 1_500),
+    ):
+        yield Track(f"command certify, a file{name}", 200, partial(certifying_a_file, population, n))
+        yield Track(f"command certify, DuckDB{name}", 200, partial(certifying_in_duckdb, population, n))
+        yield Track(f"command certify, counts of three holders{name}", 150, partial(adding_up_holders, population, n))
+    yield Track("fit to a target, stream", 500, partial(fitting_a_stream, plain, 3_000, target=0.1999))
+    yield Track("fit without a target, stream, some labels unknown", 300, partial(fitting_a_stream, unlabelled, 3_000))
+    yield Track("fit and certify on Dask", 200, partial(working_on_dask, plain, 600))
+    for metric in METRICS:
+        yield Track(f"impact ratio, {metric}", 150, partial(deriving, "impact ratio", metric))
+        yield Track(f"shift, {metric}", 150, partial(deriving, "shift", metric))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the jobs of one path: None where the claim was refused."""
+
+    name: str
+    jobs: int
+    misses: int | None
+    seconds: float
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Exact 95 % interval of the miss rate (Clopper and Pearson)."""
+        assert self.misses is not None
+        low = 0.0 if self.misses == 0 else float(beta.ppf(0.025, self.misses, self.jobs - self.misses + 1))
+        high = 1.0 if self.misses == self.jobs else float(beta.ppf(0.975, self.misses + 1, self.jobs - self.misses))
+        return low, high
+
+    @property
+    def holds(self) -> bool:
+        """Whether the jobs are compatible with a miss rate of at most ε."""
+        return self.misses is None or self.interval[0] <= EPSILON
+
+
+def run(track: Track, jobs: int, first: int = 0) -> Outcome:
+    """Run jobs of a path, one after the other."""
+    begun = time.perf_counter()
+    misses = 0
+    for seed in range(first, first + jobs):
+        try:
+            misses += bool(track.job(seed))
+        except CertifareError:
+            if seed == first:
+                return Outcome(track.name, 0, None, time.perf_counter() - begun)
+            raise
+    return Outcome(track.name, jobs, misses, time.perf_counter() - begun)
+
+
+def _run_named(name: str, jobs: int, first: int) -> Outcome:
+    return run(next(track for track in tracks() if track.name == name), jobs, first)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", help="run the paths whose name contains this")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the jobs to run")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--write", type=Path, help="write the table into this page, behind its marker")
+    options = parser.parse_args()
+    begun = time.perf_counter()
+    chosen = [track for track in tracks() if options.only in track.name]
+    outcomes = []
+    with ProcessPoolExecutor(options.processes) as pool:
+        pending = []
+        for track in chosen:
+            jobs = max(1, round(track.jobs * options.share))
+            # Pieces keep all processes busy; each job's seed is its number, so pieces do not change the result.
+            step = max(1, min(50, jobs // options.processes or 1))
+            pending.append([pool.submit(_run_named, track.name, min(step, jobs - a), a) for a in range(0, jobs, step)])
+        for track, pieces in zip(chosen, pending, strict=True):
+            parts = [piece.result() for piece in pieces]
+            refused = any(part.misses is None for part in parts)
+            outcome = Outcome(
+                track.name,
+                sum(part.jobs for part in parts),
+                None if refused else sum(part.misses for part in parts),
+                sum(part.seconds for part in parts),
+            )
+            outcomes.append(outcome)
+            print(row(outcome), flush=True)
+    jobs = sum(outcome.jobs for outcome in outcomes)
+    bad = [outcome.name for outcome in outcomes if not outcome.holds]
+    print(f"{jobs:,} jobs on {len(outcomes)} paths in {(time.perf_counter() - begun) / 60:.0f} minutes")
+    if options.write is not None:
+        head = "| path | jobs | misses | rate | 95 % interval |\n|---|--:|--:|--:|---|"
+        summary = f"{jobs:,} jobs on {len(outcomes)} paths, certifare {certifare.__version__}, {date.today()}:"
+        page = options.write.read_text(encoding="utf-8").partition(MARKER)[0]
+        table = "\n".join([MARKER, "", summary, "", head, *map(row, outcomes)])
+        options.write.write_text(f"{page}{table}\n", encoding="utf-8")
+    if bad:
+        sys.exit(f"misses above {EPSILON:.0%}: {', '.join(bad)}")
+
+
+def row(outcome: Outcome) -> str:
+    """Write an outcome as a row of a table."""
+    if outcome.misses is None:
+        return f"| {outcome.name} | | | | the claim is refused |"
+    low, high = outcome.interval
+    rate = outcome.misses / outcome.jobs
+    return f"| {outcome.name} | {outcome.jobs:,} | {outcome.misses} | {rate:.1%} | {low:.1%} to {high:.1%} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The guarantee on every path, by simulated jobs: ``benchmarks/guarantee.py`` at reduced size.
+
+``CERTIFARE_FULL=1`` (`make test-slow`) runs it as the benchmark does. Seeds are fixed, so the outcome is too.
+"""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from scipy.stats import binom
+
+pytestmark = pytest.mark.slow
+
+BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "guarantee.py"
+specification = importlib.util.spec_from_file_location("guarantee", BENCHMARK)
+guarantee = sys.modules["guarantee"] = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(guarantee)
+
+#: Ties between draws show after some jobs; a claim that does not follow, or an option that is ignored, shows at once.
+MANY = dict.fromkeys(("fit to a target, clusters", "sweep, smallest prediction certified, clusters"), 80)
+TRACKS = {track.name: track for track in guarantee.tracks()}
+#: Claims that do not exist, because they do not follow from the certificate.
+REFUSED = {
+    f"{claim}, {metric}"
+    for claim in ("impact ratio", "shift")
+    for metric in ("equal_opportunity", "equalized_odds", "equalized_odds_max")
+}
+
+
+@pytest.mark.parametrize("name", TRACKS)
+def test_the_truth_is_seldom_above_the_published_bound(name):
+    if "Dask" in name:
+        pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
+    track = TRACKS[name]
+    jobs = track.jobs if os.environ.get("CERTIFARE_FULL") else MANY.get(name, 15)
+    outcome = guarantee.run(track, jobs)
+    assert (outcome.misses is None) == (name in REFUSED)
+    if outcome.misses is not None:
+        assert outcome.misses <= binom.ppf(0.9999, jobs, guarantee.EPSILON)
