@@ -8,6 +8,7 @@ import pytest
 
 from certifare import Policy, load_encoder
 from certifare.bundle import produce
+from certifare.certificates.certificate import round_up
 from certifare.document import new_key, read_document, verify_document
 from certifare.encoders import Fingerprint
 from certifare.errors import ArgumentError, CandidateError, OutputError
@@ -251,7 +252,7 @@ def test_the_frontier_of_a_bundle_marks_the_chosen_encoder(saved, bundle):
 def test_the_report_of_a_bundle(saved, bundle):
     page = (saved[0] / "report.html").read_text()
     assert page.startswith("<!")
-    assert f"{bundle.certificate.bound:.2f}" in page
+    assert f"T* = {round_up(bundle.certificate.bound)}" in page
 
 
 def test_suppression(bundle, tmp_path):

@@ -239,7 +239,7 @@ class Bundle:
             data = report_data(
                 document,
                 verdict=verify_document(document, ANY, key=public, encoder=encoder_file),
-                encoder=describe_encoder(encoder_file),
+                encoder=describe_encoder(self.encoder),
                 frontier=rows,
                 chosen=chosen,
                 target=self.target,

@@ -226,3 +226,7 @@ class PluginError(CertifareError):
 
 class DrawError(CertifareError):
     """Counts of records drawn by weights or clusters do not make one sample."""
+
+
+class PrinterError(CertifareError):
+    """A report cannot be printed: Chromium is missing, or fails."""

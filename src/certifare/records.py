@@ -10,16 +10,19 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from certifare.certificates import CellCounts
 from certifare.columns import listing
-from certifare.encoders import Fingerprint, RestrictedEncoder, load_encoder
 from certifare.errors import CellCountMismatchError, EncoderFileError
 from certifare.files import MISSING, TEXT, Batches, open_batches, read_file
 from certifare.roles import absent, parse_role
 from certifare.table import MissingGroups, Names, Table
+
+if TYPE_CHECKING:
+    from certifare.encoders import RestrictedEncoder
 
 #: Where a bundle keeps what tells training records, beside the encoder's file.
 FINGERPRINT = Path("private", "fingerprint.npz")
@@ -42,6 +45,9 @@ def load_fitted(path: str | os.PathLike[str]) -> RestrictedEncoder:
     -------
     RestrictedEncoder
     """
+    # Whoever verifies a certificate alone needs no encoder, nor scikit-learn, which is slow to import.
+    from certifare.encoders import Fingerprint, load_encoder
+
     encoder = load_encoder(path)
     fingerprint = Path(path).parent / FINGERPRINT
     if fingerprint.exists():

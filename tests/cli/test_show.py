@@ -17,7 +17,7 @@ def test_cells_and_tree(cli, files):
 
 def test_json(cli, files):
     document = cli("show", files / "encoder.json", "--json").json
-    assert [cell["cell"] for cell in document["cells"]] == list(range(8))
+    assert [cell["cell"] for cell in document["encoder"]["cells"]] == list(range(8))
 
 
 def test_certificate(cli, tmp_path):

@@ -40,6 +40,7 @@ def table(n=3000, seed=0):
 
 ENCODERS = {
     "tree": lambda: FairTreeEncoder(gamma=0.5, max_cells=9, min_cell_size=40),
+    "aware": lambda: FairTreeEncoder(gamma=0.5, max_cells=5, min_cell_size=40, group_aware=True),
     "boosted": lambda: BoostedEncoder(gamma=0.5, max_cells=7, grid=10, folds=2),
     "kmeans": lambda: KMeansEncoder(n_cells=5),
 }
@@ -96,6 +97,7 @@ def hostile_report():
         "columns": HOSTILE,
         "labels": [SCRIPT],
         "group_column": SCRIPT,
+        "reads_groups": False,
         "cells": [{"cell": cell, "rules": [SCRIPT, HOSTILE[1]]} for cell in range(40)],
         "nodes": None,
         "map": {

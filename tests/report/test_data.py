@@ -1,7 +1,9 @@
 """What a report says follows from the certificate, and is plain data."""
 
+import dataclasses
 import json
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,8 +12,10 @@ from certifare import CellCounts, certify_counts
 from certifare.certificates import Exclusion
 from certifare.document import new_key, sign, statement, verify_document
 from certifare.document.keys import load_private_key
+from certifare.encoders import load_encoder
 from certifare.errors import ArgumentError
 from certifare.report import describe_encoder, render_html, render_markdown, report_data
+from certifare.report.data import MOST_CELLS
 
 from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, encoder_report, hostile_report, table
 
@@ -42,10 +46,53 @@ def test_figures_are_those_of_the_certificate_rounded_to_the_safe_side(certifica
     assert positive == pytest.approx(certificate.estimate)
 
 
-def test_limits_enclose_every_share(certificate):
-    for row in report_data(certificate)["cells"]["rows"]:
-        for group in row["groups"]:
-            assert 0 <= group["low"] <= group["share"] <= group["high"] <= 1
+def test_item_17_10_the_positive_differences_sum_to_the_estimate(certificate):
+    cells = report_data(certificate)["cells"]
+    climbing = [step for step in cells["steps"] if step["more"] == 0]
+
+    assert [step["name"] for step in cells["steps"]] == ["0", "1", "4", "3", "2"]
+    assert climbing[0]["start"] == 0.0
+    assert climbing[-1]["end"] == pytest.approx(certificate.estimate)
+    assert cells["steps"][-1]["end"] == pytest.approx(0.0, abs=1e-12)
+    assert all(b["start"] == a["end"] for a, b in pairwise(cells["steps"]))
+    assert all(step["shares"][0] - step["shares"][1] == pytest.approx(step["difference"]) for step in cells["steps"])
+    assert certificate.estimate + float(cells["chance_text"]) >= certificate.bound
+
+
+def test_item_17_10_many_cells_are_taken_together_and_the_sum_stays():
+    rng = np.random.default_rng(2)
+    certificate = certify_counts(CellCounts(rng.integers(5, 400, (60, 2)), groups=["a", "b"]))
+    steps = report_data(certificate)["cells"]["steps"]
+
+    others = [step for step in steps if "others" in step["name"]]
+    assert len(steps) == MOST_CELLS + len(others)
+    assert sum(int(step["name"].split()[0]) for step in others) == 60 - MOST_CELLS
+    assert max(step["end"] for step in steps) == pytest.approx(certificate.estimate)
+    assert steps == sorted(steps, key=lambda step: step["more"])
+
+
+def test_item_17_2_the_epsilon_that_was_used_is_shown():
+    counts = CellCounts([[400, 300], [300, 400]], groups=["f", "m"])
+    alone, one_of_four = (report_data(certify_counts(counts, candidates=m))["figures"] for m in (1, 4))
+
+    assert alone["epsilon_used"] == pytest.approx(0.05)
+    assert one_of_four["epsilon_used"] == pytest.approx(0.0125)
+    assert "4 encoders share it" in one_of_four["epsilon_words"]
+    assert one_of_four["epsilon_words"].endswith("0.0125.")
+    labelled = CellCounts(np.full((3, 2, 2), 200), groups=["f", "m"], labels=["no", "yes"])
+    mean = report_data(certify_counts(labelled, "equalized_odds"))["figures"]
+    assert mean["epsilon_used"] == pytest.approx(0.025)
+    assert "2 labels share it" in mean["epsilon_words"]
+
+
+def test_item_17_10_nothing_is_said_twice(tmp_path):
+    """No sentence of some length stands twice in a report."""
+    text = re.sub(r"```.*?```", "", render_markdown(encoder_report(tmp_path)), flags=re.S)
+    sentences = [s.strip() for s in re.split(r"(?<=[.:])\s|\n", text) if len(s) > 40 and not s.startswith("|")]
+
+    assert len(sentences) > 10
+    assert len(set(sentences)) == len(sentences)
+    assert text.count("is the chance, over samples") == 1
 
 
 def test_the_four_fifths_rule():
@@ -164,7 +211,7 @@ def test_selection_in_words(certificate):
     assert report_data(certificate)["selection"] == "One encoder was tried."
 
 
-def test_the_best_of_the_frontier_are_marked(certificate):
+def test_item_17_2_the_best_of_the_frontier_are_marked_among_their_sort(certificate):
     points = [
         {"bound": 0.1, "accuracy": 0.7},
         {"bound": 0.2, "accuracy": 0.6},
@@ -172,35 +219,56 @@ def test_the_best_of_the_frontier_are_marked(certificate):
         {"bound": 0.3, "accuracy": None, "kind": "untested"},
         {"bound": 0.4, "accuracy": float("nan"), "cells": np.int64(3)},
         {"bound": None, "accuracy": 1.0},
+        {"bound": 0.25, "accuracy": 0.65, "certified": True},
+        {"bound": 0.5, "accuracy": 0.6},
     ]
     data = report_data(certificate, frontier=points, chosen=2)["frontier"]
 
-    assert [point["best"] for point in data["points"]] == [True, False, True, False, False]
-    assert [point["chosen"] for point in data["points"]] == [False, False, True, False, False]
+    assert [point["best"] for point in data["points"]] == [True, False, True, False, False, True, False]
+    assert [point["chosen"] for point in data["points"]] == [False, False, True, False, False, False, False]
+    assert [point["certified"] for point in data["points"]] == [False, False, True, False, False, True, False]
+    assert data["certified"] == 2
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert report_data(certificate, frontier=[])["frontier"] is None
+
+
+def test_item_17_9_who_says_it_and_whether_it_was_checked(tmp_path, certificate):
+    private, public = new_key(tmp_path / "producer")
+    signed = sign(statement(certificate, created="2030-01-31T12:00:00Z"), load_private_key(private))
+    unchecked = report_data(signed)
+    checked = report_data(signed, verdict=verify_document(signed, key=public))
+
+    assert report_data(certificate)["producer"] == "not known"
+    assert unchecked["producer"].endswith("by its own account")
+    assert checked["producer"] == f"holder of key {signed.signatures[0].keyid[:16]}…"
+    assert checked["created"] == "2030-01-31T12:00:00Z"
+    assert checked["look"]["words"] == "not counted"
+    assert checked["verification"]["words"] == "6 checks hold; not checked: encoder, data"
+    assert "signature" in unchecked["verification"]["words"].split("not checked:")[1]
 
 
 # -- the encoder's file -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_cells_are_described_as_the_encoder_describes_them(tmp_path, kind):
-    path, document = bundle(tmp_path, kind)
+def test_item_12_8_cells_are_described_as_the_encoder_describes_them(tmp_path, kind):
+    """From the file, without an encoder, from the encoder, without a file: as the encoder itself does."""
+    path, _ = bundle(tmp_path, kind)
+    encoder = load_encoder(path)
 
     described = describe_encoder(path)
 
-    assert len(described["cells"]) == document.certificate.counts.n_cells
+    assert describe_encoder(encoder) == described
+    assert described["cells"] == [dataclasses.asdict(cell) | {"rules": list(cell.rules)} for cell in encoder.describe()]
     assert all(cell["rules"] for cell in described["cells"])
-    assert (described["nodes"] is not None) == (kind == "tree")
+    assert (described["nodes"] is not None) == (kind in ("tree", "aware"))
+    assert described["reads_groups"] == (kind == "aware")
     assert (described["map"] is not None) == (kind == "boosted")
 
 
 def test_the_drawn_tree_is_the_encoders(tmp_path):
     """Following the questions from the root leads each record to the cell that the encoder finds."""
     import operator
-
-    from certifare.encoders import load_encoder
 
     path, _ = bundle(tmp_path, "tree")
     nodes = describe_encoder(path)["nodes"]
@@ -218,6 +286,39 @@ def test_the_drawn_tree_is_the_encoders(tmp_path):
             below = [i for i in range(at + 1, len(nodes)) if nodes[i]["depth"] == nodes[at]["depth"] + 1]
             at = next(i for i in below if nodes[i]["answer"] == wanted)
         assert nodes[at]["cell"] == cell
+
+
+def test_questions_of_a_group_aware_tree_name_the_groups(tmp_path):
+    path, document = bundle(tmp_path, "aware")
+    described = describe_encoder(path)
+
+    questions = [node["question"] for node in described["nodes"] if node["question"]]
+    assert len(questions) == len(described["cells"]) - 1
+    assert all(("(f)" in question and "(m)" in question) or "(f, m)" in question for question in questions)
+    assert "depends on its group" in render_html(report_data(document, encoder=described))
+
+
+@pytest.mark.parametrize("below", [None, 200])
+def test_item_17_10_nodes_of_a_tree_know_their_records(tmp_path, below):
+    """A node holds what its children hold; what is pooled with cells outside is not published."""
+    data = encoder_report(tmp_path, "tree", suppress_below=below)
+    nodes, rows = data["encoder"]["nodes"], data["cells"]["rows"]
+
+    assert nodes[0]["records"] == data["figures"]["records"]
+    assert nodes[0]["difference"] == pytest.approx(0.0, abs=1e-12)
+    for i, node in enumerate(nodes):
+        if node["cell"] is not None:
+            pooled = rows[node["cell"]]["pool"] is not None
+            assert (node["records"] is None) == pooled
+            assert pooled or node["difference"] == rows[node["cell"]]["difference"]
+            continue
+        later = nodes[i + 1 :]
+        end = next((j for j, other in enumerate(later) if other["depth"] <= node["depth"]), len(later))
+        children = [other for other in later[:end] if other["depth"] == node["depth"] + 1]
+        if all(child["records"] is not None for child in children):
+            assert node["records"] == sum(child["records"] for child in children)
+            assert node["difference"] == pytest.approx(sum(child["difference"] for child in children))
+    assert any(node["records"] is None for node in nodes) == (below is not None)
 
 
 def test_the_drawn_map_holds_every_cell(tmp_path):
@@ -240,7 +341,7 @@ def test_markdown_says_what_the_page_says(tmp_path):
     assert f"# T\\* = {data['figures']['bound_text']}" in text
     assert "**PASS** (target 0.3)" in text
     for heading in ("four-fifths", "left out", "assumes", "does not claim", "verify"):
-        assert any(heading in line for line in text.splitlines() if line.startswith("## "))
+        assert any(heading in line.replace("\\", "") for line in text.splitlines() if line.startswith("## "))
     assert text.count("certifare verify") >= 3
 
 
@@ -252,7 +353,7 @@ def test_names_in_markdown_are_text():
     assert "\\<script\\>" in outside_code
     assert SCRIPT in text  # inside the block of code that shows the command
     assert HOSTILE[4].strip() in outside_code
-    columns = {
-        len(re.findall(r"(?<!\\)\|", line)) for line in outside_code.splitlines() if re.match(r"\| \d+ \|", line)
-    }
-    assert columns == {1 + 1 + len(HOSTILE) + 1}
+    cells = [line for line in outside_code.splitlines() if re.match(r"\| \d+ \|", line)]
+    columns = [len(re.findall(r"(?<!\\)\|", line)) - 1 for line in cells]
+    # First the pair that differs most, then all groups and which records they are.
+    assert columns == [4] * columns.count(4) + [1 + len(HOSTILE) + 1] * 40

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from certifare.document import Verdict
 
 
+#: Columns of a frontier that are numbers.
+NUMBERS = ("bound", "accuracy", "cells", "gamma", "retained")
+
+
 class Form(StrEnum):
     """Forms of a report."""
 
     HTML = "html"
+    PDF = "pdf"
     MARKDOWN = "md"
     JSON = "json"
 
@@ -39,7 +44,7 @@ def report(
         bool, typer.Option("--json", help="Print the report's data as JSON, and write nothing.")
     ] = False,
 ) -> None:
-    """Write a report: one file that opens without a network, as a page, Markdown or JSON.
+    """Write a report: one file that opens without a network, as a page, PDF, Markdown or JSON.
 
     The certificate is verified first. Exit status 1 means that it does not hold: the report says at its top what fails.
     """
@@ -61,17 +66,19 @@ def _write(data: dict[str, Any], form: Form | None, output: Path | None) -> None
 
     chosen = form or _form_of(output)
     path = output or Path(f"report.{chosen.value}")
-    from certifare.report import render_html, render_markdown
+    from certifare.report import render_html, render_markdown, render_pdf
     from certifare.storage import atomic_file
 
-    if chosen is Form.HTML:
-        content = render_html(data)
+    if chosen is Form.PDF:
+        content = render_pdf(render_html(data))
+    elif chosen is Form.HTML:
+        content = render_html(data).encode("utf-8")
     elif chosen is Form.MARKDOWN:
-        content = render_markdown(data)
+        content = render_markdown(data).encode("utf-8")
     else:
-        content = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+        content = (json.dumps(data, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
     with atomic_file(path) as name:
-        name.write_text(content, "utf-8")
+        name.write_bytes(content)
     out.print(str(path), markup=False, soft_wrap=True)
 
 
@@ -110,15 +117,35 @@ def gather(
 
 
 def read_frontier(path: Path) -> list[dict[str, Any]]:
-    """Read the table of the encoders that were tried."""
-    from certifare.errors import MissingColumnError
-    from certifare.files import read_file
+    """Read the table of the encoders that were tried, as a bundle or a sweep wrote it."""
+    import csv
 
-    table, _ = read_file(path)
-    if "bound" not in table.column_names:
+    from certifare.errors import FileError, MissingColumnError
+
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            names, rows = reader.fieldnames or (), list[dict[str, Any]](reader)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FileError(f"{str(path)!r} is no table of encoders: {error}.") from error
+    if "bound" not in names:
         raise MissingColumnError(f"{str(path)!r} has no column 'bound': it is no table of encoders.")
-    rows: list[dict[str, Any]] = table.to_pylist()
+    for line, row in enumerate(rows, 2):
+        for name in row:
+            if name in ("chosen", "certified"):
+                row[name] = (row[name] or "").lower() == "true"
+            elif name in NUMBERS:
+                row[name] = _number(row[name], f"{str(path)!r}, line {line}, {name}")
     return rows
+
+
+def _number(text: str | None, where: str) -> float | None:
+    from certifare.errors import FileError
+
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise FileError(f"{where}: {text!r} is no number.") from None
 
 
 def _if_there(path: Path) -> Path | None:
@@ -126,5 +153,5 @@ def _if_there(path: Path) -> Path | None:
 
 
 def _form_of(output: Path | None) -> Form:
-    endings = {".md": Form.MARKDOWN, ".markdown": Form.MARKDOWN, ".json": Form.JSON}
+    endings = {".pdf": Form.PDF, ".md": Form.MARKDOWN, ".markdown": Form.MARKDOWN, ".json": Form.JSON}
     return endings.get(output.suffix.lower(), Form.HTML) if output else Form.HTML

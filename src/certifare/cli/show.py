@@ -44,12 +44,9 @@ def show(
         document["verification"] = verdict.to_dict()
         document["certificate"] = read.certificate
     if is_encoder:
-        from certifare.encoders import load_encoder
-        from certifare.report.encoder import describe_encoder
+        from certifare.report import describe_encoder
 
-        file = encoder_file(path)
-        document["encoder"] = describe_encoder(file)
-        document["cells"] = load_encoder(file).describe()
+        document["encoder"] = describe_encoder(encoder_file(path))
 
     def print_all() -> None:
         if verdict is not None:
@@ -57,11 +54,11 @@ def show(
             if verdict.figures_hold:
                 _print_certificate(document["certificate"], verdict)
         if "encoder" in document:
-            _print_cells(document["encoder"], document["cells"], cells)
+            _print_cells(document["encoder"], cells)
             if document["encoder"]["nodes"]:
                 _print_tree(document["encoder"]["nodes"])
 
-    plain = {name: _plain(value) for name, value in document.items()}
+    plain = {**document, "certificate": document["certificate"].to_dict()} if is_certified else document
     emit(plain, as_json, print_all)
     if verdict is not None and not verdict.passed:
         raise typer.Exit(REFUSED)
@@ -75,19 +72,6 @@ def _looks_like_encoder(path: Path) -> bool:
         raise FileError(f"There is no file or bundle {str(path)!r}.")
     with open_regular(path) as file:
         return b"certifare/encoder" in file.read(4096)
-
-
-def _plain(value: Any) -> Any:
-    from certifare.certificates import Certificate
-
-    if isinstance(value, Certificate):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return value
-    return [
-        {"cell": c.cell, "rules": list(c.rules), "records": c.records, "groups": c.groups, "labels": c.labels}
-        for c in value
-    ]
 
 
 def _print_certificate(certificate: Any, verdict: Any) -> None:
@@ -113,17 +97,18 @@ def _print_certificate(certificate: Any, verdict: Any) -> None:
     out.print()
 
 
-def _print_cells(encoder: dict[str, Any], cells: Any, most: int) -> None:
+def _print_cells(encoder: dict[str, Any], most: int) -> None:
+    cells = encoder["cells"]
     out.print(f"[bold]{escape(encoder['kind'])} encoder[/], {len(cells)} cells")
     grid = Grid("cell", "records", "groups", "labels", "rules", box=None, pad_edge=False)
-    listed = list(cells)[: most or None]
+    listed = cells[: most or None]
     for cell in listed:
         grid.add_row(
-            str(cell.cell),
-            "" if cell.records is None else f"{cell.records:,}",
-            _shares(cell.groups),
-            _shares(cell.labels),
-            escape(" and ".join(cell.rules) or "every record"),
+            str(cell["cell"]),
+            "" if cell["records"] is None else f"{cell['records']:,}",
+            _shares(cell["groups"]),
+            _shares(cell["labels"]),
+            escape(" and ".join(cell["rules"]) or "every record"),
         )
     out.print(grid)
     if len(listed) < len(cells):

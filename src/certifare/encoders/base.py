@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.certificates.counts import INTERSECTION, CellCounts, name_of
+from certifare.certificates.counts import CellCounts
 from certifare.columns import Field, Frame, Value, check_lengths, listing
 from certifare.elsewhere import engine_for
-from certifare.encoders.description import Description, Statistics, describe
+from certifare.encoders.description import Description, Statistics, describe, group_name
 from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.retained import RetainedInformation, retained_information
@@ -316,8 +316,12 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         from certifare.encoders.document import write_document
 
+        write_document(self.to_document(statistics=statistics), path)
+
+    def to_document(self, *, statistics: bool = True) -> Any:
+        """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.document`."""
         check_is_fitted(self)
-        write_document(self._to_document(statistics), path)
+        return self._to_document(statistics)
 
     # What a kind of encoder must say.
 
@@ -461,11 +465,6 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def group_name(group: Group) -> str:
-    """Name a group in words: ``female``, or ``female × black`` for an intersection."""
-    return INTERSECTION.join(name_of(value) for value in group) if isinstance(group, tuple) else name_of(group)
 
 
 def check_classes(what: str, name: str, values: Sequence[Any], n_records: int) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.columns import Field
+from certifare.encoders.description import map_rules
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.retain import Clusters, check_retain
 from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
@@ -194,19 +195,8 @@ class BoostedEncoder(GrownEncoder):
         return self._score_map.squares(fields, self._n_threads)
 
     def _rules(self) -> list[tuple[str, ...]]:
-        """Say where each cell lies on the map: its extent along each axis, and how many squares it has."""
-        cells = self.cell_map_
-        rules = []
-        for cell in range(self.n_cells_):
-            places = np.nonzero(cells == cell)
-            texts = []
-            for axis, place in zip(self._score_map.axes, places, strict=False):
-                low, high = axis.coordinates[place.min()], axis.coordinates[place.max()]
-                texts.append(f"{axis.name} from {low:.2f} to {high:.2f}")
-            if self._score_map.clusters is not None:
-                texts.append(f"cluster in {{{', '.join(str(c) for c in np.unique(places[-1]))}}}")
-            rules.append((*texts, f"{len(places[0]):,} of {cells.size:,} squares"))
-        return rules
+        axes = [(axis.name, axis.coordinates) for axis in self._score_map.axes]
+        return map_rules(axes, self.cell_map_, self._score_map.clusters is not None)
 
     def _to_document(self, statistics: bool) -> Any:
         from certifare.encoders.writing import boosted_document

@@ -8,7 +8,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.training import ColumnSchema
+from certifare.certificates.counts import INTERSECTION, name_of
+from certifare.encoders.training import ColumnSchema, Group
 from certifare.growth import Bins, CategoricalBins, Growth
 
 MOST_NAMED = 4
@@ -95,6 +96,11 @@ class Statistics:
         return Statistics(self.records[places], self.groups[places], tuple(shares[places] for shares in self.labels))
 
 
+def group_name(group: Group) -> str:
+    """Name a group in words: ``female``, or ``female × black`` for an intersection."""
+    return INTERSECTION.join(name_of(value) for value in group) if isinstance(group, tuple) else name_of(group)
+
+
 def path_rules(
     growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSchema], k: int, groups: Sequence[str] = ()
 ) -> list[tuple[str, ...]]:
@@ -126,6 +132,39 @@ def _rules(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_], groups:
         return next(iter(texts))
     first, *rest = (f"{text} ({', '.join(names)})" for text, names in texts.items())
     return ", ".join([first, *(text.removeprefix(f"{column.name} ") for text in rest)])
+
+
+def map_rules(
+    axes: Sequence[tuple[str, Sequence[float] | NDArray[np.float64]]], cells: NDArray[np.integer], clustered: bool
+) -> list[tuple[str, ...]]:
+    """Where each cell lies on a score map: its extent along each axis, and how many squares it has.
+
+    Parameters
+    ----------
+    axes : sequence of (str, sequence of float)
+        Name and coordinates of each axis.
+    cells : ndarray of int
+        The cell of each square, by axis; where ``clustered``, by cluster last.
+    clustered : bool
+    """
+    rules = []
+    for cell in range(int(cells.max()) + 1):
+        places = np.nonzero(cells == cell)
+        texts = []
+        for (name, coordinates), place in zip(axes, places, strict=False):
+            texts.append(f"{name} from {coordinates[place.min()]:.2f} to {coordinates[place.max()]:.2f}")
+        if clustered:
+            texts.append(f"cluster in {{{', '.join(str(c) for c in np.unique(places[-1]))}}}")
+        rules.append((*texts, f"{len(places[0]):,} of {cells.size:,} squares"))
+    return rules
+
+
+def nearest_rules(names: Sequence[str], representatives: Sequence[NDArray[Any]]) -> list[tuple[str, ...]]:
+    """Name the representative of each cell, to which its records are nearest."""
+    return [
+        ("nearest to " + ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True)),)
+        for values in zip(*representatives, strict=True)
+    ]
 
 
 def _rule(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_]) -> str:

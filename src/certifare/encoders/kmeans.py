@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from certifare.columns import Field
 from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.description import Statistics
+from certifare.encoders.description import Statistics, nearest_rules
 from certifare.encoders.representatives import Representatives, find_representatives
 from certifare.encoders.space import Space, find_centres
 from certifare.encoders.training import Training
@@ -117,11 +117,7 @@ class KMeansEncoder(RestrictedEncoder):
         return self._statistics
 
     def _rules(self) -> list[tuple[str, ...]]:
-        rules: list[tuple[str, ...]] = []
-        for i in range(self.n_cells_):
-            values = [f"{c.name} = {v[i]}" for c, v in zip(self.columns_, self._representatives.values, strict=True)]
-            rules.append(("nearest to " + ", ".join(values),))
-        return rules
+        return nearest_rules([column.name for column in self.columns_], self._representatives.values)
 
     def _to_document(self, statistics: bool) -> Any:
         from certifare.encoders.writing import kmeans_document

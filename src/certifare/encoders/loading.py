@@ -3,14 +3,20 @@
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.boosted import BoostedEncoder
-from certifare.encoders.description import Statistics
+from certifare.encoders.description import (
+    Description,
+    Statistics,
+    describe,
+    group_name,
+    map_rules,
+    nearest_rules,
+    path_rules,
+)
 from certifare.encoders.document import (
     MAX_BYTES,
     AxisDocument,
@@ -28,20 +34,26 @@ from certifare.encoders.document import (
     TreeDocument,
     read_document,
 )
-from certifare.encoders.grown import GrownEncoder
-from certifare.encoders.kmeans import KMeansEncoder
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.retain import Clusters
 from certifare.encoders.scoremap import MOST_SQUARES, Axis, ScoreMap
 from certifare.encoders.scores import FeatureMap, Fold, Forest, Scores
 from certifare.encoders.space import Space
 from certifare.encoders.training import ColumnSchema
-from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderFileError
 from certifare.growth import Bins, CategoricalBins, ContinuousBins, Growth, Split
 
+# Estimators are imported where one is made: describing a document needs no scikit-learn, which is slow to import.
+if TYPE_CHECKING:
+    from certifare.encoders.base import RestrictedEncoder
+    from certifare.encoders.boosted import BoostedEncoder
+    from certifare.encoders.grown import GrownEncoder
+    from certifare.encoders.kmeans import KMeansEncoder
+    from certifare.encoders.training import Group
+    from certifare.encoders.tree import FairTreeEncoder
 
-def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> RestrictedEncoder:
+
+def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> "RestrictedEncoder":
     """Read an encoder that ``encoder.save`` wrote.
 
     Nothing in the file is executed. It finds the same cells as the encoder that was saved, bit by bit; it does not
@@ -81,29 +93,46 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
     return _build_kmeans(document)
 
 
-def _build_tree(document: TreeDocument) -> FairTreeEncoder:
+def describe_document(document: TreeDocument | BoostedDocument | KMeansDocument) -> Description:
+    """Put the cells of a document into words, as the encoder that it holds does (``encoder.describe()``)."""
+    columns, bins = _restore_columns(document)
+    names = [group_name(group) for group in _groups(document)]
+    if isinstance(document, KMeansDocument):
+        places = document.cells
+        rules = nearest_rules([c.name for c in columns], _restore_representatives(places, columns, "cells").values)
+    elif isinstance(document, TreeDocument):
+        growth = _restore_growth(_restore_splits(document, bins), document.nodes)
+        places = [document.nodes[leaf] for leaf in growth.leaves()]
+        rules = path_rules(growth, bins, columns, document.n_cells, names)
+    else:
+        growth = _restore_growth(_restore_squares(document), document.nodes)
+        places = [document.nodes[leaf] for leaf in growth.leaves()]
+        axes = [(axis.name, axis.coordinates) for axis in document.axes]
+        rules = map_rules(axes, map_of(document), document.clusters is not None)
+    labels = [(label.name, [str(value) for value in label.values]) for label in document.labels]
+    return describe(rules, _restore_statistics(document, places, "cells"), (document.group_column, names), labels)
+
+
+def map_of(document: BoostedDocument) -> NDArray[np.int64]:
+    """Find the cell of each square of a map, by axis; where there are clusters, by cluster last."""
+    leaves = _restore_growth(_restore_squares(document), document.nodes).leaves()
+    cells = np.zeros(len(document.nodes), dtype=np.int64)
+    cells[leaves] = np.arange(len(leaves))
+    return cells[document.squares].reshape(_shape(document))
+
+
+def _build_tree(document: TreeDocument) -> "FairTreeEncoder":
     """Make the encoder."""
     from certifare.encoders.tree import FairTreeEncoder
 
     encoder = FairTreeEncoder()
     columns, bins = _restore_common(encoder, document)
-    position = {column.name: i for i, column in enumerate(columns)}
-    splits: list[Split] = []
-    for j, rule in enumerate(document.splits):
-        where = f"splits[{j}]"
-        _require(rule.column in position, f"{where}: there is no column {rule.column!r}")
-        i = position[rule.column]
-        splits.append(_restore_split(rule, i, bins[i], where))
-        n_sides = None if rule.by_group is None else len(rule.by_group)
-        expected = len(document.groups) if encoder.reads_groups else None
-        _require(n_sides == expected, f"{where}: a group-aware tree, and no other, has a side for each group")
-    _require(not encoder.reads_groups or len(document.groups) > 1, "a group-aware tree has groups")
     encoder._bins = bins
-    _restore_nodes(encoder, splits, document.nodes, columns)
+    _restore_nodes(encoder, _restore_splits(document, bins), document, columns)
     return encoder
 
 
-def _build_boosted(document: BoostedDocument) -> BoostedEncoder:
+def _build_boosted(document: BoostedDocument) -> "BoostedEncoder":
     """Make the encoder."""
     from certifare.encoders.boosted import BoostedEncoder
 
@@ -120,19 +149,13 @@ def _build_boosted(document: BoostedDocument) -> BoostedEncoder:
     if document.clusters is not None:
         clusters = Clusters(*_restore_centres(document.clusters, bins, "clusters"))
     axes = tuple(_restore_axis(axis, n_classes, f"axes[{i}]") for i, axis in enumerate(document.axes))
-    _require({axis.side for axis in axes} == {"label", "group"}, "axes: labels and groups need one each")
     score_map = ScoreMap(Scores(features, folds, n_classes), len(document.labels), axes, clusters)
-    sizes = [len(axis.coordinates) for axis in axes] + ([] if clusters is None else [len(clusters.centres)])
-    _require(math.prod(sizes) <= MOST_SQUARES, f"axes: more than {MOST_SQUARES} squares")
-    _require(
-        len(document.squares) == math.prod(sizes), f"squares: {len(document.squares)} instead of {math.prod(sizes)}"
-    )
     encoder._score_map = score_map
-    _restore_nodes(encoder, _restore_squares(document.parents, document.squares), document.nodes, columns)
+    _restore_nodes(encoder, _restore_squares(document), document, columns)
     return encoder
 
 
-def _build_kmeans(document: KMeansDocument) -> KMeansEncoder:
+def _build_kmeans(document: KMeansDocument) -> "KMeansEncoder":
     """Make the encoder."""
     from certifare.encoders.kmeans import KMeansEncoder
 
@@ -141,7 +164,8 @@ def _build_kmeans(document: KMeansDocument) -> KMeansEncoder:
     encoder._space, encoder.centres_ = _restore_centres(document.space, bins, "space")
     encoder.n_cells_ = len(encoder.centres_)
     _require(len(document.cells) == encoder.n_cells_, f"cells: {len(document.cells)} instead of {encoder.n_cells_}")
-    encoder._representatives, encoder._statistics = _restore_places(encoder, document.cells, columns, "cells")
+    encoder._representatives = _restore_representatives(document.cells, columns, "cells")
+    encoder._statistics = _restore_statistics(document, document.cells, "cells")
     return encoder
 
 
@@ -157,22 +181,32 @@ def _restore_common(
     unknown = sorted(set(document.parameters) - set(known))
     _require(not unknown, f"parameters: {unknown[:3]} are unknown")
     encoder.set_params(**document.parameters)
+    columns, bins = _restore_columns(document)
+    encoder.columns_ = columns
+    encoder.n_features_in_ = len(columns)
+    if document.named:
+        encoder.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
+    encoder.group_column_ = document.group_column
+    encoder.groups_ = _groups(document)
+    encoder.labels_ = tuple((label.name, tuple(label.values)) for label in document.labels)
+    encoder.fingerprint_ = None
+    return columns, bins
+
+
+def _restore_columns(document: Document) -> tuple[tuple[ColumnSchema, ...], tuple[Bins, ...]]:
     _require(len(document.columns) > 0, "columns: there are none")
     names = [column.name for column in document.columns]
     _require(len(set(names)) == len(names), "columns: a name occurs twice")
     bins = tuple(_restore_bins(column, f"columns[{i}]") for i, column in enumerate(document.columns))
-    encoder.columns_ = tuple(
+    columns = tuple(
         ColumnSchema(column.name, column.type, column.categories is not None, column.missing)
         for column in document.columns
     )
-    encoder.n_features_in_ = len(names)
-    if document.named:
-        encoder.feature_names_in_ = np.array(names, dtype=object)
-    encoder.group_column_ = document.group_column
-    encoder.groups_ = tuple(tuple(group) if isinstance(group, list) else group for group in document.groups)
-    encoder.labels_ = tuple((label.name, tuple(label.values)) for label in document.labels)
-    encoder.fingerprint_ = None
-    return encoder.columns_, bins
+    return columns, bins
+
+
+def _groups(document: Document) -> "tuple[Group, ...]":
+    return tuple(tuple(group) if isinstance(group, list) else group for group in document.groups)
 
 
 def _restore_bins(column: Column, where: str) -> Bins:
@@ -191,6 +225,22 @@ def _restore_bins(column: Column, where: str) -> Bins:
         bool((np.diff(edges) > 0).all()) and len(edges) < (1 << 16) - 1, f"{where}: edges are not sorted, or too many"
     )
     return ContinuousBins(column.name, edges)
+
+
+def _restore_splits(document: TreeDocument, bins: Sequence[Bins]) -> list[Split]:
+    position = {column.name: i for i, column in enumerate(document.columns)}
+    aware = bool(document.parameters.get("group_aware"))
+    _require(not aware or len(document.groups) > 1, "a group-aware tree has groups")
+    splits = []
+    for j, rule in enumerate(document.splits):
+        where = f"splits[{j}]"
+        _require(rule.column in position, f"{where}: there is no column {rule.column!r}")
+        i = position[rule.column]
+        splits.append(_restore_split(rule, i, bins[i], where))
+        n_sides = None if rule.by_group is None else len(rule.by_group)
+        expected = len(document.groups) if aware else None
+        _require(n_sides == expected, f"{where}: a group-aware tree, and no other, has a side for each group")
+    return splits
 
 
 def _restore_split(rule: Rule, column: int, bins: Bins, where: str) -> Split:
@@ -229,13 +279,24 @@ def _restore_side(rule: Rule | Side, bins: Bins, where: str) -> tuple[NDArray[np
     return goes_left, threshold
 
 
-def _restore_squares(parents: Sequence[int], squares: Sequence[int]) -> list[Split]:
+def _shape(document: BoostedDocument) -> tuple[int, ...]:
+    clusters = () if document.clusters is None else (len(document.clusters.centres),)
+    return (*(len(axis.coordinates) for axis in document.axes), *clusters)
+
+
+def _restore_squares(document: BoostedDocument) -> list[Split]:
     """Restore splits over squares, from the leaf of each square."""
+    sides = {axis.side for axis in document.axes}
+    _require(sides == {"label", "group"}, "axes: labels and groups need one each")
+    parents, squares, n_squares = document.parents, document.squares, math.prod(_shape(document))
+    _require(n_squares <= MOST_SQUARES, f"axes: more than {MOST_SQUARES} squares")
+    _require(len(squares) == n_squares, f"squares: {len(squares)} instead of {n_squares}")
     _check_parents(parents)
     n_nodes = 2 * len(parents) + 1
     leaf = np.array(squares, dtype=np.int64)
     _require(bool((leaf < n_nodes).all()), "squares: a node is out of range")
     _require(not np.isin(leaf, parents).any(), "squares: a node that was split is no cell")
+    _require(len(np.unique(leaf)) == len(parents) + 1, "squares: a cell has none")
     inside = leaf[None, :] == np.arange(n_nodes)[:, None]
     splits = []
     for j in reversed(range(len(parents))):
@@ -252,20 +313,26 @@ def _check_parents(parents: Sequence[int]) -> None:
         split.add(node)
 
 
-def _restore_nodes(
-    encoder: "GrownEncoder", splits: Sequence[Split], nodes: Sequence[Place], columns: tuple[ColumnSchema, ...]
-) -> None:
+def _restore_growth(splits: Sequence[Split], nodes: Sequence[Place]) -> Growth:
     _check_parents([split.node for split in splits])
     _require(len(nodes) == 2 * len(splits) + 1, f"nodes: {len(nodes)} instead of {2 * len(splits) + 1}")
     # Training counts of classes are not published, so the growth has none.
-    encoder._growth = Growth(tuple(splits), np.zeros((len(nodes), 0), dtype=np.int64))
+    return Growth(tuple(splits), np.zeros((len(nodes), 0), dtype=np.int64))
+
+
+def _restore_nodes(
+    encoder: "GrownEncoder",
+    splits: Sequence[Split],
+    document: TreeDocument | BoostedDocument,
+    columns: tuple[ColumnSchema, ...],
+) -> None:
+    encoder._growth = _restore_growth(splits, document.nodes)
     encoder.n_cells_ = len(splits) + 1
-    encoder._node_representatives, encoder._node_statistics = _restore_places(encoder, nodes, columns, "nodes")
+    encoder._node_representatives = _restore_representatives(document.nodes, columns, "nodes")
+    encoder._node_statistics = _restore_statistics(document, document.nodes, "nodes")
 
 
-def _restore_places(
-    encoder: "RestrictedEncoder", places: Sequence[Place], columns: tuple[ColumnSchema, ...], where: str
-) -> tuple[Representatives, Statistics | None]:
+def _restore_representatives(places: Sequence[Place], columns: tuple[ColumnSchema, ...], where: str) -> Representatives:
     names = {column.name for column in columns}
     for i, place in enumerate(places):
         _require(set(place.representative) == names, f"{where}[{i}]: the representative has other columns")
@@ -278,17 +345,17 @@ def _restore_places(
         else:
             _require(not any(isinstance(v, str) for v in entries), f"{where}: {column.name!r} is a number")
             values.append(np.array([math.nan if v is None else float(v) for v in entries]))
-    return Representatives(columns, tuple(values)), _restore_statistics(encoder, places, where)
+    return Representatives(columns, tuple(values))
 
 
-def _restore_statistics(encoder: "RestrictedEncoder", places: Sequence[Place], where: str) -> Statistics | None:
+def _restore_statistics(document: Document, places: Sequence[Place], where: str) -> Statistics | None:
     if all(place.records is None and place.groups is None and place.labels is None for place in places):
         return None
-    sizes = [len(values) for _, values in encoder.labels_]
+    sizes = [len(label.values) for label in document.labels]
     for i, place in enumerate(places):
         complete = place.records is not None and place.groups is not None and place.labels is not None
         _require(complete, f"{where}[{i}]: statistics are incomplete")
-        _require(len(place.groups or ()) == len(encoder.groups_), f"{where}[{i}]: not one share per group")
+        _require(len(place.groups or ()) == len(document.groups), f"{where}[{i}]: not one share per group")
         _require([len(shares) for shares in place.labels or ()] == sizes, f"{where}[{i}]: not one share per label")
     return Statistics(
         records=np.array([place.records for place in places], dtype=np.int64),

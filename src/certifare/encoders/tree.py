@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.columns import Field
-from certifare.encoders.base import group_name
-from certifare.encoders.description import path_rules
+from certifare.encoders.description import group_name, path_rules
 from certifare.encoders.groups import UnknownGroups, check_unknown_groups, group_codes
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.retain import Clusters, check_retain

@@ -42,7 +42,7 @@ from certifare.split import PARTS, split
 from certifare.storage import check_writable, open_regular
 from certifare.table import Table
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 #: A state file is not read beyond this; a growth takes some kilobytes.
 MAX_STATE_BYTES = 1 << 30
 #: A difference in retained information that is not worth a loss of accuracy.

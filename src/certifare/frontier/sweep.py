@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from certifare.certificates import Certificate
+from certifare.certificates.certificate import round_up
 from certifare.errors import ArgumentError, CandidateError
 from certifare.frontier.pareto import knee, pareto
 from certifare.frontier.search import Progress, Search
@@ -144,7 +145,7 @@ class Frontier:
         if not within:
             smallest = min(usable, key=lambda point: point.bound)
             raise CandidateError(
-                f"No encoder has a bound of {max_bound:g} or less; the smallest is {smallest.bound:.4f}."
+                f"No encoder has a bound of {max_bound:g} or less; the smallest is {round_up(smallest.bound)}."
             )
         return self.points[self._search.best(within)]
 

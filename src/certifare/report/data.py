@@ -7,17 +7,22 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import WHOLE_GROUPS, percent, percent_up, round_down, round_up
-from certifare.certificates.claims import metric_of, stratum
-from certifare.certificates.lemmas import clopper_pearson
+from certifare.certificates import Certificate
+from certifare.certificates.certificate import (
+    WHOLE_GROUPS,
+    percent,
+    percent_up,
+    round_down,
+    round_up,
+    stratum_epsilon,
+)
+from certifare.certificates.claims import metric_of, strata_of, stratum
 from certifare.document import Document, Selection, Verdict, sign, statement, verify_document
 from certifare.document.policy import ANY
 from certifare.errors import ArgumentError
 
+#: Cells that are listed one by one where T* is put together; the others are taken together.
+MOST_CELLS = 24
 #: Selection rates at which ratios of rates are spelled out.
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOUR_FIFTHS = 0.8
@@ -34,11 +39,11 @@ CORRECTIONS = {
     ),
     "holdout, several": (
         "{tried:,} encoders were tried. {candidates:,} of them were chosen on other records and then certified "
-        "together, each with a {candidates:,}th of ε, so that their certificates hold together and any may be taken."
+        "together, so that their certificates hold together and any may be taken."
     ),
     "simultaneous": (
-        "{tried:,} encoders were certified on the same records, each with a {tried:,}th of ε, so that all their "
-        "certificates hold together and any may be chosen."
+        "{tried:,} encoders were certified together on the same records, so that all their certificates hold together "
+        "and any may be chosen."
     ),
 }
 
@@ -68,8 +73,8 @@ def report_data(
     encoder : mapping, optional
         What :func:`certifare.report.describe_encoder` found in the encoder's file.
     frontier : sequence of mappings, optional
-        One entry for each encoder tried, with ``bound``, ``accuracy`` and, where known, ``kind``, ``gamma``,
-        ``min_cell_size``, ``cells``, ``retained``, ``estimate``.
+        One entry for each encoder tried, with ``bound``, ``accuracy``, whether the bound is ``certified`` (a
+        prediction, unless said), and, where known, ``kind``, ``gamma``, ``cells``, ``retained``.
     chosen : int, optional
         The position in ``frontier`` of the encoder that was certified.
     target : float, optional
@@ -96,9 +101,13 @@ def report_data(
     stated = document.statement.predicate
     about = {
         "format": "certifare/report",
-        "version": 1,
-        "verification": verdict.to_dict(),
+        "version": 2,
+        "verification": {**verdict.to_dict(), "words": _verification(verdict)},
         "signature": _signature(document, verdict),
+        # How often the certification records had been looked at; nobody counts that yet.
+        "look": {"words": "not counted"},
+        "dataset": None,
+        "producer": _producer(document, verdict),
         "created": stated.created,
         "tool": f"{stated.tool.name} {stated.tool.version}",
     }
@@ -110,6 +119,7 @@ def report_data(
             f"The encoder has {len(encoder['cells']):,} cells, and the certificate counts {found.counts.n_cells:,}."
         )
     sizes = found.counts.group_sizes
+    cells = _cells(found, stated.suppression.pooled if stated.suppression else (), encoder)
     return {
         **about,
         "claim": {"words": stated.claim.words, "formula": stated.claim.formula},
@@ -124,6 +134,8 @@ def report_data(
             "confidence": found.confidence,
             "confidence_text": percent(found.confidence),
             "epsilon": stated.epsilon,
+            "epsilon_used": _epsilon_used(found),
+            "epsilon_words": _epsilon_words(found, stated.epsilon),
             "method": METHODS[found.method],
             "cells": found.counts.n_cells,
             "records": found.counts.n_records,
@@ -143,9 +155,11 @@ def report_data(
             }
             for part in found.parts
         ],
-        "cells": _cells(found, stated.suppression.pooled if stated.suppression else (), encoder),
+        "meaning": _meaning(found),
+        "follows": list(found.what_follows()),
+        "cells": cells,
         "frontier": _frontier(frontier, chosen),
-        "encoder": None if encoder is None else dict(encoder),
+        "encoder": None if encoder is None else {**encoder, "nodes": _nodes(encoder["nodes"], cells["rows"])},
         "four_fifths": _four_fifths(found),
         "selection": _selection(stated.selection, found.candidates),
         "suppression": None
@@ -180,6 +194,23 @@ def _signature(document: Document, verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def _producer(document: Document, verdict: Verdict) -> str:
+    """Name who made the certificate, as far as a signature shows it."""
+    if not document.signatures:
+        return "not known"
+    keys = " and ".join(f"key {signature.keyid[:16]}…" for signature in document.signatures)
+    checked = {check.name: check.ok for check in verdict.checks}.get("signature")
+    return f"holder of {keys}" if checked else f"holder of {keys}, by its own account"
+
+
+def _verification(verdict: Verdict) -> str:
+    """Say in a few words what verifying the certificate found."""
+    if verdict.failures:
+        return f"fails: {', '.join(check.name for check in verdict.failures)}"
+    unchecked = f"; not checked: {', '.join(check.name for check in verdict.unchecked)}" if verdict.unchecked else ""
+    return f"{sum(check.ok is True for check in verdict.checks)} checks hold{unchecked}"
+
+
 def _selection(selection: Selection, candidates: int) -> str:
     """Say how many encoders were tried, and how that was paid for."""
     several = selection.correction == "holdout" and candidates > 1
@@ -187,51 +218,138 @@ def _selection(selection: Selection, candidates: int) -> str:
     return words.format(tried=selection.tried, candidates=candidates)
 
 
+def _epsilon_used(certificate: Certificate) -> float:
+    """ε of one bound of this encoder: what is left of it for one of several candidates, and strata."""
+    strata = strata_of(metric_of(certificate.metric), certificate.counts, certificate.positive)
+    return stratum_epsilon(certificate.metric, certificate.confidence, certificate.candidates, strata)
+
+
+def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
+    """Explain ε, and the part of it that was used, in one place."""
+    words = (
+        f"ε\u00a0=\u00a0{epsilon:.6g} is the chance, over samples, that T* comes out below the distance that it "
+        f"bounds: confidence is 1\u00a0−\u00a0ε = {percent(certificate.confidence)}."
+    )
+    used = _epsilon_used(certificate)
+    if math.isclose(used, epsilon):
+        return f"{words} All of it was used for this encoder."
+    shared = [f"{certificate.candidates:,} encoders"] if certificate.candidates > 1 else []
+    if metric_of(certificate.metric).combine == "mean":
+        shared.append(f"{len(certificate.counts.labels or ()):,} labels")
+    return f"{words} {' and '.join(shared)} share it, so that each bound was computed with ε\u00a0=\u00a0{used:.6g}."
+
+
+def _meaning(certificate: Certificate) -> str | None:
+    """Say what the bound means for one rate, where it is about a rate of whole groups."""
+    metric = metric_of(certificate.metric)
+    if metric.strata != "all" or certificate.bound >= 1.0:
+        return None
+    rate = 0.3
+    low, high = max(0.0, rate - certificate.bound), min(1.0, rate + certificate.bound)
+    return (
+        f"A classifier, score or rule that selects {100 * rate:g} % of one group selects between "
+        f"{round_down(100 * low, 1)} % and {round_up(100 * high, 1)} % of any other."
+    )
+
+
 def _cells(
     certificate: Certificate, pooled: Sequence[Sequence[int]], encoder: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return each cell's share of each group, with limits, in the stratum of the worst pair."""
+    """Return each cell's share of each group in the stratum of the worst pair, and how its bound comes about."""
     worst = certificate.worst
     counts = stratum(certificate.counts, worst.label)
     first, second = (counts.groups.index(group) for group in worst.groups)
-    shares, low, high = _shares(counts, 1.0 - certificate.confidence)
+    sizes = [max(1, int(size)) for size in counts.table.sum(axis=0)]
     rules = {int(entry["cell"]): list(entry["rules"]) for entry in encoder["cells"]} if encoder else {}
     shown_in = {cell: pool[0] for pool in pooled for cell in pool}
     names = {pool[0]: f"{pool[0]} +{len(pool) - 1}" for pool in pooled}
     rows = []
-    for cell in range(counts.n_cells):
-        groups = [
-            {
-                "records": int(counts.table[cell, g]),
-                "share": float(shares[cell, g]),
-                "low": float(low[cell, g]),
-                "high": float(high[cell, g]),
-            }
-            for g in range(len(counts.groups))
-        ]
+    for cell, records in enumerate(counts.table.tolist()):
+        shares = [n / size for n, size in zip(records, sizes, strict=True)]
         rows.append(
             {
                 "cell": cell,
                 "name": names.get(cell, str(cell)),
                 "rules": rules.get(cell, []),
                 "pool": shown_in.get(cell),
-                "groups": groups,
-                "difference": float(shares[cell, first] - shares[cell, second]),
+                "groups": [{"records": n, "share": share} for n, share in zip(records, shares, strict=True)],
+                "difference": shares[first] - shares[second],
             }
         )
-    return {"groups": list(counts.groups), "pair": list(worst.groups), "label": worst.label, "rows": rows}
+    return {
+        "groups": list(counts.groups),
+        "pair": list(worst.groups),
+        "label": worst.label,
+        "rows": rows,
+        "estimate": worst.estimate,
+        "bound": worst.bound,
+        "bound_text": round_up(worst.bound),
+        "chance_text": round_up(worst.bound - worst.estimate),
+        "whole": worst.bound == certificate.bound,
+        "steps": _steps(rows, (first, second)),
+    }
 
 
-def _shares(counts: CellCounts, epsilon: float) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the share of each group that falls into each cell, with Clopper–Pearson limits for each by itself."""
-    sizes = counts.table.sum(axis=0)
-    trials = np.broadcast_to(sizes, counts.table.shape)
-    low, high = clopper_pearson(counts.table.ravel(), trials.ravel(), epsilon)
-    shape = counts.table.shape
-    return counts.table / np.maximum(sizes, 1), np.reshape(low, shape), np.reshape(high, shape)
+def _steps(rows: Sequence[Mapping[str, Any]], pair: tuple[int, int]) -> list[dict[str, Any]]:
+    """Return the differences from the largest to the smallest, with their running sum.
+
+    The sum climbs over the cells that have more of the first group, up to the distance in the sample, and falls back to
+    0 over the others. Of many cells, those that differ least are taken together.
+    """
+    shown = sorted((row for row in rows if row["pool"] in (None, row["cell"])), key=lambda row: -row["difference"])
+    least = sorted(shown, key=lambda row: abs(row["difference"]))[: max(0, len(shown) - MOST_CELLS)]
+    together = {row["cell"] for row in least}
+    # Sorted, those that differ least stand in the middle, on both sides of 0.
+    parts: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in shown:
+        more = int(row["difference"] < 0.0)
+        parts.setdefault((more, None if row["cell"] in together else row["cell"]), []).append(row)
+    steps: list[dict[str, Any]] = []
+    total = 0.0
+    for (more, cell), members in parts.items():
+        difference = math.fsum(row["difference"] for row in members)
+        steps.append(
+            {
+                "name": f"{len(members):,} others" if cell is None else members[0]["name"],
+                "more": more,
+                "shares": [math.fsum(row["groups"][g]["share"] for row in members) for g in pair],
+                "difference": difference,
+                "start": total,
+                "end": total + difference,
+            }
+        )
+        total += difference
+    return steps
+
+
+def _nodes(nodes: Sequence[Mapping[str, Any]] | None, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
+    """Add to a tree's nodes how many certification records each holds, and by how much its shares differ.
+
+    Both are None where a pool lies partly inside a node, so that they are not published.
+    """
+    if nodes is None:
+        return None
+    described: list[dict[str, Any]] = []
+    path: list[dict[str, Any]] = []
+    for node in nodes:
+        entry = {**node, "cells": []}
+        del path[node["depth"] :]
+        path.append(entry)
+        described.append(entry)
+        if node["cell"] is not None:
+            for ancestor in path:
+                ancestor["cells"].append(node["cell"])
+    for entry in described:
+        inside = set(entry.pop("cells"))
+        pools = {rows[cell]["pool"] for cell in inside} - {None}
+        known = not any(row["pool"] in pools and row["cell"] not in inside for row in rows)
+        entry["records"] = sum(g["records"] for cell in inside for g in rows[cell]["groups"]) if known else None
+        entry["difference"] = math.fsum(rows[cell]["difference"] for cell in inside) if known else None
+    return described
 
 
 def _frontier(frontier: Sequence[Mapping[str, Any]] | None, chosen: int | None) -> dict[str, Any] | None:
+    """Return the encoders tried, with those marked that no other of their sort, certified or predicted, beats."""
     if not frontier:
         return None
     points: list[dict[str, Any]] = [
@@ -239,18 +357,20 @@ def _frontier(frontier: Sequence[Mapping[str, Any]] | None, chosen: int | None) 
             "position": i,
             "kind": str(point.get("kind") or "encoder"),
             "chosen": i == chosen,
+            "certified": i == chosen or bool(point.get("certified")),
+            "best": False,
             **{name: _number(point.get(name)) for name in ("bound", "accuracy", "cells", "gamma", "retained")},
         }
         for i, point in enumerate(frontier)
         if _number(point.get("bound")) is not None
     ]
-    from certifare.frontier.pareto import pareto
-
-    known = [point for point in points if point["accuracy"] is not None]
-    best = {known[i]["position"] for i in pareto([p["bound"] for p in known], [p["accuracy"] for p in known])}
-    for point in points:
-        point["best"] = point["position"] in best
-    return {"points": points, "chosen": chosen}
+    for certified in (True, False):
+        highest = -math.inf
+        of_sort = [p for p in points if p["certified"] is certified and p["accuracy"] is not None]
+        for point in sorted(of_sort, key=lambda p: (p["bound"], -p["accuracy"])):
+            point["best"] = point["accuracy"] > highest
+            highest = max(highest, point["accuracy"])
+    return {"points": points, "chosen": chosen, "certified": sum(point["certified"] for point in points)}
 
 
 def _number(value: Any) -> float | int | None:

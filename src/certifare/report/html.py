@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from certifare.report.charts import charts, shown_cells
-from certifare.report.palette import LEANS, SERIES, chart_rules, variables
+from certifare.certificates.certificate import round_up
+from certifare.report.charts import STEPS, charts, drawn_points, largest_difference, lean, series_of
+from certifare.report.palette import LEANS, SERIES, variables
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 #: Rows of the frontier's table; the file frontier.csv has all.
-MOST_POINTS = 40
+MOST_POINTS = 25
 
 
 def render_html(data: Mapping[str, Any]) -> str:
@@ -32,30 +33,33 @@ def render_html(data: Mapping[str, Any]) -> str:
     """
     from markupsafe import Markup
 
+    style = Markup(_style())  # noqa: S704  (a file of our own)
     if data["figures"] is None:
-        refused = _environment().get_template("refused.html")
-        return refused.render(data=data, style=Markup(_style()))  # noqa: S704
-    # Drawn by us from data that were never markup; checked element by element in charts.py.
-    drawn = {
-        name: {version: Markup(svg) for version, svg in versions.items()}  # noqa: S704
-        for name, versions in charts(data).items()
-    }
-    template = _environment().get_template("report.html")
-    return template.render(
-        data=data,
-        charts=drawn,
-        style=Markup(_style()),  # noqa: S704
-        series=SERIES,
-        leans=LEANS,
-        hidden_cells=sum(r["pool"] in (None, r["cell"]) for r in data["cells"]["rows"])
-        - len(shown_cells(data["cells"])),
-        best_points=_best_points(data),
-        tree=_nested(data),
+        return environment().get_template("refused.html").render(data=data, style=style)
+    largest = largest_difference(data["cells"])
+    points = drawn_points(data)
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            data=data,
+            style=style,
+            charts=charts(data),
+            series=SERIES,
+            leans=LEANS,
+            lean=partial(lean, largest=largest),
+            breaks=[_signed(step * largest).replace("0.", ".", 1) for step in STEPS],
+            kinds=series_of(points),
+            beyond=len(data["frontier"]["points"]) - len(points) if data["frontier"] else 0,
+            best_points=best_points(data),
+            tree=_nested(data),
+        )
     )
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return the templates of the page, which escape whatever they are given."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -65,11 +69,44 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["count"] = lambda n: f"{n:,}"
-    environment.filters["percent"] = lambda share: f"{100 * share:.1f} %"
-    environment.filters["signed"] = lambda share: f"{100 * share:+.1f}".replace("-", "−")
-    environment.filters["code"] = _breakable
+    environment.filters |= FILTERS
+    environment.filters |= {"code": _breakable, "command": _command}
     return environment
+
+
+def best_points(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the encoders that the table lists: all certified ones, and of the best predicted ones a selection."""
+    points = [] if not data["frontier"] else sorted(data["frontier"]["points"], key=lambda p: p["bound"])
+    certified = [p for p in points if p["certified"]]
+    predicted = [p for p in points if p["best"] and not p["certified"]]
+    step = max(1.0, len(predicted) / MOST_POINTS)
+    predicted = [p for i, p in enumerate(predicted) if int(i / step) != int((i - 1) / step)]
+    return sorted([*certified, *predicted], key=lambda p: p["bound"])
+
+
+def _signed(difference: float) -> str:
+    return f"{difference:+.4f}".replace("-", "−")
+
+
+def _short(text: str, most: int = 24) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _sum_records(rows: Sequence[Mapping[str, Any]], group: int) -> int:
+    return sum(row["groups"][group]["records"] for row in rows)
+
+
+#: How templates write figures, in the page and in Markdown.
+FILTERS = {
+    "count": lambda n: f"{n:,}",
+    "percent": lambda share: f"{100 * share:.2f} %",
+    "signed": _signed,
+    "up": round_up,
+    "short": _short,
+    "time": lambda created: created.replace("T", " ").replace("Z", " UTC"),
+    "sum_records": _sum_records,
+}
 
 
 def _style() -> str:
@@ -79,27 +116,23 @@ def _style() -> str:
     sheet = files("certifare.report").joinpath("templates", "report.css").read_text("utf-8")
     return (
         f":root {{ {variables(dark=False)} }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root {{ {variables(dark=True)} }} }}\n"
-        f"@media print {{ :root {{ {variables(dark=False)} }} }}\n{chart_rules()}\n{sheet}"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {variables(dark=True)} }} }}\n{sheet}"
     )
 
 
 def _breakable(digest: str) -> Any:
-    """Let a long digest break anywhere in fours."""
+    """Let a long digest break anywhere in eights."""
     from markupsafe import Markup, escape
 
     return Markup("<wbr>").join(escape(digest[i : i + 8]) for i in range(0, len(digest), 8))
 
 
-def _best_points(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    if not data["frontier"]:
-        return []
-    points = [p for p in data["frontier"]["points"] if p["best"] or p["chosen"]]
-    points = sorted(points, key=lambda p: p["bound"])
-    if len(points) > MOST_POINTS:
-        step = len(points) / MOST_POINTS
-        points = [p for i, p in enumerate(points) if p["chosen"] or int(i / step) != int((i - 1) / step)]
-    return points
+def _command(command: str) -> Any:
+    """Let a command break before an option, and not inside one."""
+    from markupsafe import Markup, escape
+
+    first, *options = command.split(" --")
+    return escape(first) + Markup("").join(Markup(" <span>--{}</span>").format(option) for option in options)
 
 
 def _nested(data: Mapping[str, Any]) -> dict[str, Any] | None:

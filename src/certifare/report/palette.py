@@ -1,8 +1,4 @@
-"""Colours of a report, in light and in dark.
-
-Charts are drawn once, in the light colours. The style sheet maps each of them to a variable, so that the same drawing
-follows the reader's preference; that is why every colour of a chart must come from here, and why no two are equal.
-"""
+"""Colours of a report, in light and in dark: variables of its style sheet, for texts and charts alike."""
 
 from __future__ import annotations
 
@@ -39,20 +35,6 @@ SERIES = tuple(name for name in PALETTE if name.startswith("series-"))
 LEANS = tuple(name for name in PALETTE if name.startswith("lean-"))
 
 
-def colour(name: str) -> str:
-    """Return a colour as charts use it."""
-    return PALETTE[name][0]
-
-
 def variables(dark: bool) -> str:
     """Return the style sheet's variables for one of the two modes."""
     return " ".join(f"--{name}: {pair[dark]};" for name, pair in PALETTE.items())
-
-
-def chart_rules() -> str:
-    """Return the rules that give a chart's colours over to the variables."""
-    return "\n".join(
-        f'.chart [{attribute}="{light}"] {{ {attribute}: var(--{name}); }}'
-        for name, (light, _) in PALETTE.items()
-        for attribute in ("fill", "stroke")
-    )

@@ -34,11 +34,11 @@ def table_of(dataset: Dataset, rows: NDArray[np.int64] | None = None, tasks: boo
     return Table.from_frame(frame, label=list(labels), sensitive=GROUP, categorical=dataset.categorical)
 
 
-def independent_rows(dataset: Dataset, rows: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
-    """Rows that are independent: one per cluster, chosen so that they stand for the records."""
+def independent_rows(dataset: Dataset, rows: NDArray[np.int64], seed: int = 0, part: str = "") -> NDArray[np.int64]:
+    """Rows that are independent: one per cluster, chosen so that they stand for the records; each part by itself."""
     if dataset.clusters is None:
         return rows
-    return rows[one_per_cluster(dataset.clusters[rows], population="records", seed=seed).keep]
+    return rows[one_per_cluster(dataset.clusters[rows], population="records", seed=seed, part=part).keep]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,8 @@ class Point:
     path: Path
 
     def counts(self, part: str) -> NDArray[np.int64]:
-        """Return records of a part by cell, group and label."""
-        return self.path.at(part, self.cells).groups
+        """Return records of a part by cell, group and label; the last column, of those without a label, is left out."""
+        return self.path.at(part, self.cells).groups[:, :, :-1]
 
     def certificate(
         self, metric: str = "demographic_parity", candidates: int = 1, method: str = "exact", times: int = 1
@@ -165,7 +165,7 @@ def independent_parts(dataset: Dataset, shares: Mapping[str, float], seed: int =
     """Split at random; the certification part keeps one record per cluster, and so does the part to choose on."""
     parts = dataset.parts(shares, seed)
     for name in {"select", "certify"} & parts.keys():
-        parts[name] = independent_rows(dataset, parts[name], seed)
+        parts[name] = independent_rows(dataset, parts[name], seed, name)
     return parts
 
 
