@@ -184,6 +184,7 @@ class Bundle:
         *,
         key: Any = None,
         suppress: int | None = None,
+        dataset: str | None = None,
         command: str | None = None,
         replace: bool = False,
     ) -> Path:
@@ -200,6 +201,8 @@ class Bundle:
             Private key that signs the certificate.
         suppress : int, optional
             Pool cells with a count below this in the certificate, and leave the cells' statistics out of the encoder.
+        dataset : str, optional
+            What the data are called in the certificate and the report.
         command : str, optional
             The command that made the bundle, to be recorded.
         replace : bool
@@ -230,6 +233,7 @@ class Bundle:
                     "sensitive": list(self.run["roles"]["sensitive"]),
                     "label": self.run["roles"]["label"][0],
                 },
+                dataset=dataset,
                 command=command,
             )
             rows = self.rows()

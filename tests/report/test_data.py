@@ -10,6 +10,7 @@ import pytest
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates import Exclusion
+from certifare.certificates.certificate import round_up
 from certifare.document import new_key, sign, statement, verify_document
 from certifare.document.keys import load_private_key
 from certifare.encoders import load_encoder
@@ -230,6 +231,24 @@ def test_item_17_2_the_best_of_the_frontier_are_marked_among_their_sort(certific
     assert data["certified"] == 2
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert report_data(certificate, frontier=[])["frontier"] is None
+
+
+def test_item_17_9_the_data_set_has_the_name_that_the_producer_gave(certificate):
+    named = report_data(sign(statement(certificate, dataset="Applicants <2029>"), None))
+
+    assert named["dataset"] == "Applicants <2029>"
+    assert "<dt>Data set</dt><dd>Applicants &lt;2029&gt;</dd>" in render_html(named)
+    assert "| data set | Applicants \\<2029\\> |" in render_markdown(named)
+    assert report_data(certificate)["dataset"] is None
+    with pytest.raises(ArgumentError, match="dataset"):
+        statement(certificate, dataset="x" * 201)
+
+
+def test_item_17_2_the_formula_is_about_t_star(certificate):
+    formula = report_data(certificate)["claim"]["formula"]
+
+    assert "≤ T* ) ≥ 0.95, P over certification samples" in formula
+    assert formula.endswith(f"; here T* = {round_up(certificate.bound)}")
 
 
 def test_item_17_9_who_says_it_and_whether_it_was_checked(tmp_path, certificate):

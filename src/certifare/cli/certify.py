@@ -12,6 +12,7 @@ from certifare.cli.common import (
     REFUSED,
     Cluster,
     Confidence,
+    Dataset,
     Delimiter,
     Encoding,
     Json,
@@ -70,6 +71,7 @@ def certify(
     suppress: Annotated[
         int | None, typer.Option(help="Pool cells with fewer records of a group in the file; T* stays as it is.")
     ] = None,
+    dataset: Dataset = None,
     max_bound: Annotated[float | None, typer.Option("--max", help="Exit with status 1 if T* is above this.")] = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -131,7 +133,7 @@ def certify(
             )
         else:
             counted = certify_files(None if encoder in files else encoder, files, **roles, **claim)
-        about = {**counted.context, "suppress_below": suppress, "command": command_line(context)}
+        about = {**counted.context, "suppress_below": suppress, "dataset": dataset, "command": command_line(context)}
         _finish(counted.certificate, output, key, max_bound, as_json, (), **about)
         return
     if not sensitive:
@@ -177,6 +179,7 @@ def certify(
         encoder=file,
         data_digest=table.digest,
         suppress_below=suppress,
+        dataset=dataset,
         columns={"sensitive": listed(sensitive), "label": one_label},
         command=command_line(context),
     )
@@ -209,5 +212,7 @@ def _finish(
 
     emit(certificate.to_dict(), as_json, show)
     if max_bound is not None and certificate.bound > max_bound:
-        err.print(f"T* = {certificate.bound:.6f} is above --max {max_bound}", markup=False)
+        from certifare.certificates.certificate import round_up
+
+        err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}", markup=False)
         raise typer.Exit(REFUSED)

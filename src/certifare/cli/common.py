@@ -70,6 +70,18 @@ COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Readin
 REQUIRED = "What is required"
 
 
+def _data_name(name: str | None) -> str | None:
+    """Refuse a name that a certificate cannot hold before any work is done."""
+    if name is None:
+        return None
+    from certifare.document.statement import MAX_NAME
+    from certifare.errors import ArgumentError
+
+    if not 1 <= len(name) <= MAX_NAME:
+        raise ArgumentError(f"--dataset: give a name of 1 to {MAX_NAME} characters, not of {len(name):,}.")
+    return name
+
+
 def _suggest(*values: str) -> Callable[[], list[str]]:
     """Make a function that shell completion takes values from."""
     return lambda: list(values)
@@ -160,6 +172,11 @@ Key = Annotated[
 ]
 PublicKey = Annotated[
     Path | None, typer.Option("--key", help="Public key of the one who should have signed the certificate.")
+]
+
+Dataset = Annotated[
+    str | None,
+    typer.Option(help="What to call the data in certificate and report.", callback=_data_name, rich_help_panel=READING),
 ]
 Kinds = Annotated[
     list[str] | None,

@@ -12,6 +12,7 @@ from certifare.cli.common import REFUSED, Json, Seed, command_line, emit, out, s
 
 #: The bound that the demonstration asks for.
 TARGET = 0.08
+DATASET = "Adult: 48,842 people from the US census of 1994 (UCI)"
 #: Fewer values of gamma than a real search tries, so that it takes seconds.
 GAMMAS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.995)
 
@@ -43,7 +44,7 @@ def demo(
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            bundle.save(output, command=command_line(context), replace=replace)
+            bundle.save(output, dataset=DATASET, command=command_line(context), replace=replace)
 
     def show() -> None:
         out.print("[bold]Adult[/]: 48,842 people, label: income above 50,000 dollars, sensitive: sex\n")

@@ -21,6 +21,7 @@ from certifare.cli.common import (
     Cluster,
     Confidence,
     Continuous,
+    Dataset,
     Delimiter,
     Drop,
     Encoding,
@@ -107,6 +108,7 @@ def fit(
             rich_help_panel=READING,
         ),
     ] = None,
+    dataset: Dataset = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,
@@ -167,7 +169,14 @@ def fit(
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            bundle.save(output, key=signer, suppress=suppress, command=command_line(context), replace=replace)
+            bundle.save(
+                output,
+                key=signer,
+                suppress=suppress,
+                dataset=dataset,
+                command=command_line(context),
+                replace=replace,
+            )
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},
         as_json,

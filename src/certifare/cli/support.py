@@ -67,7 +67,7 @@ _SEARCH = _when(
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target seed as_json"),
-    "fit": {**_SEARCH, **_when(always="target min_cells single replace key suppress")},
+    "fit": {**_SEARCH, **_when(always="target min_cells single replace key suppress dataset")},
     "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates")},
     "encode": _when(always="form keep as_json", csv=_CSV, as_csv="spreadsheet_safe"),
     "certify": _when(
@@ -79,7 +79,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         counts="sensitive label",
         csv=_CSV,
         cluster="population",
-        output="key suppress",
+        output="key suppress dataset",
     ),
     "count": _when(
         always="output sensitive label holder unknown_groups sql as_json",

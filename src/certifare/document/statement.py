@@ -38,6 +38,9 @@ MAX_TRIED = 10**9
 
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
+#: A name for people is no longer than this.
+MAX_NAME = 200
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,8 +108,8 @@ class Predicate(_Strict, frozen=True, kw_only=True):
         Read off the certificate, for people; checked against it.
     certificate : Certificate
         The bound and everything needed to compute it again.
-    selection, suppression, columns, tool, command, created
-        How it came about.
+    selection, suppression, columns, dataset, tool, command, created
+        How it came about; ``dataset`` is what the producer calls the data.
     """
 
     claim: Claim
@@ -116,6 +119,7 @@ class Predicate(_Strict, frozen=True, kw_only=True):
     selection: Selection
     suppression: Suppression | None = None
     columns: Columns | None = None
+    dataset: Name | None = None
     tool: Tool
     command: Text | None = None
     created: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
@@ -173,6 +177,7 @@ def statement(
     selection: Selection | Mapping[str, Any] | None = None,
     suppress_below: int | None = None,
     columns: Columns | Mapping[str, Any] | None = None,
+    dataset: str | None = None,
     command: str | None = None,
     created: str | None = None,
     tool: Tool | Mapping[str, str] | None = None,
@@ -191,6 +196,8 @@ def statement(
         Pool cells with a count below this (:func:`certifare.document.suppress`).
     columns : Columns or mapping, optional
         ``{"sensitive": ["sex"], "label": "income"}``, so that an auditor need not guess.
+    dataset : str, optional
+        What the data are called, for people; 200 characters at most.
     command : str, optional
         The command that made the certificate.
     created : str, optional
@@ -220,6 +227,7 @@ def statement(
         suppression=suppression,
         columns=None if columns is None else _made(columns, Columns, "columns"),
         tool=Tool(name="certifare", version=__version__) if tool is None else _made(tool, Tool, "tool"),
+        dataset=None if dataset is None else _made(dataset, Name, "dataset"),
         command=command,
         created=datetime.now(UTC).strftime(TIME) if created is None else created,
     )
@@ -248,8 +256,8 @@ def claim_of(certificate: Certificate) -> Claim:
     }
     formula = (
         f"P( sup over g: cells → [0, 1] of {over[metric.strata]}max over groups s, t of "
-        f"|E[g | s{given}] − E[g | t{given}]| ≤ {bound} ) ≥ {confidence_text(certificate.confidence)}"
-        f"{about.replace(' among', ', E over', 1)}"
+        f"|E[g | s{given}] − E[g | t{given}]| ≤ T* ) ≥ {confidence_text(certificate.confidence)}, "
+        f"P over certification samples{about.replace(' among', ', E over', 1)}; here T* = {bound}"
     )
     if certificate.bound >= 1.0:
         words = f"No bound below 1 on the {metric.words} {between} could be certified{about}."

@@ -106,7 +106,7 @@ def report_data(
         "signature": _signature(document, verdict),
         # How often the certification records had been looked at; nobody counts that yet.
         "look": {"words": "not counted"},
-        "dataset": None,
+        "dataset": stated.dataset,
         "producer": _producer(document, verdict),
         "created": stated.created,
         "tool": f"{stated.tool.name} {stated.tool.version}",
