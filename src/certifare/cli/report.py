@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.common import REFUSED, PublicKey, err, out
+from certifare.cli.common import REFUSED, PublicKey, err, out, print_json
 from certifare.cli.support import refuse_ignored
 from certifare.cli.verify import print_failures
 
@@ -48,12 +48,10 @@ def report(
 
     The certificate is verified first. Exit status 1 means that it does not hold: the report says at its top what fails.
     """
-    import json
-
     refuse_ignored(context, *(() if as_json else ("written",)))
     data, verdict = gather(certificate, key=key, encoder=encoder, frontier=frontier, target=target)
     if as_json:
-        print(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False))
+        print_json(data)
     else:
         print_failures(verdict, err)
         _write(data, form, output)
@@ -79,7 +77,7 @@ def _write(data: dict[str, Any], form: Form | None, output: Path | None) -> None
         content = (json.dumps(data, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
     with atomic_file(path) as name:
         name.write_bytes(content)
-    out.print(str(path), markup=False, soft_wrap=True)
+    out.print(str(path), soft_wrap=True)
 
 
 def gather(
