@@ -14,8 +14,8 @@ from certifare.errors import OutputError
 from certifare.storage import atomic_file, atomic_folder, check_file, check_folder, nothing_overwritten, open_regular
 
 SOURCES = Path(storage.__file__).parent
-#: Where certifare reads what it has brought along itself.
-OWN = {("report/html.py", "read_text")}
+#: Where certifare reads what it has brought along, or has just written itself.
+OWN = {("report/html.py", "read_text"), ("report/pdf.py", "read_bytes")}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices are POSIX's")
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: Columns of a frontier that are numbers.
 NUMBERS = ("bound", "accuracy", "cells", "gamma", "retained")
 
+#: A table of encoders is not read beyond this; an encoder takes a hundred bytes.
+MAX_FRONTIER_BYTES = 64 << 20
+
 
 class Form(StrEnum):
     """Forms of a report."""
@@ -117,13 +120,20 @@ def gather(
 def read_frontier(path: Path) -> list[dict[str, Any]]:
     """Read the table of the encoders that were tried, as a bundle or a sweep wrote it."""
     import csv
+    import io
 
     from certifare.errors import FileError, MissingColumnError
+    from certifare.storage import open_regular
 
+    with open_regular(path) as file:
+        content = file.read(MAX_FRONTIER_BYTES + 1)
+    if len(content) > MAX_FRONTIER_BYTES:
+        raise FileError(
+            f"{str(path)!r} is larger than {MAX_FRONTIER_BYTES >> 20} MB, too large for a table of encoders."
+        )
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            names, rows = reader.fieldnames or (), list[dict[str, Any]](reader)
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""))
+        names, rows = reader.fieldnames or (), list[dict[str, Any]](reader)
     except (UnicodeDecodeError, csv.Error) as error:
         raise FileError(f"{str(path)!r} is no table of encoders: {error}.") from error
     if "bound" not in names:
