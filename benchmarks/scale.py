@@ -248,7 +248,7 @@ def run_job(path: Path) -> dict[str, Any]:
     from certifare.bundle import produce
 
     begun, core = time.perf_counter(), time.process_time()
-    bundle = produce(path, label="label", sensitive="SEX", target=0.05)
+    bundle = produce(path, label="label", sensitive="SEX", target=0.05, ledger=False)
     return {
         "seconds": time.perf_counter() - begun,
         "core_seconds": time.process_time() - core,

@@ -24,6 +24,14 @@ settings.load_profile("certifare")
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ledger of its own for each test, never that of whoever runs them."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("CERTIFARE_STATE", str(folder))
+    return folder
+
+
 @pytest.fixture(params=["pandas", "polars"])
 def dataframe(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
     """A dataframe constructor: tests that ask for it run once with pandas and once with polars."""

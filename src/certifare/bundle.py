@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 
 from certifare.certificates import CellCounts, Certificate, Exclusion, Interval, certify_counts
+from certifare.certificates.certificate import percent
 from certifare.certificates.claims import metric_of
 from certifare.engines.large import is_large, search_large
 from certifare.errors import ArgumentError, CandidateError, OutputError
@@ -29,6 +30,7 @@ from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.frontier.sweep import Frontier, Point
 from certifare.frontier.target import CHANCES, records_needed, shortlist
+from certifare.ledger import open_ledger
 from certifare.split import PARTS
 from certifare.storage import atomic_folder, check_folder
 from certifare.table import Table, read_table
@@ -169,6 +171,7 @@ class Bundle:
             "lower": self.certificate.lower,
             "confidence": self.certificate.confidence,
             "metric": self.certificate.metric,
+            "look": self.run["look"],
             "encoder": self.point.to_dict(),
             "tried": self.tried,
             "certified": [{**c.point.to_dict(), "bound": c.certificate.bound, "met": c.met} for c in self.certified],
@@ -282,6 +285,8 @@ def produce(
     seed: int = 0,
     n_jobs: int = 2,
     progress: Progress | None = None,
+    ledger: bool = True,
+    looks: int | None = None,
     **roles: Any,
 ) -> Bundle:
     """Find, certify and describe an encoder for a table.
@@ -312,6 +317,10 @@ def produce(
         How many growths are fitted at a time.
     progress : callable, optional
         Told what is being done, how much is done and how much there is.
+    ledger : bool
+        Whether looks at the certification records are counted (:mod:`certifare.ledger`).
+    looks : int, optional
+        How many looks are planned: each has its share of ε, and all of them hold together with ``confidence``.
     **roles
         ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a dataframe
         as in :meth:`Table.from_frame`, for a file as in :func:`read_table`.
@@ -346,6 +355,8 @@ def produce(
         "min_group_size": min_group_size,
         "seed": seed,
         "n_jobs": n_jobs,
+        "ledger": open_ledger(ledger),
+        "looks": looks,
     }
     if isinstance(table, str | os.PathLike) and is_large(table):
         return _choose(search_large(table, grid or Grid(), roles, **options), target, min_cells, chances, progress)
@@ -389,7 +400,7 @@ def _choose(
         certified=certified,
         target=target,
         test=_test(search, chosen, encoder),
-        advice=_advice(search, allowed, target) if verdict == "NO SOLUTION" and target else (),
+        advice=(*_advice(search, allowed, target), _next_look(search)) if verdict == "NO SOLUTION" and target else (),
         exclusions=certificate.exclusions,
         notes=frontier.notes,
         run=_run(search),
@@ -505,6 +516,22 @@ def _advice(search: Search, allowed: Sequence[int], target: float) -> tuple[Advi
     return tuple(advice)
 
 
+def _next_look(search: Search) -> Advice:
+    """Say what another look at the same certification records costs, or how many fresh ones would do."""
+    look, confidence = search.look, search.confidence
+    n = int(search._certify_sizes().sum())
+    fresh = f"As many fresh records ({n:,}) to certify on would keep {percent(confidence)}."
+    if look is None:
+        return Advice(f"Another run on these records is another look at them, and looks are not counted here. {fresh}")
+    if look.planned is not None and look.number < look.planned:
+        return Advice(f"This was look {look.number} of {look.planned} that are planned: the next one is paid for.")
+    after = look.next(confidence)
+    return Advice(
+        f"Another run on these records would be look {after.number} at them: all looks would then hold together with "
+        f"{percent(after.joint(confidence))} confidence. {fresh}"
+    )
+
+
 def _round_up(number: float) -> int:
     """Two significant digits are enough for a forecast."""
     digits = max(0, math.floor(math.log10(max(number, 1.0))) - 1)
@@ -525,6 +552,9 @@ def _run(search: Search) -> dict[str, Any]:
         "parts": {name: size for name, size in search.sizes.items() if name != "all"},
         "certification_records": int(search._certify_sizes().sum()),
         "certify_digest": search.certify_digest,
+        "look": None
+        if search.look is None
+        else {**msgspec.to_builtins(search.look), "joint_confidence": search.look.joint(search.confidence)},
         "table_digest": table.digest,
         "seed": search.seed,
         "retain": search.retain,

@@ -200,6 +200,14 @@ class StateFileError(FileError):
     """The state file of a sweep belongs to another sweep, or is broken."""
 
 
+class LedgerError(FileError):
+    """The ledger of looks is damaged, of another version, or held by another run."""
+
+
+class LooksError(CertifareError):
+    """More looks at the same certification records than were planned, or planned looks that cannot be counted."""
+
+
 class CandidateError(CertifareError):
     """No encoder is left to choose from, or a point is not of this frontier."""
 

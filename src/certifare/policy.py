@@ -20,7 +20,8 @@ class Policy:
     Attributes
     ----------
     min_confidence : float
-        The least confidence. It is the joint one, which holds for all candidates together. 0 accepts any.
+        The least confidence. It is the joint one, which holds for all candidates together and, where looks were
+        counted, for all looks at its records. 0 accepts any.
     max_bound : float or None
         The largest T*; with records of one's own, also of the certificate on those; with a classifier of one's own,
         instead, the largest distance of that.
@@ -35,8 +36,8 @@ class Policy:
     max_age : int or None
         The most days that may have passed since it was made, as it says itself.
     max_looks : int or None
-        The most times that its records may have been looked at. Certificates of this version do not count looks, so
-        none meets this requirement yet.
+        The most times that its records may have been looked at, this certificate included. One whose looks were not
+        counted does not meet it.
     require_signature : bool
         A signature must have been checked, so a key must be given.
     require_encoder : bool

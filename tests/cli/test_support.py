@@ -107,7 +107,7 @@ WAYS = {
 VALUES = {
     **dict.fromkeys(["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "seed", "suppress"], 5),
     **dict.fromkeys(["confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
-    **dict.fromkeys(["max_age", "max_candidates", "max_looks", "min_group_size"], 5),
+    **dict.fromkeys(["max_age", "max_candidates", "looks", "max_looks", "min_group_size"], 5),
     "min_confidence": 0.5,
     "not_before": "2020-01-31",
     "form": "md",

@@ -261,7 +261,7 @@ def test_item_17_9_who_says_it_and_whether_it_was_checked(tmp_path, certificate)
     assert unchecked["producer"].endswith("by its own account")
     assert checked["producer"] == f"holder of key {signed.signatures[0].keyid[:16]}…"
     assert checked["created"] == "2030-01-31T12:00:00Z"
-    assert checked["look"]["words"] == "not counted"
+    assert "not counted" in checked["look"]["words"]
     assert checked["verification"]["words"] == "6 checks hold; not checked: encoder, data"
     assert "signature" in unchecked["verification"]["words"].split("not checked:")[1]
 

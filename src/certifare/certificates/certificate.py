@@ -27,6 +27,7 @@ from certifare.certificates.claims import (
 )
 from certifare.certificates.counts import CellCounts, Exclusion, merge, name_of
 from certifare.certificates.exact import check_epsilon, difference_limit, epsilon_at, hoeffding_radius
+from certifare.certificates.looks import FIXED_LOOKS, NOT_COUNTED, Look
 from certifare.certificates.population import Phrase, among_whom, population_of
 from certifare.errors import (
     ArgumentError,
@@ -105,6 +106,12 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ``base_counts``, ``counts`` serve for base rates, too.
     population : tuple of str
         Which records the claim is about, where it is not all: phrases such as ``"with a known group"``.
+    look : int or None
+        Which look at the certification records this is, from 1; None where looks were not counted.
+    spent : float
+        The ε of earlier looks at them.
+    planned_looks : int or None
+        How many looks were planned, if any were.
     """
 
     metric: str
@@ -124,6 +131,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     seed: int | None = None
     effective_size: float | None = None
     population: tuple[Phrase, ...] = ()
+    look: int | None = None
+    spent: float = 0.0
+    planned_looks: int | None = None
     assumptions: tuple[str, ...] = ASSUMPTIONS
     not_claimed: tuple[str, ...] = NOT_CLAIMED
 
@@ -147,6 +157,10 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise CertificateFormatError("effective_size must be a positive number.")
         if self.population != population_of((), *self.population):
             raise CertificateFormatError("phrases of the population are repeated, or out of order.")
+        if self.look is None and (self.spent or self.planned_looks is not None):
+            raise CertificateFormatError("looks were not counted, and figures of other looks are given.")
+        if self._look is not None:
+            self._look.check()
         metric, counts, strata = metric_of(self.metric), self.counts, self._strata()
         stratum_epsilon(self.metric, self.confidence, self.candidates, strata)
         if (metric.strata == "all") != (counts.labels is None):
@@ -182,7 +196,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     @property
     def silences(self) -> tuple[str, ...]:
         """What a certificate of this kind must assume, or say that it does not claim, and this one leaves out."""
-        required = (*ASSUMPTIONS, *((ONE_POPULATION,) if self.method == "lemmas" else ()))
+        required = (
+            *ASSUMPTIONS,
+            *((ONE_POPULATION,) if self.method == "lemmas" else ()),
+            *((FIXED_LOOKS,) if self.look is not None and self.look > 1 else ()),
+        )
         # A certificate that is void says so in the place of the first assumption.
         if any(text.startswith(VOID) for text in self.assumptions):
             required = required[1:]
@@ -195,6 +213,49 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def worst(self) -> Part:
         """The pair of groups (and label) with the largest bound."""
         return max(self.parts, key=lambda part: part.bound)
+
+    # -- looks ------------------------------------------------------------------------------------------------
+
+    @property
+    def joint_confidence(self) -> float:
+        """Confidence with which all looks at these records hold together, so far and as planned.
+
+        Where looks were not counted, it is that of this certificate alone.
+        """
+        return self.confidence if self._look is None else self._look.joint(self.confidence)
+
+    @property
+    def look_words(self) -> str:
+        """Say in a sentence which look at the certification records this is."""
+        if self.look is None:
+            return NOT_COUNTED
+        together = f"all of them hold together with {percent(self.joint_confidence)} confidence"
+        if self.planned_looks is not None:
+            planned = f"look {self.look} of {self.planned_looks} that are planned"
+            return f"By the producer's ledger this is {planned} at the certification records; {together}."
+        if self.look == 1:
+            return "By the producer's ledger this is the first look at the certification records."
+        return (
+            f"By the producer's ledger this is look {self.look} at the certification records, or some of them; earlier "
+            f"ones spent ε = {self.spent:g}, and {together}."
+        )
+
+    def at_look(self, look: Look | None) -> Certificate:
+        """Return the certificate with the look that it is."""
+        if look is None:
+            return self
+        assumptions = (*self.assumptions, *((FIXED_LOOKS,) if look.number > 1 else ()))
+        figures = {"look": look.number, "spent": look.spent, "planned_looks": look.planned}
+        return msgspec.structs.replace(self, **figures, assumptions=assumptions)
+
+    @property
+    def _look(self) -> Look | None:
+        return None if self.look is None else Look(number=self.look, spent=self.spent, planned=self.planned_looks)
+
+    @property
+    def several_looks(self) -> bool:
+        """Whether there is more to say than that these records were looked at once."""
+        return self.look is not None and (self.look > 1 or self.planned_looks is not None)
 
     # -- what follows from the bound ------------------------------------------------------------------------
 
@@ -514,7 +575,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def _sample(self) -> str:
         positive = "" if self.positive is None else f" with label {self.positive!r}"
         sizes = stratum(self.counts, self.positive).group_sizes.values()
-        return f"{' + '.join(f'{n:,}' for n in sizes)} records{positive}, {self.counts.n_cells} cells"
+        looks = f"; look {self.look}, all together {percent(self.joint_confidence)}" if self.several_looks else ""
+        return f"{' + '.join(f'{n:,}' for n in sizes)} records{positive}, {self.counts.n_cells} cells{looks}"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -524,6 +586,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             ("confidence", percent(self.confidence)),
             ("method", self.method),
             ("candidates", str(self.candidates)),
+            ("look", self.look_words),
             *((f"records of {group}", f"{n:,}") for group, n in self.counts.group_sizes.items()),
             *((f"excluded: {e.reason}", f"{e.records:,}") for e in self.exclusions),
         ]

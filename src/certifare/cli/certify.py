@@ -18,6 +18,8 @@ from certifare.cli.common import (
     Json,
     Key,
     Label,
+    Ledger,
+    Looks,
     MetricName,
     MissingMarker,
     Population,
@@ -56,6 +58,8 @@ def certify(
     confidence: Confidence = 0.95,
     method: Annotated[str, typer.Option(help="exact, mcdiarmid, or lemmas (the paper's).")] = "exact",
     candidates: Annotated[int, typer.Option(help="Encoders certified on these records to choose from.")] = 1,
+    looks: Looks = None,
+    ledger: Ledger = True,
     weight: Weight = None,
     cluster: Cluster = None,
     population: Population = "clusters",
@@ -86,8 +90,10 @@ def certify(
     """
     from certifare.certificates import certify as certify_records
     from certifare.certificates.claims import metric_of
+    from certifare.document import digest
     from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
     from certifare.files import MISSING
+    from certifare.ledger import open_ledger
     from certifare.records import load_fitted, read_records
 
     files = [] if sql is not None else counts_files(encoder, data or ())
@@ -108,9 +114,10 @@ def certify(
     if label is not None and len(label) > 1:
         raise ArgumentError("Certificates condition on one label column: pass --label once.")
     one_label = label[0] if label else None
+    found = open_ledger(ledger)
     claim: dict[str, Any] = {
         "metric": metric,
-        "confidence": confidence,
+        "confidence": found.confidence_of_look(confidence, looks),
         "method": method,
         "candidates": candidates,
         "min_group_size": min_group_size,
@@ -134,7 +141,10 @@ def certify(
         else:
             counted = certify_files(None if encoder in files else encoder, files, **roles, **claim)
         about = {**counted.context, "suppress_below": suppress, "dataset": dataset, "command": command_line(context)}
-        _finish(counted.certificate, output, key, max_bound, as_json, (), **about)
+        named = about.get("encoder_digest") or digest(about["encoder"])
+        traces = None if counted.origins is None else found.origin(*counted.origins)
+        certificate = _at_look(found, traces, named, counted.certificate, looks)
+        _finish(certificate, output, key, max_bound, as_json, _not_counted(found), **about)
         return
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
@@ -169,13 +179,14 @@ def certify(
         exclusions=table.exclusions,
         **claim,
     )
+    certificate = _at_look(found, found.trace(table), digest(file), certificate, looks)
     _finish(
         certificate,
         output,
         key,
         max_bound,
         as_json,
-        table.notes,
+        (*table.notes, *_not_counted(found)),
         encoder=file,
         data_digest=table.digest,
         suppress_below=suppress,
@@ -183,6 +194,26 @@ def certify(
         columns={"sensitive": listed(sensitive), "label": one_label},
         command=command_line(context),
     )
+
+
+def _at_look(ledger: Any, traces: Any, encoder: str, certificate: Certificate, looks: int | None) -> Certificate:
+    """Count a look before anyone sees what it found, and say so in the certificate."""
+    from certifare.errors import LooksError
+    from certifare.ledger import statement_of
+
+    if traces is None:
+        if looks is not None:
+            raise LooksError(
+                "Looks at records that were drawn, or have no checksum, cannot be counted: leave --looks out."
+            )
+        return certificate
+    return certificate.at_look(
+        ledger.count(traces, [statement_of(encoder, certificate)], certificate.confidence, looks)
+    )
+
+
+def _not_counted(ledger: Any) -> tuple[str, ...]:
+    return () if ledger.reason is None else (ledger.reason,)
 
 
 def _finish(
@@ -202,17 +233,18 @@ def _finish(
         write_document(output, certificate, None if key is None else signing_key(key), **context)
 
     def show() -> None:
-        out.print(printable(str(certificate)), soft_wrap=True)
+        out.print(printable(str(certificate)), markup=False, soft_wrap=True)
         for exclusion in certificate.exclusions:
-            err.print(f"left out: {exclusion.records:,} records ({printable(exclusion.reason)})")
+            err.print(f"left out: {exclusion.records:,} records ({exclusion.reason})", markup=False)
+        err.print(certificate.look_words, markup=False, soft_wrap=True)
         for note in notes:
-            err.print(f"note: {printable(note)}")
+            err.print(f"note: {note}", markup=False)
         if output is not None:
-            err.print(f"written to {output}" + (", signed" if key else ", not signed"))
+            err.print(f"written to {output}" + (", signed" if key else ", not signed"), markup=False)
 
     emit(certificate.to_dict(), as_json, show)
     if max_bound is not None and certificate.bound > max_bound:
         from certifare.certificates.certificate import round_up
 
-        err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}")
+        err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}", markup=False)
         raise typer.Exit(REFUSED)

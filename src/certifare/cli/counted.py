@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from certifare.cli.common import encoder_file
 
 if TYPE_CHECKING:
-    from certifare.certificates import Certificate
+    from certifare.certificates import CellCounts, Certificate
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,13 @@ class Counted:
     certificate : Certificate
     context : dict
         The encoder, and columns that groups and labels were read from.
+    origins : tuple of tuples of str or None
+        What the records came from, for the ledger; None where looks at them cannot be counted.
     """
 
     certificate: Certificate
     context: dict[str, Any]
+    origins: tuple[tuple[str, ...], ...] | None
 
 
 def certify_database(
@@ -68,7 +72,10 @@ def certify_database(
             positive=_positive(label),
             **options,
         )
-    return Counted(certificate, {"encoder": file, **_columns(sensitive, label)})
+    place = _place(address)
+    # The same table, or another name of it.
+    origins = (("table", place, table), ("sizes", place, *_sizes(certificate.counts)))
+    return Counted(certificate, {"encoder": file, **_columns(sensitive, label)}, origins)
 
 
 def counts_files(encoder: Path, data: Sequence[Path]) -> list[Path]:
@@ -130,7 +137,28 @@ def certify_files(
         found = "have no labels" if pooled.label is None else f"are by the label {pooled.label!r}"
         raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
     certificate = pooled.certify(positive=_positive(pooled.label), **options)
-    return Counted(certificate, {**named, **_columns(pooled.sensitive, pooled.label)})
+    # A checksum is that of one encoder. Sizes of groups are not, but records that were drawn have others every time.
+    countable = all(file.checksum is not None and file.drawn is None for file in loaded.values())
+    origins = [
+        origin
+        for file in loaded.values()
+        for origin in (("checksum", file.checksum or ""), ("sizes", *file.sensitive, *_sizes(file.counts)))
+    ]
+    return Counted(
+        certificate, {**named, **_columns(pooled.sensitive, pooled.label)}, tuple(origins) if countable else None
+    )
+
+
+def _sizes(counts: CellCounts) -> tuple[str, ...]:
+    """Numbers of records of each group: the same whatever the encoder."""
+    return tuple(f"{group}\0{n}" for group, n in sorted(counts.group_sizes.items()))
+
+
+def _place(address: str) -> str:
+    """Name a database, without who asks it: a file by where it lies."""
+    parts = urlsplit(address)
+    path = Path(parts.path.removeprefix("/"))
+    return f"{parts.scheme} {parts.hostname} {parts.port} {path.resolve() if path.exists() else parts.path}"
 
 
 def _positive(label: str | None) -> str | None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from certifare.cli.common import REFUSED, Json, Seed, command_line, emit, out, stages
 
@@ -41,15 +40,14 @@ def demo(
     check_output(output, replace=replace)
     with stages(quiet=as_json) as progress:
         progress("reading Adult", 0, 1)
-        bundle = produce(adult(), target=target, grid=Grid(gammas=GAMMAS), seed=seed, progress=progress)
+        bundle = produce(adult(), target=target, grid=Grid(gammas=GAMMAS), seed=seed, progress=progress, ledger=False)
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
             bundle.save(output, dataset=DATASET, command=command_line(context), replace=replace)
 
     def show() -> None:
-        about = ": 48,842 people, label: income above 50,000 dollars, sensitive: sex\n"
-        out.print(Text.assemble(("Adult", "bold"), about))
+        out.print("[bold]Adult[/]: 48,842 people, label: income above 50,000 dollars, sensitive: sex\n")
         show_bundle(bundle, output if solved else None, signed=False)
 
     emit({**bundle.to_dict(), "bundle": str(output) if solved else None}, as_json, show)

@@ -55,7 +55,7 @@ def _when(**options: str) -> dict[str, frozenset[str]]:
 _CSV = "delimiter encoding missing"
 _SEARCH = _when(
     always="label sensitive categorical drop output seed jobs as_json kind max_cells split metric confidence "
-    "min_group_size",
+    "min_group_size looks",
     memory="weight cluster continuous unknown_groups",
     csv=_CSV,
     cluster="population",
@@ -67,11 +67,11 @@ _SEARCH = _when(
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target seed as_json"),
-    "fit": {**_SEARCH, **_when(always="target min_cells single replace key suppress dataset")},
-    "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates")},
+    "fit": {**_SEARCH, **_when(always="target min_cells single ledger replace key suppress dataset")},
+    "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates ledger")},
     "encode": _when(always="form keep as_json", csv=_CSV, as_csv="spreadsheet_safe"),
     "certify": _when(
-        always="metric confidence method candidates min_group_size sql output max_bound as_json",
+        always="metric confidence method candidates min_group_size looks ledger sql output max_bound as_json",
         records="sensitive label unknown_groups weight cluster seed",
         sql="sensitive label unknown_groups table_name weight cluster",
         hashed="row_key seed",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
+from rich.markup import escape
 from rich.table import Table as Grid
 
 from certifare.cli.common import (
@@ -25,6 +27,8 @@ from certifare.cli.common import (
     Json,
     Kinds,
     Label,
+    Ledger,
+    Looks,
     MaxCells,
     MetricName,
     MissingMarker,
@@ -90,6 +94,8 @@ def sweep(
     metric: MetricName = "demographic_parity",
     positive: Positive = None,
     confidence: Confidence = 0.95,
+    looks: Looks = None,
+    ledger: Ledger = True,
     weight: Weight = None,
     cluster: Cluster = None,
     population: Population = "clusters",
@@ -156,6 +162,8 @@ def sweep(
             min_group_size=min_group_size,
             seed=seed,
             n_jobs=jobs,
+            ledger=ledger,
+            looks=looks,
             state=state,
             progress=progress,
         )
@@ -176,6 +184,7 @@ def sweep(
         "front": [point.to_dict() for point in frontier.pareto()],
         "knee": frontier.best().to_dict(),
         "best": None if best is None else best.to_dict(),
+        "look": msgspec.to_builtins(frontier.look),
         "notes": list(frontier.notes),
     }
     emit(document, as_json, lambda: _show(frontier, best, [p for p in (output, plot) if p is not None]))
@@ -195,7 +204,7 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
         lower = "" if point.lower is None else f"[{round_down(point.lower, 3)}, {round_up(point.bound, 3)}]"
         grid.add_row(
             round_up(point.bound),
-            lower,
+            escape(lower),
             f"{point.accuracy:.2%}",
             str(point.cells),
             f"{point.retained:.1%}",
@@ -211,9 +220,10 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
             f"{len(frontier):,} encoders tried; {certified} certified together at {percent(frontier.confidence)}: "
             "choose any of them."
         )
+        out.print(frontier.certificate(frontier.usable[0]).look_words)
     else:
         out.print(f"{len(frontier):,} encoders tried, none certified: bounds are predictions from other records.")
     for path in written:
-        err.print(f"written to {path}")
+        err.print(f"written to {path}", markup=False)
     for note in frontier.notes:
-        err.print(f"note: {printable(note)}")
+        err.print(f"note: {printable(note)}", markup=False)

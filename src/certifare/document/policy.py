@@ -383,8 +383,10 @@ def _requirements(document: Document, policy: Policy) -> list[Check]:
     certificate = document.certificate
     checks = []
     if policy.min_confidence > 0.0:
-        words = f"The certificate holds with {percent(certificate.confidence)} confidence"
-        enough = certificate.confidence >= policy.min_confidence
+        joint = certificate.joint_confidence
+        several = "" if joint == certificate.confidence else ", all looks at its records together"
+        words = f"The certificate holds with {percent(joint)} confidence{several}"
+        enough = joint >= policy.min_confidence
         than = "at least" if enough else "less than"
         checks.append(Check("confidence", enough, f"{words}, {than} the {percent(policy.min_confidence)} asked for."))
     if policy.metrics:
@@ -403,14 +405,8 @@ def _requirements(document: Document, policy: Policy) -> list[Check]:
     if policy.not_before is not None or policy.max_age is not None:
         checks.append(_date(document, policy))
     if policy.max_looks is not None:
-        checks.append(
-            Check(
-                "looks",
-                False,
-                f"At most {policy.max_looks:,} looks at its records were asked for, and the certificate does not count "
-                "how often they were looked at.",
-            )
-        )
+        enough = certificate.look is not None and certificate.look <= policy.max_looks
+        checks.append(Check("looks", enough, f"{certificate.look_words} Asked for: {policy.max_looks:,} at most."))
     return checks
 
 

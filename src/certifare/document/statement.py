@@ -267,6 +267,8 @@ def claim_of(certificate: Certificate) -> Claim:
             f"of a record has a{'n' if metric.words[0] in 'aeiou' else ''} {metric.words} above {bound} {between}"
             f"{about}."
         )
+    if certificate.several_looks:
+        words = f"{words} {certificate.look_words}"
     return Claim(words=words, formula=formula)
 
 

@@ -323,6 +323,13 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._to_document(statistics)
 
+    def digest(self) -> str:
+        """SHA-256 digest of the encoder as it is saved, training statistics left out."""
+        from certifare.encoders.document import digest_of
+
+        check_is_fitted(self)
+        return digest_of(self._to_document(statistics=False))
+
     # What a kind of encoder must say.
 
     _needs_labels = True

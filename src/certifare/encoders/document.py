@@ -4,6 +4,7 @@ A document holds what is needed to find cells and representatives, and no code. 
 endless, of the wrong type, newer than this version) is refused with an :class:`~certifare.errors.EncoderFileError`.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -182,6 +183,19 @@ class KMeansDocument(Document, tag="kmeans", kw_only=True):
     def n_cells(self) -> int:
         """The number of cells."""
         return len(self.cells)
+
+
+def digest_of(document: Document) -> str:
+    """SHA-256 digest of what a document says about cells, in canonical JSON.
+
+    Training statistics are left out, so that an encoder has one digest whether or not they are published.
+    """
+    plain = msgspec.to_builtins(document)
+    for place in plain.get("nodes", plain.get("cells")):
+        for statistic in ("records", "groups", "labels"):
+            place.pop(statistic, None)
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def write_document(document: Document, path: str | os.PathLike[str]) -> None:

@@ -39,6 +39,7 @@ from certifare.frontier.paths import Counted, Explorer
 from certifare.frontier.search import Candidate, Progress, Search
 from certifare.frontier.settings import Grid, Setting
 from certifare.growth.summary import sample_positions
+from certifare.ledger import Traces
 from certifare.randomness import number, stream
 from certifare.split import CERTIFY, PARTS
 from certifare.table import Table, read_table
@@ -195,6 +196,13 @@ class LargeSearch(Search):
     def certify_digest(self) -> str:
         """A fingerprint of the certification records, in any order."""
         return hashlib.sha256(f"{self._checksum[0]:016x}{self._checksum[1]:016x}".encode()).hexdigest()
+
+    def _traces(self) -> Traces:
+        """Return what the ledger knows the certification records by: their checksum, and the files that they lie in."""
+        files = hashlib.sha256()
+        for piece in self._files.pieces():
+            files.update(repr(piece.metadata.row_group(piece.group).to_dict()).encode())
+        return self.ledger.origin(("records", self.certify_digest), ("files", files.hexdigest()))
 
     def _read_like(self, table: Table) -> Reading:
         """Say how all records are read, so that columns mean what they mean in the sample."""

@@ -23,6 +23,7 @@ from certifare.certificates import CellCounts, Certificate, Exclusion, certify_c
 from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
 from certifare.certificates.counts import name_of
 from certifare.certificates.exact import epsilon_at
+from certifare.certificates.looks import Look
 from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import check_population
 from certifare.errors import (
@@ -38,6 +39,7 @@ from certifare.frontier.pareto import pareto
 from certifare.frontier.paths import Counted, Explorer, Path
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
+from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
 from certifare.split import PARTS, split
 from certifare.storage import check_writable, open_regular
 from certifare.table import Table
@@ -113,6 +115,10 @@ class Search:
     seed : int
     n_jobs : int
         How many growths are fitted at a time.
+    ledger : Ledger
+        Counts looks at the certification records; none unless given.
+    looks : int, optional
+        How many looks are planned: each has its share of ε.
     """
 
     def __init__(
@@ -129,6 +135,8 @@ class Search:
         min_group_size: int = 30,
         seed: int = 0,
         n_jobs: int = 2,
+        ledger: Ledger = NO_LEDGER,
+        looks: int | None = None,
     ) -> None:
         if not table.labels:
             raise RoleError("The table has no label: name one, so that encoders know what to keep.")
@@ -140,7 +148,9 @@ class Search:
         self.table = table
         self.grid = grid
         self.metric = metric
-        self.confidence = float(confidence)
+        self.confidence = ledger.confidence_of_look(confidence, looks)
+        self.ledger, self.looks = ledger, looks
+        self.look: Look | None = None  # set when the certification records are used
         self.retain = float(retain)
         self.parts = dict(parts)
         check_population(population, clustered=table.clusters is not None)
@@ -148,7 +158,7 @@ class Search:
         self.min_group_size = min_group_size
         self.seed = int(seed)
         self.positive = _positive(table, metric, positive)
-        self.notes: list[str] = []
+        self.notes: list[str] = [] if ledger.reason is None else [ledger.reason]
         self.paths: list[Path] = []
         self._certified = False
         self.rows = split(table, parts, self.seed)
@@ -332,7 +342,16 @@ class Search:
                 population=population_of(certificate.exclusions, *sample.population),
             )
             results.append((encoder, certificate))
-        return results
+        self._count_look([statement_of(encoder.digest(), certificate) for encoder, certificate in results])
+        return [(encoder, certificate.at_look(self.look)) for encoder, certificate in results]
+
+    def _count_look(self, statement: Sequence[str]) -> None:
+        """Count this look at the certification records, before anyone sees what it found."""
+        self.look = self.ledger.count(self._traces(), statement, self.confidence, self.looks)
+
+    def _traces(self) -> Traces:
+        """Return what the ledger knows the certification records by."""
+        return self.ledger.trace(self.certify_sample.table, self.table)
 
     def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
         """Count the certification records."""

@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from certifare.certificates import Certificate
 from certifare.certificates.certificate import round_up
+from certifare.certificates.looks import Look
 from certifare.errors import ArgumentError, CandidateError
 from certifare.frontier.pareto import knee, pareto
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
+from certifare.ledger import open_ledger
 from certifare.split import PARTS
 from certifare.table import Table
 
@@ -115,6 +117,11 @@ class Frontier:
             lower=lower,
             certified=number in self._certified,
         )
+
+    @property
+    def look(self) -> Look | None:
+        """Which look at the certification records this was; None where nothing was certified, or looks not counted."""
+        return self._search.look
 
     @property
     def usable(self) -> tuple[Point, ...]:
@@ -240,6 +247,8 @@ def sweep(
     n_jobs: int = 2,
     state: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    ledger: bool = True,
+    looks: int | None = None,
 ) -> Frontier:
     """Try many encoders and certify those worth choosing from.
 
@@ -269,6 +278,10 @@ def sweep(
         A file in which a sweep that was interrupted finds what was done.
     progress : callable, optional
         Told what is being done, how much is done and how much there is.
+    ledger : bool
+        Whether looks at the certification records are counted (:mod:`certifare.ledger`).
+    looks : int, optional
+        How many looks are planned: each has its share of ε, and all of them hold together with ``confidence``.
 
     Returns
     -------
@@ -303,6 +316,8 @@ def sweep(
         min_group_size=min_group_size,
         seed=seed,
         n_jobs=n_jobs,
+        ledger=open_ledger(ledger),
+        looks=looks,
     ).run(state=state, progress=progress)
     if correction == "holdout":
         return Frontier(search, correction)

@@ -98,14 +98,19 @@ def report_data(
     document = certificate if isinstance(certificate, Document) else sign(statement(certificate), None)
     if verdict is None:
         verdict = verify_document(document, ANY)
-    stated = document.statement.predicate
+    stated, found = document.statement.predicate, document.certificate
     about = {
         "format": "certifare/report",
         "version": 2,
         "verification": {**verdict.to_dict(), "words": _verification(verdict)},
         "signature": _signature(document, verdict),
-        # How often the certification records had been looked at; nobody counts that yet.
-        "look": {"words": "not counted"},
+        "look": {
+            "number": found.look,
+            "planned": found.planned_looks,
+            "spent": found.spent,
+            "joint_confidence": found.joint_confidence,
+            "words": found.look_words,
+        },
         "dataset": stated.dataset,
         "producer": _producer(document, verdict),
         "created": stated.created,
@@ -113,7 +118,6 @@ def report_data(
     }
     if not verdict.figures_hold:
         return {**about, "figures": None}
-    found = document.certificate
     if encoder is not None and len(encoder["cells"]) != found.counts.n_cells:
         raise ArgumentError(
             f"The encoder has {len(encoder['cells']):,} cells, and the certificate counts {found.counts.n_cells:,}."

@@ -1,0 +1,79 @@
+"""Looks: how often certification records were used, and the confidence with which all looks hold together.
+
+Each look spends its ε. The certificates of several looks at the same records hold together with 1 less the sum of what
+they spent: the union bound (docs/theory.md).
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, Decimal
+
+import msgspec
+
+from certifare.certificates.exact import epsilon_at
+from certifare.errors import ArgumentError, CertificateFormatError
+
+#: What looks after the first take for granted besides.
+FIXED_LOOKS = (
+    "What each look at these records certified was fixed without regard to what earlier looks at them had shown, save "
+    "that they did not suffice."
+)
+#: What a certificate says whose records nobody looked up.
+NOT_COUNTED = "How often the certification records were looked at was not counted."
+#: More looks than anyone plans.
+MAX_LOOKS = 1000
+#: Digits of the ε of a planned look. Rounded down, so that all planned looks together spend no more than was asked.
+DIGITS = 6
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several looks at certification records.
+
+    Attributes
+    ----------
+    number : int
+        Which look this is, from 1.
+    spent : float
+        The ε of all earlier looks.
+    planned : int or None
+        How many looks were planned, if any were.
+    """
+
+    number: int
+    spent: float = 0.0
+    planned: int | None = None
+
+    def check(self) -> None:
+        """Refuse figures that contradict each other."""
+        if self.number < 1 or not 0.0 <= self.spent < float("inf"):
+            raise CertificateFormatError("looks are numbered from 1, and spent is the sum of their ε.")
+        if (self.number == 1) != (self.spent == 0.0):
+            raise CertificateFormatError(f"look {self.number}, and earlier looks spent ε = {self.spent:g}.")
+        if self.planned is not None and not self.number <= self.planned <= MAX_LOOKS:
+            raise CertificateFormatError(f"look {self.number} of {self.planned} that were planned.")
+
+    def next(self, confidence: float) -> Look:
+        """Return the look that would come after this one, which has this confidence."""
+        spent = Decimal(repr(self.spent)) + Decimal(repr(epsilon_at(confidence)))
+        return Look(number=self.number + 1, spent=float(spent))
+
+    def joint(self, confidence: float) -> float:
+        """Confidence with which this look, all earlier ones, and those that are planned hold together."""
+        ahead = 1 if self.planned is None else self.planned - self.number + 1
+        spent = Decimal(repr(self.spent)) + ahead * Decimal(repr(epsilon_at(confidence)))
+        return float(max(Decimal(0), 1 - spent))
+
+
+def confidence_of_look(confidence: float, planned: int | None) -> float:
+    """Confidence of each of several planned looks, so that all of them hold together with ``confidence``.
+
+    >>> confidence_of_look(0.95, 2)
+    0.975
+    """
+    if planned is None:
+        return float(confidence)
+    if isinstance(planned, bool) or not isinstance(planned, int) or not 1 <= planned <= MAX_LOOKS:
+        raise ArgumentError(f"looks={planned!r}: give the number of looks that are planned, from 1 to {MAX_LOOKS:,}.")
+    share = Decimal(repr(epsilon_at(confidence))) / planned
+    share = share.quantize(Decimal(1).scaleb(share.adjusted() - DIGITS + 1), ROUND_FLOOR)
+    return float(1 - share)

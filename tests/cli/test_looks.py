@@ -1,0 +1,113 @@
+"""Item 4 of choosing without waste: looks are counted by every command that certifies."""
+
+import sqlite3
+
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def certify(cli, files):
+    def run(*arguments, data=("fresh.csv",)):
+        return cli("certify", files / "encoder.json", *(files / name for name in data), *arguments, "--json")
+
+    return run
+
+
+def test_item_4_a_second_certificate_on_the_same_file_is_a_second_look(certify, cli, files, tmp_path):
+    first = certify("--sensitive", "sex")
+    assert first.status == 0, first.stderr
+    assert (first.json["look"], first.json["spent"]) == (1, 0.0)
+    assert certify("--sensitive", "sex").json == first.json
+    written = tmp_path / "certificate.json"
+    second = certify("--sensitive", "sex", "--confidence", 0.99, "--output", written)
+    assert (second.json["look"], second.json["spent"]) == (2, 0.05)
+    for arguments, status in ((("--max-looks", 1), 1), (("--max-looks", 2, "--min-confidence", 0.94), 0), ((), 1)):
+        assert cli("verify", written, *arguments).status == status
+    assert "all of them hold together with 94 % confidence" in cli("show", written).stdout
+    report = cli("report", written, "--json").json
+    assert (report["look"]["number"], report["look"]["joint_confidence"]) == (2, 0.94)
+
+
+def test_item_4_looks_can_be_planned(certify, files, tmp_path):
+    for n, confidence in enumerate((0.95, 0.94), 1):
+        found = certify("--sensitive", "sex", "--looks", 2, "--confidence", confidence).json
+        assert (found["look"], found["planned_looks"]) == (n, 2)
+        assert found["confidence"] == pytest.approx(1 - (1 - confidence) / 2)
+    third = certify("--sensitive", "sex", "--looks", 2, "--confidence", 0.93)
+    assert third.status == 2
+    assert "2 looks were planned" in third.stderr
+    fourth = certify("--sensitive", "sex", "--looks", 2, "--no-ledger")
+    assert fourth.status == 2
+    assert "ledger is off" in fourth.stderr
+
+
+def test_item_4_without_a_ledger_the_certificate_says_that_looks_were_not_counted(cli, files, tmp_path, monkeypatch):
+    arguments = ("certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex")
+    written = tmp_path / "certificate.json"
+    result = cli(*arguments, "--no-ledger", "--output", written)
+    assert "was not counted" in result.stderr
+    assert "was not counted" in cli("show", written).stdout
+    assert cli("verify", written).status == 0
+    assert cli("verify", written, "--max-looks", 9).status == 1
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CERTIFARE_STATE", str(tmp_path / "file"))
+    result = cli(*arguments)
+    assert result.status == 0
+    assert "no ledger can be written in" in result.stderr
+
+
+def test_item_4_a_damaged_ledger_ends_with_one_line(certify, state_folder):
+    (state_folder / "ledger.sqlite").write_text("scribble" * 1000)
+    result = certify("--sensitive", "sex")
+    assert result.status == 2
+    assert "move it away" in result.stderr
+    assert certify("--sensitive", "sex", "--no-ledger").status == 0
+
+
+def test_item_4_counts_files_are_known_by_checksum_and_sizes(cli, files, tmp_path):
+    counts, labelled, drawn = (tmp_path / f"{name}.json" for name in ("counts", "labelled", "drawn"))
+    count = ("count", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex", "--output")
+    assert cli(*count, counts).status == 0
+    assert cli(*count, labelled, "--label", "approved").status == 0
+    weighted = tmp_path / "weighted.csv"
+    pd.read_csv(files / "fresh.csv").assign(w=lambda frame: 1 + frame.index % 2).to_csv(weighted, index=False)
+    count = (*count[:2], weighted, *count[3:])
+    assert cli(*count, drawn, "--weight", "w", "--max-weight", 2).status == 0
+    assert cli("certify", counts, "--json").json["look"] == 1
+    assert cli("certify", labelled, "--metric", "equalized_odds", "--json").json["look"] == 2
+    assert cli("certify", drawn, "--json").json["look"] is None
+    assert "cannot be counted" in cli("certify", drawn, "--looks", 2).stderr
+
+
+def test_item_4_a_table_in_a_database_is_known_by_where_it_is(cli, files, tmp_path):
+    fresh = pd.read_csv(files / "fresh.csv")
+    with sqlite3.connect(tmp_path / "people.db") as database:
+        fresh.to_sql("people", database, index=False)
+        fresh.to_sql("again", database, index=False)
+        fresh[:2000].to_sql("others", database, index=False)
+    database.close()
+    address = f"sqlite:///{tmp_path / 'people.db'}"
+    found = []
+    for table, confidence in (("people", 0.95), ("people", 0.9), ("again", 0.95), ("others", 0.95)):
+        result = cli(
+            "certify", files / "encoder.json", "--sql", address, "--table", table, "--sensitive", "sex",
+            "--confidence", confidence, "--json",
+        )  # fmt: skip
+        assert result.status == 0, result.stderr
+        found.append(result.json["look"])
+    # The same table under another name says the same again, with the same encoder: it is the first look once more.
+    assert found == [1, 2, 1, 1]
+
+
+def test_item_4_fit_and_sweep_count_each_other(cli, make_people, tmp_path):
+    make_people(3_000, 3).to_csv(tmp_path / "people.csv", index=False)
+    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.9, "--min-cell-size", 100)
+    swept = cli("sweep", tmp_path / "people.csv", *roles, "--json")
+    assert swept.json["look"]["number"] == 1
+    fitted = cli("fit", tmp_path / "people.csv", *roles, "--seed", 1, "--output", tmp_path / "bundle")
+    assert fitted.status == 0, fitted.stderr
+    assert "look 2" in fitted.stdout
+    fresh = cli("fit", tmp_path / "people.csv", *roles, "--output", tmp_path / "b", "--drop", "job", "--json")
+    assert fresh.json["look"]["number"] == 3
+    assert fresh.json["look"]["joint_confidence"] == 0.85
