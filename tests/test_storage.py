@@ -1,7 +1,11 @@
+"""Files are opened only if they are regular (issue 11, item 20), and nothing is written over (item 19)."""
+
+import ast
 import os
 import socket
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +13,9 @@ from certifare import storage
 from certifare.errors import OutputError
 from certifare.storage import atomic_file, atomic_folder, check_file, check_folder, nothing_overwritten, open_regular
 
+SOURCES = Path(storage.__file__).parent
+#: Where certifare reads what it has brought along, or has just written itself.
+OWN = {("report/html.py", "read_text"), ("report/pdf.py", "read_bytes")}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices are POSIX's")
 
 
@@ -181,3 +188,27 @@ def test_a_read_only_file_system_is_refused():
         pytest.skip("no /proc here")
     with pytest.raises(OutputError, match="cannot be written"), atomic_folder("/proc/self/bundle"):
         pass
+
+
+def reading_calls(tree):
+    """Calls that open a file to read it: open without a mode for writing, read_text, read_bytes, memory_map."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        values = [*node.args, *(keyword.value for keyword in node.keywords)]
+        modes = [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+        # os.open, as low as it gets, is told by its flags.
+        writes = "O_EXCL" in ast.dump(node) or any(set("wax") & set(mode) for mode in modes)
+        if name in ("read_text", "read_bytes", "memory_map", "fromfile") or (name == "open" and not writes):
+            yield name
+
+
+def test_every_file_is_opened_in_one_place():
+    found = {
+        (path.relative_to(SOURCES).as_posix(), name)
+        for path in SOURCES.rglob("*.py")
+        if path.name != "storage.py"
+        for name in reading_calls(ast.parse(path.read_text("utf-8")))
+    }
+    assert found == OWN

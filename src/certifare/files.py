@@ -95,7 +95,7 @@ class Batches:
     names : tuple of str
         Columns of the file.
     size : int
-        Bytes (CSV) or rows (Parquet, Arrow) in all, for a progress bar; 0 if unknown.
+        Bytes (CSV, Arrow) or rows (Parquet) in all, for a progress bar.
     position : int
         How much of ``size`` has been read.
     """

@@ -10,6 +10,7 @@ have equal records, are told from shared records by how often the new records eq
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -34,6 +35,7 @@ from certifare.columns import Frame
 from certifare.encoders.fingerprint import mix
 from certifare.errors import LedgerError, LooksError
 from certifare.growth import Dictionary
+from certifare.storage import open_regular
 from certifare.table import Table
 
 #: Names the state folder; ``off`` switches the ledger off.
@@ -300,10 +302,11 @@ def open_ledger(wanted: bool = True) -> Ledger:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / FILE
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        path.touch(mode=0o600)
+        open_regular(path).close()
         # The journal of a change lies beside it.
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(None, "the folder cannot be written", str(folder))
+        if not (os.access(folder, os.W_OK) and os.access(path, os.W_OK)):
+            raise PermissionError(errno.EACCES, "it cannot be written", str(path))
     except OSError as error:
         return Ledger(None, f"looks are not counted: no ledger can be written in {str(folder)!r} ({error.strerror})")
     return Ledger(path)

@@ -12,6 +12,7 @@ def test_the_demonstration_ends_with_pass_and_a_report(cli, tmp_path, monkeypatc
     result = cli("demo", "-o", folder)
     assert result.status == 0, result.stderr
     assert "PASS" in result.stdout
+    assert demo._made_here(folder)  # so that it is replaced the next time
     assert str(folder / "report.html") in result.stdout
     assert (folder / "report.html").stat().st_size > 10_000
     shown = cli("show", folder)

@@ -1,7 +1,13 @@
-"""Tables that nobody would write on purpose, through every command that reads one: a result, or one line, status 2."""
+"""Tables that nobody would write on purpose (issue 11, items 18 and 28), through every command that reads one.
+
+Each gives a result, or one line and status 2.
+"""
 
 import gzip
+import io
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,6 +34,8 @@ NAMES = [
     "\ufeff",
 ]
 ENCODINGS = ["utf-8", "latin-1", "utf-16", "cp037", "hex", "utf-7", "shift_jis"]
+#: What is put into a binary file: bytes, and numbers that are hardly right anywhere.
+PIECES = [*(bytes([b]) for b in (0, 1, 127, 128, 255)), *(n.to_bytes(8, "little") for n in (2**31, 2**40, 2**63 - 1))]
 ROLES = ["--sensitive", "sex", "--label", "approved"]
 SEARCH = ["--kind", "tree", "--gamma", "0.7", "--min-cell-size", "5", "--max-cells", "4"]
 
@@ -74,12 +82,51 @@ def test_any_table_gives_a_result_or_one_line(cli, files, make_people, tmp_path,
     @given(content=tables(people), encoding=rarely(st.sampled_from(ENCODINGS), None))
     def run(content, encoding):
         source.write_bytes(content)
-        result = cli(*arguments, *([] if encoding is None else ["--encoding", encoding]))
-        assert result.status in (0, 1, 2), result
-        assert "\x1b" not in result.stderr + result.stdout
-        if result.status == 2:
-            assert result.stderr.startswith("error: ")
-            assert result.stderr.count("\n") == 1, result.stderr
+        check(cli(*arguments, *([] if encoding is None else ["--encoding", encoding])))
         assert {path.name for path in tmp_path.iterdir()} <= {"people.csv", "out.csv"}
+
+    run()
+
+
+def check(result):
+    assert result.status in (0, 1, 2), result
+    assert "\x1b" not in result.stderr + result.stdout
+    if result.status == 2:
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1, result.stderr
+
+
+def arrow(make):
+    def write(table):
+        with io.BytesIO() as sink:
+            with make(sink, table.schema) as writer:
+                writer.write_table(table)
+            return sink.getvalue()
+
+    return write
+
+
+def parquet(table):
+    with io.BytesIO() as sink:
+        pq.write_table(table, sink)
+        return sink.getvalue()
+
+
+@pytest.mark.parametrize("write", [arrow(pa.ipc.new_file), arrow(pa.ipc.new_stream), parquet])
+def test_any_damage_to_a_binary_table_gives_a_result_or_one_line(cli, files, make_people, tmp_path, write):
+    source = tmp_path / "people.table"
+    frame = make_people(200, 5).astype({"job": "category"})
+    whole = write(pa.Table.from_pandas(frame, preserve_index=False))
+
+    # The same examples each time: what ends the process would end the other tests with it.
+    @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.sampled_from(PIECES)), min_size=1, max_size=4))
+    def run(pieces):
+        damaged = whole
+        for at, piece in pieces:
+            damaged = damaged[:at] + piece + damaged[at + len(piece) :]
+        source.write_bytes(damaged)
+        check(cli("encode", files / "encoder.json", source, tmp_path / "out.csv", "--keep", "approved"))
+        check(cli("certify", files / "encoder.json", source, "--sensitive", "sex"))
 
     run()

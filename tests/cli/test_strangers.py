@@ -1,4 +1,7 @@
-"""Files and names from strangers, outputs that are in the way, and ends that come from outside."""
+"""Files and names from strangers, outputs that are in the way, and ends that come from outside.
+
+Issue 11: what is read (items 18, 20, 28), written (19, 27, 28), printed (26, 28), and how a command ends (23, 28).
+"""
 
 import json
 import os
@@ -226,7 +229,7 @@ HOSTILE = "\x1b[31mred\x9b2J\u202egnp\x07"
 
 def test_names_do_not_act_on_the_terminal(cli, here):
     frame = pd.read_csv("fresh.csv")
-    frame["sex"] = frame["sex"].replace({"f": HOSTILE})
+    frame["sex"] = frame["sex"].replace({"f": HOSTILE + "\nSPOOFED"})
     frame.loc[:5, "sex"] = None
     name = f"{HOSTILE}.csv"
     frame.to_csv(name, index=False)
@@ -246,8 +249,9 @@ def test_names_do_not_act_on_the_terminal(cli, here):
     for result in results:
         for text in (result.stdout, result.stderr):
             assert all(character.isprintable() or character == "\n" for character in text), text
+            assert "\nSPOOFED" not in text
     # For a program that reads JSON, the name is what it was.
-    assert HOSTILE in results[-1].json["counts"]["groups"]
+    assert HOSTILE + "\nSPOOFED" in results[-1].json["counts"]["groups"]
 
 
 @pytest.mark.parametrize("folder", ["[", "[red]x[", "[bold"])

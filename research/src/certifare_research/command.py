@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from certifare.cli import common
 
@@ -45,7 +44,7 @@ def reproduce(
 
         def show() -> None:
             for known, words in listing.items():
-                common.out.print(f"{known:<{width}}  {escape(words)}", soft_wrap=True)
+                common.out.print(f"{known:<{width}}  {words}", soft_wrap=True)
 
         common.emit(listing, as_json, show)
         return

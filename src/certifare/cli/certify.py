@@ -233,18 +233,18 @@ def _finish(
         write_document(output, certificate, None if key is None else signing_key(key), **context)
 
     def show() -> None:
-        out.print(printable(str(certificate)), markup=False, soft_wrap=True)
+        out.print(printable(str(certificate)), soft_wrap=True)
         for exclusion in certificate.exclusions:
-            err.print(f"left out: {exclusion.records:,} records ({exclusion.reason})", markup=False)
-        err.print(certificate.look_words, markup=False, soft_wrap=True)
+            err.print(f"left out: {exclusion.records:,} records ({printable(exclusion.reason)})")
+        err.print(certificate.look_words, soft_wrap=True)
         for note in notes:
-            err.print(f"note: {note}", markup=False)
+            err.print(f"note: {printable(note)}")
         if output is not None:
-            err.print(f"written to {output}" + (", signed" if key else ", not signed"), markup=False)
+            err.print(f"written to {output}" + (", signed" if key else ", not signed"))
 
     emit(certificate.to_dict(), as_json, show)
     if max_bound is not None and certificate.bound > max_bound:
         from certifare.certificates.certificate import round_up
 
-        err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}", markup=False)
+        err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}")
         raise typer.Exit(REFUSED)

@@ -18,7 +18,6 @@ from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -29,6 +28,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
+from rich.text import Text
 
 from certifare.errors import CertifareError, FileError
 from certifare.storage import nothing_overwritten
@@ -42,28 +42,36 @@ LONGEST_MESSAGE = 2000
 
 
 def printable(text: str) -> str:
-    """Replace what acts on a terminal instead of showing on it: control characters, changes of direction.
+    """Replace what acts on a terminal instead of showing on it: line ends, control characters, changes of direction.
 
     >>> printable(f"{chr(27)}[31m red")
     '�[31m red'
     """
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 class Terminal(Console):
-    """A console on which names and values from a file only show, wherever they are printed."""
+    """A console on which names and values from a file only show: there is no markup, and control characters do not act.
+
+    What is to have a style is printed as :class:`rich.text.Text`; what is to stay in one line goes through
+    :func:`printable` first.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
         """Render what is printed, and what is inside of it; rich's own control codes stay."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+            if segment.control:
+                yield segment
+            else:
+                yield Segment("\n".join(map(printable, segment.text.split("\n"))), segment.style)
 
 
 #: Results go to standard output, progress and errors to standard error, so that output can be piped.
-out = Terminal(highlight=False)
-err = Terminal(stderr=True, highlight=False)
+out = Terminal()
+err = Terminal(stderr=True)
 
 #: Panels that the help of a command is laid out in.
 COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Reading and writing"
@@ -303,10 +311,10 @@ def run(app: typer.Typer) -> None:
 def _report(message: str) -> int:
     if _wants_json():
         print_json({"error": message}, indent=None)
-    line = message.replace("\n", " ")
+    line = printable(message.replace("\n", " "))
     if len(line) > LONGEST_MESSAGE:
         line = line[: LONGEST_MESSAGE - 1] + "…"
-    err.print(f"[bold red]error:[/] {escape(line)}", soft_wrap=True)
+    err.print(Text.assemble(("error: ", "bold red"), line), soft_wrap=True)
     return BAD_INPUT
 
 
@@ -330,6 +338,11 @@ def print_json(document: Any, indent: int | None = 2) -> None:
     """Print a JSON document; what is not printable in it is escaped, which changes nothing for who parses it."""
     text = json.dumps(document, ensure_ascii=False, indent=indent, allow_nan=False)
     print(re.sub(r"[^\n -~]+", lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), text))
+
+
+def print_exactly(text: str) -> None:
+    """Print text for another program, as it is; if a person looks at it, so that it only shows."""
+    print("\n".join(map(printable, text.split("\n"))) if sys.stdout.isatty() else text)
 
 
 def _escaped(text: str) -> str:

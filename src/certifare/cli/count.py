@@ -25,6 +25,7 @@ from certifare.cli.common import (
     err,
     listed,
     out,
+    printable,
     progress,
 )
 from certifare.cli.support import of_file, refuse_ignored
@@ -153,9 +154,9 @@ def count(
     document = {"id": made.id, "records": counts.n_records, "groups": counts.group_sizes, "output": str(output)}
 
     def show() -> None:
-        sizes = ", ".join(f"{group}: {n:,}" for group, n in counts.group_sizes.items())
-        out.print(f"{counts.n_records:,} records in {counts.n_cells} cells ({sizes}) → {output}", markup=False)
+        sizes = ", ".join(f"{printable(group)}: {n:,}" for group, n in counts.group_sizes.items())
+        out.print(f"{counts.n_records:,} records in {counts.n_cells} cells ({sizes}) → {output}")
         for exclusion in counts.exclusions:
-            err.print(f"left out: {exclusion.records:,} records ({exclusion.reason})", markup=False)
+            err.print(f"left out: {exclusion.records:,} records ({printable(exclusion.reason)})")
 
     emit(document, as_json, show)

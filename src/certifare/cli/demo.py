@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from certifare.cli.common import REFUSED, Json, Seed, command_line, emit, out, stages
 
@@ -47,7 +48,8 @@ def demo(
             bundle.save(output, dataset=DATASET, command=command_line(context), replace=replace)
 
     def show() -> None:
-        out.print("[bold]Adult[/]: 48,842 people, label: income above 50,000 dollars, sensitive: sex\n")
+        about = ": 48,842 people, label: income above 50,000 dollars, sensitive: sex\n"
+        out.print(Text.assemble(("Adult", "bold"), about))
         show_bundle(bundle, output if solved else None, signed=False)
 
     emit({**bundle.to_dict(), "bundle": str(output) if solved else None}, as_json, show)

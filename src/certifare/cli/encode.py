@@ -103,10 +103,10 @@ def encode(
     document = {"records": records, "cells": fitted.n_cells_, "output": str(output), "seconds": round(seconds, 3)}
 
     def show() -> None:
-        out.print(f"{records:,} records in {fitted.n_cells_} cells → {output}", markup=False, soft_wrap=True)
+        out.print(f"{records:,} records in {fitted.n_cells_} cells → {output}", soft_wrap=True)
         err.print(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records a second")
         if kept:
-            err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}", markup=False)
+            err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}")
 
     emit(document, as_json, show)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table as Grid
+from rich.text import Text
 
 from certifare.cli.common import (
     CLAIM,
@@ -207,20 +207,23 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
     from certifare.cli.chart import chart
 
     certificate, test, point = bundle.certificate, bundle.test, bundle.point
-    verdict = f"[{VERDICTS[bundle.verdict]}]{bundle.verdict}[/]"
     asked = "" if bundle.target is None else f"  target {bundle.target:g}"
     words = metric_of(certificate.metric).words
-    claim = (
-        f"{verdict}{asked}\n\nWith {percent(certificate.confidence)} confidence no classifier on the "
-        f"{certificate.counts.n_cells} cells has a {words} above [bold]T* = {round_up(certificate.bound)}[/]"
+    claim = Text.assemble(
+        (bundle.verdict, VERDICTS[bundle.verdict]),
+        f"{asked}\n\nWith {percent(certificate.confidence)} confidence no classifier on the "
+        f"{certificate.counts.n_cells} cells has a {words} above ",
+        (f"T* = {round_up(certificate.bound)}", "bold"),
     )
     out.print(Panel(claim, expand=False, padding=(1, 2)))
 
     facts = Grid.grid(padding=(0, 3))
     sizes = " + ".join(f"{n:,} ({printable(group)})" for group, n in certificate.counts.group_sizes.items())
-    facts.add_row("interval", f"[{round_down(certificate.lower)}, {round_up(certificate.bound)}], "
-                  f"estimate {certificate.estimate:.4f}".replace("[", r"\["))  # fmt: skip
-    facts.add_row("certified on", escape(f"{sizes} records that were not looked at before"))
+    facts.add_row(
+        "interval",
+        f"[{round_down(certificate.lower)}, {round_up(certificate.bound)}], estimate {certificate.estimate:.4f}",
+    )
+    facts.add_row("certified on", f"{sizes} records that were not looked at before")
     gamma = "" if point.gamma is None else f", γ = {point.gamma:g}"
     facts.add_row("encoder", f"{point.kind}, {point.cells} cells{gamma}")
     how = f"{bundle.tried:,} encoders compared on other records"
@@ -234,12 +237,12 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
         f"accuracy {test.accuracy:.1%} of the cells' majority vote (always the commonest label: {test.baseline:.1%}), "
         f"its distance {test.classifier.estimate:.4f}",
     )
-    facts.add_row("look", escape(certificate.look_words))
+    facts.add_row("look", certificate.look_words)
     facts.add_row("retained", f"{test.retained:.1%} of the spread of the columns")
     for exclusion in bundle.exclusions:
-        facts.add_row("left out", escape(f"{exclusion.records:,} records: {exclusion.reason}"))
+        facts.add_row("left out", f"{exclusion.records:,} records: {printable(exclusion.reason)}")
     for note in bundle.notes:
-        facts.add_row("note", escape(printable(note)))
+        facts.add_row("note", printable(note))
     out.print(facts)
     out.print()
     width = max(20, min(60, out.width - 12))
@@ -248,14 +251,14 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
         out.print()
         # Paths are printed as they are, however long: they are there to be copied.
         unsigned = "" if signed else " (not signed)"
-        out.print(f"report        {escape(str(folder / 'report.html'))}", soft_wrap=True)
-        out.print(f"certificate   {escape(str(folder / 'certificate.json'))}{unsigned}", soft_wrap=True)
-        out.print(f"next          certifare encode {escape(str(folder))} DATA OUTPUT", soft_wrap=True)
-        out.print(f"              certifare verify {escape(str(folder))}", soft_wrap=True)
+        out.print(f"report        {folder / 'report.html'!s}", soft_wrap=True)
+        out.print(f"certificate   {folder / 'certificate.json'!s}{unsigned}", soft_wrap=True)
+        out.print(f"next          certifare encode {folder!s} DATA OUTPUT", soft_wrap=True)
+        out.print(f"              certifare verify {folder!s}", soft_wrap=True)
         return
-    out.print("\n[bold]What would help[/]")
+    out.print("\nWhat would help", style="bold")
     for advice in bundle.advice:
-        out.print(f"  • {escape(advice.text)}", soft_wrap=True)
+        out.print(f"  • {advice.text}", soft_wrap=True)
     err.print(
         "Nothing was written. Running again with other seeds until one passes would void the certificate.",
         style="dim",

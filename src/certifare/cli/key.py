@@ -31,9 +31,9 @@ def new(
     keyid = load_public_key(public).keyid
 
     def tell() -> None:
-        out.print(f"{private}  signs; keep it to yourself", markup=False, soft_wrap=True)
-        out.print(f"{public}  checks signatures; hand it on with your certificates", markup=False, soft_wrap=True)
-        out.print(f"key id {keyid}", markup=False, soft_wrap=True)
+        out.print(f"{private}  signs; keep it to yourself", soft_wrap=True)
+        out.print(f"{public}  checks signatures; hand it on with your certificates", soft_wrap=True)
+        out.print(f"key id {keyid}", soft_wrap=True)
 
     emit({"private": str(private), "public": str(public), "keyid": keyid}, as_json, tell)
 
@@ -47,7 +47,7 @@ def show(
     from certifare.document import load_public_key
 
     keyid = load_public_key(path).keyid
-    emit({"public": str(path), "keyid": keyid}, as_json, lambda: out.print(keyid, markup=False, soft_wrap=True))
+    emit({"public": str(path), "keyid": keyid}, as_json, lambda: out.print(keyid, soft_wrap=True))
 
 
 def signing_key(path: Path) -> CryptoSigner:

@@ -11,7 +11,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 from typer.core import TyperGroup
 
 from certifare.cli import common
@@ -38,7 +38,7 @@ class Commands(TyperGroup):
                 command_of(points)
             except PluginError as error:
                 if not ctx.resilient_parsing:  # a shell completes words otherwise
-                    common.err.print(f"[yellow]warning:[/] {escape(common.printable(str(error)))}", soft_wrap=True)
+                    common.err.print(Text.assemble(("warning: ", "yellow"), str(error)), soft_wrap=True)
             else:
                 names.append(name)
         return names

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.common import REFUSED, PublicKey, err, out
+from certifare.cli.common import REFUSED, PublicKey, err, out, print_json
 from certifare.cli.support import refuse_ignored
 from certifare.cli.verify import print_failures
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: Columns of a frontier that are numbers.
 NUMBERS = ("bound", "accuracy", "cells", "gamma", "retained")
+
+#: A table of encoders is not read beyond this; an encoder takes a hundred bytes.
+MAX_FRONTIER_BYTES = 64 << 20
 
 
 class Form(StrEnum):
@@ -48,12 +51,10 @@ def report(
 
     The certificate is verified first. Exit status 1 means that it does not hold: the report says at its top what fails.
     """
-    import json
-
     refuse_ignored(context, *(() if as_json else ("written",)))
     data, verdict = gather(certificate, key=key, encoder=encoder, frontier=frontier, target=target)
     if as_json:
-        print(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False))
+        print_json(data)
     else:
         print_failures(verdict, err)
         _write(data, form, output)
@@ -79,7 +80,7 @@ def _write(data: dict[str, Any], form: Form | None, output: Path | None) -> None
         content = (json.dumps(data, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
     with atomic_file(path) as name:
         name.write_bytes(content)
-    out.print(str(path), markup=False, soft_wrap=True)
+    out.print(str(path), soft_wrap=True)
 
 
 def gather(
@@ -119,13 +120,20 @@ def gather(
 def read_frontier(path: Path) -> list[dict[str, Any]]:
     """Read the table of the encoders that were tried, as a bundle or a sweep wrote it."""
     import csv
+    import io
 
     from certifare.errors import FileError, MissingColumnError
+    from certifare.storage import open_regular
 
+    with open_regular(path) as file:
+        content = file.read(MAX_FRONTIER_BYTES + 1)
+    if len(content) > MAX_FRONTIER_BYTES:
+        raise FileError(
+            f"{str(path)!r} is larger than {MAX_FRONTIER_BYTES >> 20} MB, too large for a table of encoders."
+        )
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            names, rows = reader.fieldnames or (), list[dict[str, Any]](reader)
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""))
+        names, rows = reader.fieldnames or (), list[dict[str, Any]](reader)
     except (UnicodeDecodeError, csv.Error) as error:
         raise FileError(f"{str(path)!r} is no table of encoders: {error}.") from error
     if "bound" not in names:

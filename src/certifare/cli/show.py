@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape as escape_markup
 from rich.table import Table as Grid
+from rich.text import Text
 from rich.tree import Tree
 
 from certifare.cli.common import REFUSED, Json, PublicKey, emit, encoder_file, out, printable
@@ -77,21 +77,21 @@ def _looks_like_encoder(path: Path) -> bool:
 def _print_certificate(certificate: Any, verdict: Any) -> None:
     from certifare.certificates.certificate import round_up
 
-    out.print(f"[bold]{escape(str(certificate))}[/]", soft_wrap=True)
+    out.print(printable(str(certificate)), style="bold", soft_wrap=True)
     grid = Grid("groups", "label", "records", "estimate", "bound T*", box=None, pad_edge=False)
     for part in certificate.parts:
         records = " + ".join(f"{n:,}" for n in part.records)
         grid.add_row(
-            escape(" / ".join(part.groups)),
-            escape(part.label or ""),
+            printable(" / ".join(part.groups)),
+            printable(part.label or ""),
             records,
             f"{part.estimate:.4f}",
             round_up(part.bound),
         )
     out.print(grid)
     for sentence in (*certificate.what_follows(), certificate.look_words):
-        out.print(f"- {escape(sentence)}", soft_wrap=True)
-    unchecked = [escape(check.message) for check in verdict.unchecked if check.name == "signature"]
+        out.print(f"- {printable(sentence)}", soft_wrap=True)
+    unchecked = [printable(check.message) for check in verdict.unchecked if check.name == "signature"]
     for message in unchecked:
         out.print(f"Not checked: {message}", style="yellow", soft_wrap=True)
     out.print()
@@ -99,7 +99,7 @@ def _print_certificate(certificate: Any, verdict: Any) -> None:
 
 def _print_cells(encoder: dict[str, Any], most: int) -> None:
     cells = encoder["cells"]
-    out.print(f"[bold]{escape(encoder['kind'])} encoder[/], {len(cells)} cells")
+    out.print(Text.assemble((f"{encoder['kind']} encoder", "bold"), f", {len(cells)} cells"))
     grid = Grid("cell", "records", "groups", "labels", "rules", box=None, pad_edge=False)
     listed = cells[: most or None]
     for cell in listed:
@@ -108,7 +108,7 @@ def _print_cells(encoder: dict[str, Any], most: int) -> None:
             "" if cell["records"] is None else f"{cell['records']:,}",
             _shares(cell["groups"]),
             _shares(cell["labels"]),
-            escape(" and ".join(cell["rules"]) or "every record"),
+            printable(" and ".join(cell["rules"]) or "every record"),
         )
     out.print(grid)
     if len(listed) < len(cells):
@@ -117,7 +117,7 @@ def _print_cells(encoder: dict[str, Any], most: int) -> None:
 
 
 def _shares(columns: dict[str, dict[str, float]]) -> str:
-    return escape("; ".join(" ".join(f"{v}:{p:.0%}" for v, p in shares.items()) for shares in columns.values()))
+    return printable("; ".join(" ".join(f"{v}:{p:.0%}" for v, p in shares.items()) for shares in columns.values()))
 
 
 def _print_tree(nodes: list[dict[str, Any]]) -> None:
@@ -125,7 +125,7 @@ def _print_tree(nodes: list[dict[str, Any]]) -> None:
     path: list[Tree] = []
     for node in nodes:
         text = node["question"] if node["cell"] is None else f"cell {node['cell']}"
-        label = escape(f"{node['answer']}: {text}" if node["answer"] else text)
+        label = printable(f"{node['answer']}: {text}" if node["answer"] else text)
         if root is None:
             root = Tree(label)
             path = [root]
@@ -134,8 +134,3 @@ def _print_tree(nodes: list[dict[str, Any]]) -> None:
             path.append(path[-1].add(label))
     if root is not None:
         out.print(root)
-
-
-def escape(text: str) -> str:
-    """Return text from a file so that it is only shown: neither markup nor control characters act."""
-    return escape_markup(printable(text))

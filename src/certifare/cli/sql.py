@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from certifare.cli.common import Json, emit, encoder_file
+from certifare.cli.common import Json, emit, encoder_file, print_exactly
 
 
 def sql(
@@ -32,4 +32,4 @@ def sql(
             "Fit a tree (certifare fit --kind tree) for use in a warehouse."
         )
     text = fitted.to_sql(dialect, table=table, name=name)
-    emit({"dialect": dialect, "sql": text}, as_json, lambda: print(text))
+    emit({"dialect": dialect, "sql": text}, as_json, lambda: print_exactly(text))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from rich.markup import escape
 from rich.table import Table as Grid
 
 from certifare.cli.common import (
@@ -204,7 +203,7 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
         lower = "" if point.lower is None else f"[{round_down(point.lower, 3)}, {round_up(point.bound, 3)}]"
         grid.add_row(
             round_up(point.bound),
-            escape(lower),
+            lower,
             f"{point.accuracy:.2%}",
             str(point.cells),
             f"{point.retained:.1%}",
@@ -224,6 +223,6 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
     else:
         out.print(f"{len(frontier):,} encoders tried, none certified: bounds are predictions from other records.")
     for path in written:
-        err.print(f"written to {path}", markup=False)
+        err.print(f"written to {path}")
     for note in frontier.notes:
-        err.print(f"note: {printable(note)}", markup=False)
+        err.print(f"note: {printable(note)}")
