@@ -30,12 +30,34 @@ from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.retained import retained_information
 
 LIMITS = (0.02, 0.03, 0.05, 0.08, 0.10, 0.15, 0.30)
-GAMMAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.62, 0.64, 0.66, 0.68, 0.7, 0.72, 0.74, 0.76, 0.78, 0.8, 0.825)
+GAMMAS = (
+    0.0,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.3,
+    0.4,
+    0.5,
+    0.55,
+    0.6,
+    0.62,
+    0.64,
+    0.66,
+    0.68,
+    0.7,
+    0.72,
+    0.74,
+    0.76,
+    0.78,
+    0.8,
+    0.825,
+)
 GAMMAS += (0.85, 0.875, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.955, 0.96, 0.965, 0.97, 0.975)
 GAMMAS += (0.98, 0.985, 0.99, 0.993, 0.996, 0.999)
 CELLS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 30, 50, 100, 200, 400)
 CONDITIONS = ("MISCHRT", "NEUMENT", "ARTHSPIN", "METAB3", "MSC2a3")
-RETAIN = {"ca": (0.25,), "transfer": (0.25, 0.5), "health": (), "us": ()}
+RETAIN = {"ca": (0.25,), "transfer": (0.25, 0.5, 0.8), "health": (), "us": ()}
 
 
 @dataclass(frozen=True)
@@ -162,7 +184,8 @@ def grown_points(data: Data, encoder: GrownEncoder, gammas: Iterable[float], ks:
     training = encoder.prepare(data.of(0), data.y[train], sensitive_features=data.s[train])
     encoder.fit_from(training)
     own = training.derived.squares if isinstance(encoder, BoostedEncoder) else training.codes
-    codes = [own, encoder.codes(data.of(1)), encoder.codes(data.of(2))]
+    groups = [{"sensitive_features": data.s[part]} if encoder.reads_groups else {} for part in data.parts]
+    codes = [own, *(encoder.codes(data.of(part), **groups[part]) for part in (1, 2))]
     for gamma in gammas:
         grown = type(encoder)(**{**encoder.get_params(deep=False), "gamma": gamma}).fit_from(training)
         whole = [grown.apply_codes(part).astype(np.uint16) for part in codes]
@@ -235,8 +258,12 @@ def compare(data: Data, quick: bool, retain: Iterable[float]) -> None:
         for orderings in (("paper", "directional", "both") if data.categorical else ("both",))
     }
     encoders["fair tree, only crossing splits charged"] = FairTreeEncoder(charge="crossing", **common)
+    encoders["fair tree, group-aware"] = FairTreeEncoder(group_aware=True, **common)
     encoders["boosted"] = BoostedEncoder(**common)
     for weight in retain:
+        encoders[f"fair tree, group-aware, retain {weight:g}"] = FairTreeEncoder(
+            group_aware=True, retain=weight, **common
+        )
         keeping_more: dict[str, Any] = {"retain": weight, "charge": "crossing", **common}
         encoders[f"fair tree, retain {weight:g}"] = FairTreeEncoder(**keeping_more)
         encoders[f"boosted, retain {weight:g}"] = BoostedEncoder(**keeping_more)

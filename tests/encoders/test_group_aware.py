@@ -327,7 +327,7 @@ class TestFiles:
         refused(changed(lambda d: d["splits"][words]["by_group"][1].update(categories=["x"])), "not a category")
         refused(changed(lambda d: d["splits"][words]["by_group"][1].update(known="right")), "lists categories")
         refused(changed(lambda d: d["splits"][words]["by_group"][1].update(more=1)), "damaged")
-        refused(changed(lambda d: d.update(groups=["f"])), "side for each group|share per group")
+        refused(changed(lambda d: d.update(groups=["f"])), "has groups")
 
 
 class TestSql:

@@ -30,6 +30,7 @@ dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed (pip in
 
 from certifare.engines import dask as engine  # noqa: E402
 from certifare.engines.dask import CodedBlock, Cut, Orders, prepare  # noqa: E402
+from certifare.growth.histograms import Layout  # noqa: E402
 
 
 def distribute(parts: Sequence[pd.DataFrame], folder: Path) -> Any:
@@ -71,8 +72,18 @@ def test_equal_to_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path)
     assert_same_encoder(local, again)
 
 
-def test_group_aware_cells_equal_those_in_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
-    options = {"gamma": 0.5, "max_cells": 30, "min_cell_size": 30, "max_bins": 60, "group_aware": True}
+@pytest.mark.parametrize("retain", [0.0, 0.7])
+def test_group_aware_cells_equal_those_in_memory(
+    client: Any, many_people: pd.DataFrame, tmp_path: Path, retain: float
+) -> None:
+    options = {
+        "gamma": 0.4,
+        "max_cells": 30,
+        "min_cell_size": 30,
+        "max_bins": 60,
+        "group_aware": True,
+        "retain": retain,
+    }
     one, other, training = fit_both(many_people, cut(many_people, [1500, 1600, 4000]), tmp_path, **options)
     assert one.n_cells_ == 30
     assert_same_encoder(one, other)
@@ -170,7 +181,7 @@ def test_orders_can_be_carried_out_twice_late_or_again() -> None:
     words = rng.integers(0, 2**32, (1000, 1), dtype=np.uint32) & np.uint32(0x03030301)
 
     def made() -> CodedBlock:
-        return CodedBlock(words.copy(), (4, 4, 4), 2)
+        return CodedBlock(words.copy(), Layout((4, 4, 4), 2))
 
     def order(growth: int, *nodes: int, column: int = 0) -> Orders:
         first = Cut(0, column, np.packbits([1, 1, 0, 0]), (4,), 1, 2)
@@ -239,8 +250,8 @@ def test_bad_input(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> No
         prepare(encoder, spread[["age", "copy"]], y, sensitive_features=s)
     with pytest.raises(ColumnTypeError, match="names"):
         prepare(encoder, X.rename(columns={"age": 0}), y, sensitive_features=s)
-    with pytest.raises(EncoderError, match="retain"):
-        prepare(FairTreeEncoder(retain=0.5), X, y, sensitive_features=s)
+    with pytest.raises(EncoderError, match="retain is 2"):
+        prepare(FairTreeEncoder(retain=2), X, y, sensitive_features=s)
     for option in ({"weights": y}, {"clusters": y}, {"method": "lemmas"}):
         with pytest.raises(ArgumentError, match="whole table"):
             certify(encoder, X, sensitive_features=s, **option)

@@ -85,6 +85,16 @@ def test_a_group_aware_encoder_is_counted_by_the_column_that_it_reads(
         certify_parquet(encoder, fresh, sensitive="race")
 
 
+@pytest.mark.parametrize("group_aware", [False, True])
+def test_retaining_cells_equal_those_in_memory(many_people: pd.DataFrame, tmp_path: Path, group_aware: bool) -> None:
+    options = {"gamma": 0.4, "max_cells": 20, "min_cell_size": 40, "max_bins": 40, "retain": 0.7}
+    one = in_memory(many_people, "paid", "sex", group_aware=group_aware, **options)
+    path = write(many_people, tmp_path / "people.parquet")
+    other = streamed(path, "paid", "sex", n_jobs=2, group_aware=group_aware, **options)
+    assert one.n_cells_ > 10
+    assert_same_encoder(one, other)
+
+
 def test_several_files_labels_and_sensitive_columns(many_people: pd.DataFrame, tmp_path: Path) -> None:
     for i, start in enumerate(range(0, 6000, 2500)):
         write(many_people.iloc[start : start + 2500], tmp_path / f"{i}.parquet")
@@ -241,8 +251,8 @@ def test_bad_files(many_people: pd.DataFrame, tmp_path: Path) -> None:
         streamed(whole, "payd", "sex")
     with pytest.raises(RoleError, match="sensitive"):
         prepare_parquet(FairTreeEncoder(), whole, label="paid")
-    with pytest.raises(EncoderError, match="retain"):
-        streamed(whole, "paid", "sex", retain=0.5)
+    with pytest.raises(EncoderError, match="retain is 2"):
+        streamed(whole, "paid", "sex", retain=2)
 
 
 def test_column_that_is_text_in_one_file_and_numbers_in_another(many_people: pd.DataFrame, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from certifare.columns import Field, Frame
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
 from certifare.encoders.representatives import Representatives
+from certifare.encoders.retain import Coordinates
 from certifare.encoders.training import Levels, Training
 from certifare.errors import EncoderError
 from certifare.growth import Charge, Codes, Criterion, Growth, Targets
@@ -106,8 +108,13 @@ class GrownEncoder(RestrictedEncoder):
                 f"(n_samples={len(training)}); give a smaller one."
             )
 
-    def _criterion(self, training: Training, clusters: Levels | None) -> tuple[Targets, Criterion]:
-        """Classes of the training records and the criterion over them; ``retain`` adds the clusters as a label."""
+    def _criterion(
+        self, training: Training, clusters: Levels | None = None, coordinates: Coordinates | None = None
+    ) -> tuple[Targets, Criterion]:
+        """Classes of the training records and the criterion over them.
+
+        ``retain`` adds the clusters as a label, or coordinates.
+        """
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         labels = list(training.labels)
         weights = [1.0] * len(labels) if self.label_weights is None else [float(w) for w in self.label_weights]
@@ -128,6 +135,14 @@ class GrownEncoder(RestrictedEncoder):
             positive=self._positive(training.labels[0]),
             charge=self._charge,
         )
+        if coordinates is not None:
+            targets = replace(targets, coordinates=coordinates.of(training.codes))
+            criterion = replace(
+                criterion,
+                n_coordinates=coordinates.n_coordinates,
+                retain=float(self.retain),
+                spread=coordinates.spread,
+            )
         return targets, criterion
 
     def _positive(self, label: Levels) -> int:

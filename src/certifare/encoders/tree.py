@@ -12,7 +12,7 @@ from certifare.columns import Field
 from certifare.encoders.description import group_name, path_rules
 from certifare.encoders.groups import UnknownGroups, check_unknown_groups, group_codes
 from certifare.encoders.grown import GrownEncoder
-from certifare.encoders.retain import Clusters, check_retain
+from certifare.encoders.retain import Coordinates, check_retain
 from certifare.encoders.training import Training
 from certifare.errors import EncoderError
 from certifare.growth import Bins, Charge, Codes, Metric, Orderings, encode, grow
@@ -43,8 +43,8 @@ class FairTreeEncoder(GrownEncoder):
         Sensitive columns of X, by name or position. They are never features, and may be absent when records are
         encoded. Otherwise pass ``sensitive_features`` to ``fit``.
     retain : float
-        From 0 to 1: weight of a label that stands for the table itself (the record's k-means cluster), so that the
-        cells stay useful for tasks that are not known yet.
+        From 0 to 1: weight of the table itself beside the label, so that the cells stay useful for tasks that are not
+        known yet: of what a split explains of the columns (of their leading principal components).
     charge : {"every", "crossing", "distance"}
         Which splits pay for telling the groups apart: all, as in the paper, or only those whose children lie on
         different sides of the groups' overall shares. The others leave the distance as it is, so cells become
@@ -193,13 +193,12 @@ class FairTreeEncoder(GrownEncoder):
 
     def _derive(self, training: Training) -> Training:
         check_retain(self.retain)
-        return replace(training, derived=Clusters.fit(training, self._seed) if self.retain else None)
+        return replace(training, derived=Coordinates.of_training(training, self._seed) if self.retain else None)
 
     def _grow(self, training: Training) -> None:
         self._check_size(training)
         check_unknown_groups(self.unknown_groups)
-        clusters = None if training.derived is None else training.derived.levels(training.fields)
-        targets, criterion = self._criterion(training, clusters)
+        targets, criterion = self._criterion(training, coordinates=training.derived)
         growth = grow(
             training.source(targets, self._n_threads),
             training.bins,

@@ -31,7 +31,7 @@ from certifare.engines.plan import Plan
 from certifare.engines.training import EngineTraining, Progress, Share, check_kind, prepare_over
 from certifare.errors import ArgumentError, ColumnTypeError, SensitiveFeatureError, TableError
 from certifare.growth import Growth, Histogram, Split
-from certifare.growth.histograms import Records
+from certifare.growth.histograms import Layout, Records
 from certifare.records import check_columns
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class DaskEngine:
         shared, run, join = delayed(plan, pure=False), delayed(_code), delayed(_join)
         coded = [run(shared, part, length) for part, length in zip(self._parts, lengths, strict=True)]
         threads = self._client.nthreads()
-        n_bytes = 4 * sum(lengths) * Records.width(plan.n_codes, plan.n_classes)
+        n_bytes = 4 * sum(lengths) * plan.layout.width
         # With b blocks a round takes b · cost + bytes / b, which is least at this number.
         n_blocks = max(len(threads), math.isqrt(n_bytes // BLOCK_COST))
         n_blocks = max(1, min(len(coded), n_blocks, BLOCKS_PER_THREAD * sum(threads.values())))
@@ -210,8 +210,7 @@ class DaskEngine:
         # Blocks that lie on the same worker stand together, so that their counts are added up before they travel.
         where = self._client.who_has(futures)
         futures.sort(key=lambda future: min(where.get(future.key, ()), default=""))
-        offsets = np.concatenate([[0], np.cumsum(plan.n_codes)]).astype(np.int64)
-        return DaskSource(self._client, futures, offsets)
+        return DaskSource(self._client, futures, plan.layout)
 
 
 class Cut(NamedTuple):
@@ -250,17 +249,17 @@ class CodedBlock:
     Carrying out orders changes the block but not what it holds: it is the same for every purpose before and after.
     """
 
-    def __init__(self, words: NDArray[np.uint32], n_codes: tuple[int, ...], n_classes: int) -> None:
+    def __init__(self, words: NDArray[np.uint32], layout: Layout) -> None:
         # What came over the network may be read-only.
         self.words = words if words.flags.writeable else words.copy()
-        self.n_codes, self.n_classes = n_codes, n_classes
-        self._records = Records(self.words, n_codes, n_classes)
+        self.layout = layout
+        self._records = Records(self.words, layout)
         self._growth = 0
         self._runs = {0: (0, len(words))}
         self._lock = threading.Lock()
 
     def count(self, orders: Orders) -> NDArray[np.int64]:
-        """Count the nodes that the orders name: (nodes, classes, codes)."""
+        """Count the nodes that the orders name: (nodes, classes and sums, codes)."""
         with self._lock:
             if orders.growth != self._growth:
                 self._growth, self._runs = orders.growth, {0: (0, len(self.words))}
@@ -271,7 +270,8 @@ class CodedBlock:
                     goes_left = sides.astype(bool).reshape(cut.shape)
                     middle = self._records.divide((start, stop), cut.column, goes_left)
                     self._runs[cut.left], self._runs[cut.right] = (start, middle), (middle, stop)
-            counts = np.empty((len(orders.count), self.n_classes, sum(self.n_codes)), dtype=np.int64)
+            n_rows = self.layout.n_classes + self.layout.n_sums
+            counts = np.empty((len(orders.count), n_rows, sum(self.layout.n_codes)), dtype=np.int64)
             for of_node, node in zip(counts, orders.count, strict=True):
                 of_node[:] = self._records.count(self._runs[node])
             return counts
@@ -282,7 +282,7 @@ class CodedBlock:
     def __reduce__(self) -> tuple[Any, ...]:
         # Moved or written away while a task sorts it, a block would lose records; and runs need not travel.
         with self._lock:
-            return CodedBlock, (self.words.copy(), self.n_codes, self.n_classes)
+            return CodedBlock, (self.words.copy(), self.layout)
 
 
 @dataclass
@@ -294,8 +294,8 @@ class DaskSource:
     client : distributed.Client
     blocks : list of Future
         Futures of `CodedBlock`.
-    offsets : ndarray of int64
-        Where the codes of each column begin.
+    layout : Layout
+        What the records hold.
     ahead : int
         How many splits the grower should tell of.
     rounds, bytes : int
@@ -304,7 +304,7 @@ class DaskSource:
 
     client: Client
     blocks: list[Future]
-    offsets: NDArray[np.int64]
+    layout: Layout
     ahead: int = AHEAD
     rounds: int = 0
     bytes: int = 0
@@ -373,7 +373,7 @@ class DaskSource:
         total = tree_merge(self.client, add_counts, [count(block, orders) for block in self.blocks]).result()
         self.rounds += 1
         self.bytes += total.nbytes
-        return [Histogram(of_node, self.offsets) for of_node in total]
+        return [Histogram(of_node, self.layout.offsets, self.layout.n_sums) for of_node in total]
 
 
 def tree_merge(client: Client, merge: Callable[[Sequence[T]], T], parts: Sequence[Future | Delayed]) -> Future:
@@ -409,18 +409,19 @@ def _code(plan: Plan, part: Any, length: int) -> CodedBlock:
     n_records = sum(map(len, blocks))
     if n_records != length:
         raise TableError(f"The table changed while it was read: a partition had {length:,} records, now {n_records:,}.")
-    words = np.empty((n_records, Records.width(plan.n_codes, plan.n_classes)), dtype=np.uint32)
-    records = Records(words, plan.n_codes, plan.n_classes)
+    layout = plan.layout
+    words = np.empty((n_records, layout.width), dtype=np.uint32)
+    records = Records(words, layout)
     start = 0
     for block in blocks:
-        records.write(start, plan.codes(block), plan.classes(block))
+        plan.write(records, start, block)
         start += len(block)
-    return CodedBlock(words, plan.n_codes, plan.n_classes)
+    return CodedBlock(words, layout)
 
 
 def _join(blocks: Sequence[CodedBlock]) -> CodedBlock:
     words = np.concatenate([block.words for block in blocks])
-    return CodedBlock(words, blocks[0].n_codes, blocks[0].n_classes)
+    return CodedBlock(words, blocks[0].layout)
 
 
 def _count(block: CodedBlock, orders: Orders) -> NDArray[np.int64]:

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.columns import Field, Value, levels
+from certifare.encoders.retain import Coordinates
 from certifare.encoders.training import ColumnSchema, Group
 from certifare.engines.blocks import Block, Piece, Reading
 from certifare.errors import TableError
 from certifare.growth import Bins, Codes, Targets, encode
+from certifare.growth.histograms import Layout, Records
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,8 @@ class Plan:
         Name and values of each label column.
     groups : tuple
         The groups.
+    coordinates : Coordinates or None
+        What is to be retained of a record, if anything.
     """
 
     reading: Reading
@@ -37,11 +41,18 @@ class Plan:
     bins: tuple[Bins, ...]
     labels: tuple[tuple[str, tuple[Value, ...]], ...]
     groups: tuple[Group, ...]
+    coordinates: Coordinates | None = None
 
     @property
     def n_codes(self) -> tuple[int, ...]:
         """How many codes each feature has."""
         return tuple(b.n_codes for b in self.bins)
+
+    @property
+    def layout(self) -> Layout:
+        """What coded records hold."""
+        n_coordinates = 0 if self.coordinates is None else self.coordinates.n_coordinates
+        return Layout(self.n_codes, self.n_classes, len(self.groups), n_coordinates)
 
     @property
     def n_labels(self) -> tuple[int, ...]:
@@ -67,6 +78,12 @@ class Plan:
         """Code the labels and groups of a block, as one number."""
         *labels, groups = self.targets(block)
         return Targets.from_columns(labels, groups, self.n_labels, len(self.groups)).classes
+
+    def write(self, records: Records, start: int, block: Block) -> None:
+        """Write the records of a block from place ``start`` on."""
+        codes = self.codes(block)
+        coordinates = None if self.coordinates is None else self.coordinates.of(codes)
+        records.write(start, codes, self.classes(block), coordinates)
 
     def targets(self, block: Block) -> list[NDArray[np.int64]]:
         """Code each label column of a block, and last the groups."""

@@ -298,13 +298,13 @@ class ParquetEngine:
 
     def code(self, plan: Plan, lengths: Sequence[int], progress: Share | None = None) -> FileSource:
         """Code all records into a mapped file."""
-        width = Records.width(plan.n_codes, plan.n_classes)
-        records = Records(map_words(sum(lengths), width, self._folder), plan.n_codes, plan.n_classes)
+        layout = plan.layout
+        records = Records(map_words(sum(lengths), layout.width, self._folder), layout)
         starts = np.cumsum([0, *lengths[:-1]]).tolist()
 
         def write(piece: ParquetPiece, start: int) -> None:
             for block in plan.blocks(piece):
-                records.write(start, plan.codes(block), plan.classes(block))
+                plan.write(records, start, block)
                 start += len(block)
 
         for _ in self._map(write, starts, progress):

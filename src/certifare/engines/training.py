@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from certifare.columns import Field
 from certifare.encoders.base import check_classes
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.representatives import Middle, Representatives, modes
+from certifare.encoders.retain import Coordinates, check_retain, coordinate_rows
 from certifare.encoders.training import Levels, Training
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import MissingRoles, Piece, Reading, by_piece
@@ -181,7 +182,8 @@ def prepare_over(
     progress : callable, optional
         Called with the name of a step and the share of it that is done.
     """
-    if encoder.retain:
+    check_retain(encoder.retain)
+    if encoder.retain and not isinstance(encoder, FairTreeEncoder):
         raise EncoderError(
             "retain= clusters the table in memory; set retain=0 here, or fit on a sample of the records."
         )
@@ -200,6 +202,10 @@ def prepare_over(
     check_classes("group", group_name, plan.groups, survey.n_records)
     for name, values in plan.labels:
         check_classes("label", name, values, survey.n_records)
+    if encoder.retain:
+        each = by_piece(coordinate_rows(survey.n_records, encoder._seed), survey.lengths)
+        sample = engine.reduce(CodeSampler(plan), _stack, each)
+        plan = replace(plan, coordinates=Coordinates.fit(list(sample.T), plan.bins))
     records = engine.code(plan, survey.lengths, _share(progress, "code"))
     if not encoder.allow_sensitive_feature:
         _refuse_copies(records.root(), plan)
@@ -214,6 +220,7 @@ def prepare_over(
         codes=Codes(tuple(np.zeros(0, dtype=np.uint16) for _ in plan.bins), plan.n_codes),
         fingerprint=survey.hashes.fingerprint(salt, [column.name for column in plan.columns]),
         settings={name: encoder.get_params()[name] for name in encoder._settings},
+        derived=plan.coordinates,
         engine=engine,
         plan=plan,
         survey=survey,
@@ -266,6 +273,26 @@ class Sampler:
             first, last = np.searchsorted(positions, [start, start + len(block)])
             rows = positions[first:last] - start
             found.append(np.column_stack([field.numbers()[rows] for field in block.fields]))
+            start += len(block)
+        return np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class CodeSampler:
+    """Takes the codes of the records at some positions of a piece."""
+
+    plan: Plan
+
+    def __call__(self, piece: Piece, positions: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """Give codes, (positions, features)."""
+        found = [np.zeros((0, len(self.plan.bins)), dtype=np.uint16)]
+        start = 0
+        for block in self.plan.blocks(piece):
+            first, last = np.searchsorted(positions, [start, start + len(block)])
+            rows = positions[first:last] - start
+            if len(rows):
+                columns = [column[rows].astype(np.uint16) for column in self.plan.codes(block).columns]
+                found.append(np.column_stack(columns))
             start += len(block)
         return np.concatenate(found)
 

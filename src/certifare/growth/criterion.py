@@ -31,6 +31,8 @@ class Targets:
         How many values each label column has.
     n_groups : int
         How many groups there are.
+    coordinates : ndarray of int16, (records, coordinates), optional
+        What is to be retained of each record, beside its labels: whole numbers, so that their sums are exact.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class Targets:
     classes: NDArray[Any]
     n_labels: tuple[int, ...]
     n_groups: int
+    coordinates: NDArray[np.int16] | None = None
 
     @classmethod
     def from_columns(
@@ -76,6 +79,11 @@ class Targets:
         """How many classes there are: labels × groups."""
         return _n_classes(self.n_labels, self.n_groups)
 
+    @property
+    def n_coordinates(self) -> int:
+        """How many coordinates a record has."""
+        return 0 if self.coordinates is None else self.coordinates.shape[1]
+
 
 @dataclass(frozen=True, eq=False)
 class Terms:
@@ -83,18 +91,20 @@ class Terms:
 
     A *stratum* is a set of classes that Gini is taken over: all of them, or those with one value of the first label.
     An *axis* is a value whose share of a stratum matters: a label's value, or a group. Of two values, one is enough.
+    A coordinate is an axis, too: what matters is its mean, and it belongs to the labels.
 
     Attributes
     ----------
     weights : ndarray of float64, (sums, classes)
         What a record of each class adds to each sum: first the strata (number 0: all records), then the label axes
         (of stratum 0), then the group axes of each group stratum in turn, last the label score, whose mean is p_y.
+        Of coordinates, which are the last label axes, classes know nothing: 0.
     coefficients : ndarray of float64, (axes,)
         What an axis gains when a split makes shares differ; negative for groups.
     stratum_of : ndarray of int64, (axes,)
         The stratum of each axis.
-    n_strata, n_label_axes, n_group_axes : int
-        Group axes are counted per stratum.
+    n_strata, n_label_axes, n_group_axes, n_coordinates : int
+        Group axes are counted per stratum; coordinates are counted among the label axes, too.
     """
 
     weights: NDArray[np.float64]
@@ -103,6 +113,7 @@ class Terms:
     n_strata: int
     n_label_axes: int
     n_group_axes: int
+    n_coordinates: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,6 +138,13 @@ class Criterion:
         Which splits pay for telling the groups apart: every split, as in the paper, or only those whose children lie
         on different sides of a group's share among all records. Children on one side of it leave the distance
         Σ|p_0 - p_1|/2 as it was. Or, instead of the increase of Gini_s, each pays the increase of that distance itself.
+    n_coordinates : int
+        How many coordinates records have.
+    retain : float
+        From 0 to 1: the part that coordinates have in what a split gains. The mean squared deviation of the
+        coordinates, divided by ``spread``, then stands beside Gini_y, which has the rest.
+    spread : float
+        What counts as a whole: the mean squared deviation of all that is to be retained, in the coordinates' units.
 
     Examples
     --------
@@ -145,9 +163,18 @@ class Criterion:
     label_weights: tuple[float, ...] = (1.0,)
     positive: int = 1
     charge: Charge = "every"
+    n_coordinates: int = 0
+    retain: float = 0.0
+    spread: float = 1.0
 
     def __post_init__(self) -> None:
         _check_sizes(self.n_labels, self.n_groups)
+        if not 0.0 <= self.retain <= 1.0 or (self.retain > 0.0 and self.n_coordinates == 0):
+            raise GrowthError(
+                f"retain is {self.retain!r}; give a weight from 0 to 1, and above 0 coordinates to retain."
+            )
+        if not 0.0 < self.spread < np.inf:
+            raise GrowthError(f"spread is {self.spread!r}; give a positive number.")
         if not 0.0 <= self.gamma <= 1.0:
             raise GrowthError(f"gamma is {self.gamma!r}; give a number from 0 to 1.")
         if self.metric not in ("demographic_parity", "equal_opportunity", "equalized_odds"):
@@ -221,8 +248,12 @@ class Criterion:
         for label, size, share in zip(labels, self.n_labels, self.shares, strict=True):
             for value in _axis_values(size):
                 axes.append(label == value)
-                coefficients.append((1.0 - self.gamma) * share * _axis_weight(size))
+                coefficients.append((1.0 - self.gamma) * (1.0 - self.retain) * share * _axis_weight(size))
                 stratum_of.append(0)
+        for _ in range(self.n_coordinates):
+            axes.append(np.zeros(self.n_classes, dtype=bool))
+            coefficients.append((1.0 - self.gamma) * self.retain / self.spread)
+            stratum_of.append(0)
         n_label_axes = len(axes)
         for stratum in range(min(1, len(strata) - 1), len(strata)):
             for group in _axis_values(self.n_groups):
@@ -236,6 +267,7 @@ class Criterion:
             n_strata=len(strata),
             n_label_axes=n_label_axes,
             n_group_axes=len(_axis_values(self.n_groups)),
+            n_coordinates=self.n_coordinates,
         )
 
     def _label_score(self, labels: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

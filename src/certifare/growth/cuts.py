@@ -90,6 +90,7 @@ class CutSearch(SplitSearch):
         cuts = np.zeros(n_groups, dtype=np.int64)
         column, which, gain, left_count = _search(
             histogram.counts,
+            histogram.sums.reshape(n_groups, -1, n_codes),
             self._counted,
             histogram.offsets,
             orders,
@@ -151,6 +152,7 @@ def _side(order: NDArray[np.int64], cut: int, n_codes: int, continuous: bool, un
 @kernel
 def _search(
     counts: NDArray[np.int64],
+    coordinates: NDArray[np.int64],
     counted: NDArray[np.float64],
     offsets: NDArray[np.int64],
     orders: NDArray[np.int64],
@@ -173,7 +175,8 @@ def _search(
 ) -> tuple[int, int, float, float]:
     """Column (-1: none), ordering, gain times records, records on the left; fills the cuts, sums and totals.
 
-    Sums (groups × quantities × codes) hold of each group the size, the strata's sizes and the label axes; ``before``
+    Sums (groups × quantities × codes) hold of each group the size, the strata's sizes and the label axes, the
+    ``coordinates`` (groups × coordinates × codes) as the last of them; ``before``
     (groups × quantities × cuts) what an ordering has before each cut; ``tried`` likewise what goes left in each
     attempt, and ``tried_cuts`` (groups × attempts) where the groups are cut then. The rest is room to work in.
     """
@@ -185,6 +188,11 @@ def _search(
             if weight != 0.0:
                 for code in range(counts.shape[1]):
                     sums[s, q, code] += weight * counts[k, code]
+    n_coordinates = coordinates.shape[1]
+    for s in range(n_groups):
+        for v in range(n_coordinates):
+            for code in range(counts.shape[1]):
+                sums[s, n_quantities - n_coordinates + v, code] = coordinates[s, v, code]
     for s in range(n_groups):
         for q in range(n_quantities):
             for code in range(offsets[0], offsets[1]):

@@ -7,7 +7,7 @@ histogram is its parent's minus its sibling's.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,26 +30,78 @@ STRETCH = 256
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
-class Histogram:
-    """Counts of one node, all columns side by side.
+class Layout(NamedTuple):
+    """What a record holds, and so what a histogram counts.
 
     Attributes
     ----------
-    counts : ndarray of int64, (classes, codes of all columns)
-    offsets : ndarray of int64, (columns + 1,)
-        The codes of column c are ``offsets[c] … offsets[c+1]-1``.
+    n_codes : tuple of int
+        How many codes each column can have.
+    n_classes, n_groups : int
+        The group of class c is ``c % n_groups``.
+    n_coordinates : int
+        How many coordinates are added up for each group.
     """
 
-    counts: NDArray[np.int64]
+    n_codes: tuple[int, ...]
+    n_classes: int
+    n_groups: int = 1
+    n_coordinates: int = 0
+
+    @property
+    def width(self) -> int:
+        """How many words a record takes."""
+        return -(-(self.first_coordinate + self.n_coordinates) // 2)
+
+    @property
+    def first_coordinate(self) -> int:
+        """Where coordinates begin in a record, behind the codes, in halves of a word."""
+        return -(-sum(2 if size > 256 else 1 for size in (self.n_classes, *self.n_codes)) // 2)
+
+    @property
+    def n_sums(self) -> int:
+        """How many rows of a histogram are sums of coordinates."""
+        return self.n_groups * self.n_coordinates
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where the codes of each column begin among all codes."""
+        return np.concatenate([[0], np.cumsum(self.n_codes)]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts of one node, all columns side by side; below them, sums of coordinates. All of it adds up.
+
+    Attributes
+    ----------
+    table : ndarray of int64, (classes + sums, codes of all columns)
+    offsets : ndarray of int64, (columns + 1,)
+        The codes of column c are ``offsets[c] … offsets[c+1]-1``.
+    n_sums : int
+        How many rows are sums: for each group in turn, of each coordinate.
+    """
+
+    table: NDArray[np.int64]
     offsets: NDArray[np.int64]
+    n_sums: int = 0
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Records by class and code, (classes, codes of all columns)."""
+        return self.table[: len(self.table) - self.n_sums]
+
+    @property
+    def sums(self) -> NDArray[np.int64]:
+        """Sums of coordinates by group and code, (groups × coordinates, codes of all columns)."""
+        return self.table[len(self.table) - self.n_sums :]
 
     def __getitem__(self, column: int) -> NDArray[np.int64]:
         """Give the counts (codes, classes) of one column."""
         return self.counts[:, self.offsets[column] : self.offsets[column + 1]].T
 
     def __sub__(self, other: "Histogram") -> "Histogram":
-        return Histogram(self.counts - other.counts, self.offsets)
+        return Histogram(self.table - other.table, self.offsets, self.n_sums)
 
     def left(self, column: int, goes_left: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Count the records of each class that a split sends left; ``goes_left`` as in :class:`HistogramSource`."""
@@ -163,7 +215,8 @@ class RecordSource:
         return list(self._pool.map(work, runs))
 
     def _sum(self, counts: list[NDArray[np.uint32]]) -> Histogram:
-        return Histogram(np.sum(counts, axis=0, dtype=np.int64), self._records.offsets)
+        layout = self._records.layout
+        return Histogram(np.sum(counts, axis=0, dtype=np.int64), self._records.offsets, layout.n_sums)
 
 
 class MemorySource(RecordSource):
@@ -193,23 +246,23 @@ class MemorySource(RecordSource):
             raise GrowthError("There are no columns to grow a tree from.")
         if len(codes) != len(targets):
             raise GrowthError(f"{len(codes)} records have codes, but {len(targets)} have classes.")
-        records = Records.empty(len(codes), codes.n_codes, targets.n_classes)
-        records.write(0, codes, targets.classes)
+        layout = Layout(codes.n_codes, targets.n_classes, targets.n_groups, targets.n_coordinates)
+        records = Records.empty(len(codes), layout)
+        records.write(0, codes, targets.classes, targets.coordinates)
         super().__init__(records, n_threads)
 
 
 class Records:
-    """Records packed side by side: the codes that need two bytes, then those that need one; the class is one of them.
+    """Records packed side by side: the codes that need two bytes, those that need one, then coordinates.
 
-    The same memory is read as bytes or as halves of a word (two bytes), and moved as words (four).
+    The class is one of the codes. The same memory is read as bytes or as halves of a word (two bytes), and moved as
+    words (four).
 
     Parameters
     ----------
-    words : ndarray of uint32, (records, :meth:`width`)
+    words : ndarray of uint32, (records, layout.width)
         Where the records lie.
-    n_codes : sequence of int
-        How many codes each column can have.
-    n_classes : int
+    layout : Layout
 
     Attributes
     ----------
@@ -217,35 +270,35 @@ class Records:
         Where the codes of each column begin among all codes.
     """
 
-    def __init__(self, words: NDArray[np.uint32], n_codes: Sequence[int], n_classes: int) -> None:
-        self.offsets = np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
-        self._n_classes = n_classes
+    def __init__(self, words: NDArray[np.uint32], layout: Layout) -> None:
+        self.layout, self.offsets = layout, layout.offsets
         self._words, self._halves, self._bytes = words, words.view(np.uint16), words.view(np.uint8)
-        is_wide = [size > 256 for size in (n_classes, *n_codes)]
+        is_wide = [size > 256 for size in (layout.n_classes, *layout.n_codes)]
         wide = [i for i, needs_two in enumerate(is_wide) if needs_two]
         narrow = [i for i, needs_two in enumerate(is_wide) if not needs_two]
         place = {i: at for at, i in enumerate(wide)} | {i: 2 * len(wide) + at for at, i in enumerate(narrow)}
+        first = layout.first_coordinate
+        self._coordinates = words.view(np.int16)[:, first : first + layout.n_coordinates]
         self._class_place, self._class_is_wide = place[0], is_wide[0]
         self._places = [(place[i], is_wide[i]) for i in range(1, len(is_wide))]
         # Where the codes of each column begin among all codes, for the columns in the order they have in a record.
         self._wide_offsets = self.offsets[[i - 1 for i in wide if i > 0]].astype(np.uint64)
         self._narrow_offsets = self.offsets[[i - 1 for i in narrow if i > 0]].astype(np.uint64)
 
-    @staticmethod
-    def width(n_codes: Sequence[int], n_classes: int) -> int:
-        """How many words a record takes."""
-        return -(-sum(2 if size > 256 else 1 for size in (n_classes, *n_codes)) // 4)
-
     @classmethod
-    def empty(cls, n_records: int, n_codes: Sequence[int], n_classes: int) -> "Records":
+    def empty(cls, n_records: int, layout: Layout) -> "Records":
         """Room in memory for so many records, to be written."""
-        return cls(np.empty((n_records, cls.width(n_codes, n_classes)), dtype=np.uint32), n_codes, n_classes)
+        return cls(np.empty((n_records, layout.width), dtype=np.uint32), layout)
 
     def __len__(self) -> int:
         return len(self._words)
 
-    def write(self, start: int, codes: Codes, classes: NDArray[Any]) -> None:
+    def write(
+        self, start: int, codes: Codes, classes: NDArray[Any], coordinates: NDArray[np.int16] | None = None
+    ) -> None:
         """Write records from place ``start`` on."""
+        if coordinates is not None:
+            self._coordinates[start : start + len(codes)] = coordinates
         columns = [(classes, self._class_place, self._class_is_wide)]
         columns += [(column, *place) for column, place in zip(codes.columns, self._places, strict=True)]
         for rows in blocks(0, len(codes)):
@@ -253,21 +306,17 @@ class Records:
                 target = self._halves if is_wide else self._bytes
                 target[start + rows.start : start + rows.stop, place] = column[rows]
 
-    def count(self, run: tuple[int, int]) -> NDArray[np.uint32]:
-        """Count (classes, codes of all columns) a run of records."""
-        counts = np.zeros((self._n_classes, self.offsets[-1]), dtype=np.uint32)
-        _count(
-            self._halves,
-            self._bytes,
-            *run,
-            self._class_place,
-            self._class_is_wide,
-            self._wide_offsets,
-            self._narrow_offsets,
-            counts.shape[1],
-            counts.reshape(-1),
-        )
-        return counts
+    def count(self, run: tuple[int, int]) -> NDArray[Any]:
+        """Count a run of records: the table of its histogram."""
+        counts = np.zeros((self.layout.n_classes, self.offsets[-1]), dtype=np.uint32)
+        places = (self._class_place, self._class_is_wide, self._wide_offsets, self._narrow_offsets)
+        start, stop = run
+        _count(self._halves, self._bytes, start, stop, *places, counts.shape[1], counts.reshape(-1))
+        if not self.layout.n_coordinates:
+            return counts
+        sums = np.zeros((self.layout.n_groups, self.offsets[-1], self.layout.n_coordinates), dtype=np.int64)
+        _add_coordinates(self._halves, self._bytes, start, stop, *places, self._coordinates, sums)
+        return np.vstack([counts, sums.transpose(0, 2, 1).reshape(self.layout.n_sums, -1)])
 
     def divide(self, run: tuple[int, int], column: int, goes_left: NDArray[np.bool_]) -> int:
         """Move the records of a run so that those that go left come first; returns where the others begin."""
@@ -275,7 +324,7 @@ class Records:
         side = np.ascontiguousarray(goes_left).reshape(-1).view(np.uint8)
         rows: NDArray[np.uint64] | None = None
         if goes_left.ndim == 2:
-            rows = (np.arange(self._n_classes) % len(goes_left) * goes_left.shape[1]).astype(np.uint64)
+            rows = (np.arange(self.layout.n_classes) % len(goes_left) * goes_left.shape[1]).astype(np.uint64)
         return _divide(
             self._words,
             self._halves,
@@ -316,6 +365,37 @@ def _count(
             counts[k * stride + wide_offsets[c] + np.uint64(halves[row, first_wide + c])] += one
         for c in range(n_narrow):
             counts[k * stride + narrow_offsets[c] + np.uint64(single[row, first_narrow + c])] += one
+
+
+@kernel
+def _add_coordinates(
+    halves: NDArray[np.uint16],
+    single: NDArray[np.uint8],
+    start: int,
+    stop: int,
+    class_place: int,
+    class_is_wide: bool,
+    wide_offsets: NDArray[np.uint64],
+    narrow_offsets: NDArray[np.uint64],
+    coordinates: NDArray[np.int16],
+    sums: NDArray[np.int64],
+) -> None:
+    """Add the coordinates of a run of records to sums (groups × codes × coordinates)."""
+    n_wide, n_narrow = len(wide_offsets), len(narrow_offsets)
+    first_wide = 1 if class_is_wide else 0
+    first_narrow = 2 * n_wide + (2 if class_is_wide else 1)
+    n_groups, _, n_coordinates = sums.shape
+    for row in range(start, stop):
+        k = halves[row, class_place] if class_is_wide else np.uint16(single[row, class_place])
+        of_group, own = sums[k % n_groups], coordinates[row]
+        for c in range(n_wide):
+            of_code = of_group[wide_offsets[c] + np.uint64(halves[row, first_wide + c])]
+            for v in range(n_coordinates):
+                of_code[v] += own[v]
+        for c in range(n_narrow):
+            of_code = of_group[narrow_offsets[c] + np.uint64(single[row, first_narrow + c])]
+            for v in range(n_coordinates):
+                of_code[v] += own[v]
 
 
 @kernel

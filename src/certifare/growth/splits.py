@@ -214,7 +214,7 @@ def tabulate(
     Returns
     -------
     sums : ndarray, (sums, codes)
-        ``terms.weights @ histogram.counts``.
+        ``terms.weights @ histogram.counts``; of coordinates, their sums over all groups.
     totals : ndarray, (sums,)
         The same of the whole node.
     shares : ndarray, (2, codes)
@@ -225,8 +225,12 @@ def tabulate(
     n_codes = histogram.counts.shape[1]
     sums, totals = np.empty((len(terms.weights), n_codes)), np.empty(len(terms.weights))
     shares, beyond = np.zeros((2, n_codes)), np.empty((terms.n_label_axes + terms.n_group_axes, n_codes))
+    coordinates = np.zeros((0, n_codes), dtype=np.int64)
+    if terms.n_coordinates:
+        coordinates = histogram.sums.reshape(-1, terms.n_coordinates, n_codes).sum(axis=0)
     _tabulate(
         histogram.counts,
+        coordinates,
         histogram.offsets,
         terms.weights,
         terms.n_strata,
@@ -286,6 +290,7 @@ def _names(orderings: Any) -> tuple[str, ...]:
 @kernel
 def _tabulate(
     counts: NDArray[np.int64],
+    coordinates: NDArray[np.int64],
     offsets: NDArray[np.int64],
     weights: NDArray[np.float64],
     n_strata: int,
@@ -308,6 +313,10 @@ def _tabulate(
             if weight != 0.0:
                 for code in range(n_codes):
                     sums[a, code] += weight * counts[k, code]
+        coordinate = a - (n_strata + n_label_axes - len(coordinates))
+        if 0 <= coordinate < len(coordinates):
+            for code in range(n_codes):
+                sums[a, code] = coordinates[coordinate, code]
         totals[a] = 0.0
         for code in range(offsets[0], offsets[1]):
             totals[a] += sums[a, code]
