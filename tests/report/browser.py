@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 import zlib
+from importlib.resources import files
 
 import numpy as np
 from numba import njit
@@ -105,9 +106,15 @@ class Browser:
 
     def run(self, expression):
         """Evaluate an expression in the page."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def violations(self):
+        """What axe-core finds wrong for people who listen, see little or use no mouse: rule, and where."""
+        self.run(files("axe_core_python").joinpath("axe.min.js").read_text("utf-8") + ";0")
+        found = self.run("axe.run({resultTypes: ['violations']}).then(found => found.violations)")
+        return [(rule["impact"], rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in found]
 
     def complaints(self):
         """What the page said to the console, and errors."""

@@ -108,3 +108,26 @@ def hostile_report():
         },
     }
     return report_data(document, encoder=encoder, frontier=points, chosen=0, target=0.9, files={"certificate": SCRIPT})
+
+
+def balanced(n_cells):
+    """A tree of so many cells, described: each question parts the cells in halves."""
+    nodes = []
+
+    def grow(cells, depth, answer):
+        if len(cells) == 1:
+            nodes.append({"depth": depth, "answer": answer, "question": None, "cell": cells[0]})
+            return
+        half = len(cells) // 2
+        nodes.append({"depth": depth, "answer": answer, "question": f"age ≤ {cells[half]}", "cell": None})
+        grow(cells[:half], depth + 1, "yes")
+        grow(cells[half:], depth + 1, "no")
+
+    grow(range(n_cells), 0, "")
+    return {
+        "kind": "fair tree",
+        "reads_groups": False,
+        "cells": [{"cell": cell, "rules": [f"age is {cell}"]} for cell in range(n_cells)],
+        "nodes": nodes,
+        "map": None,
+    }

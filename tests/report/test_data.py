@@ -11,6 +11,7 @@ import pytest
 from certifare import CellCounts, certify_counts
 from certifare.certificates import Exclusion
 from certifare.certificates.certificate import round_up
+from certifare.certificates.looks import Look
 from certifare.document import new_key, sign, statement, verify_document
 from certifare.document.keys import load_private_key
 from certifare.encoders import load_encoder
@@ -262,6 +263,10 @@ def test_item_17_9_who_says_it_and_whether_it_was_checked(tmp_path, certificate)
     assert checked["producer"] == f"holder of key {signed.signatures[0].keyid[:16]}…"
     assert checked["created"] == "2030-01-31T12:00:00Z"
     assert "not counted" in checked["look"]["words"]
+    assert checked["look"]["short"] == "not counted"
+    second = report_data(certificate.at_look(Look(number=2, spent=0.05, planned=None)))
+    assert second["look"]["short"] == "number 2, by the producer's ledger"
+    assert render_markdown(second).count("this is look 2") == 1
     assert checked["verification"]["words"] == "6 checks hold; not checked: encoder, data"
     assert "signature" in unchecked["verification"]["words"].split("not checked:")[1]
 

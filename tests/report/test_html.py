@@ -3,6 +3,7 @@
 import base64
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from certifare.report import describe_encoder, render_html, render_pdf, report_d
 from certifare.report.palette import PALETTE
 from certifare.table import Table
 
-from .browser import CHROMIUM, Browser
-from .samples import HOSTILE, SCRIPT, bundle, encoder_report, hostile_report
+from .browser import CHROMIUM, Browser, decode_png
+from .make_screenshots import PICTURES, take
+from .samples import HOSTILE, SCRIPT, balanced, bundle, encoder_report, hostile_report
 
+DOCS = Path(__file__).parents[2] / "docs"
 WIDTHS = {"desktop": 1280, "phone": 390}
 CHARTS = {
     "tree": ["interval", "cells", "frontier", "ratios"],
@@ -215,6 +218,24 @@ def test_structure_for_those_who_listen(pages, browser, name):
     assert all(node["name"]["value"].strip() for node in images)
 
 
+def test_axe_would_find_something(browser, tmp_path):
+    (tmp_path / "bad.html").write_text("<html lang=en><title>x</title><main><h1>x</h1><img src='data:,'></main>")
+    browser.open(tmp_path / "bad.html", 1280)
+
+    assert [rule for _, rule, _ in browser.violations()] == ["image-alt"]
+
+
+@pytest.mark.parametrize("mode", ["light", "dark", "opened", "phone", "print"])
+@pytest.mark.parametrize("name", CHARTS)
+def test_item_17_11_axe_finds_nothing(pages, browser, name, mode):
+    browser.open(pages[name], WIDTHS["phone" if mode == "phone" else "desktop"], dark=mode == "dark",
+                 media="print" if mode == "print" else "")  # fmt: skip
+    if mode == "opened":
+        browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+    assert browser.violations() == []
+
+
 def test_the_keyboard_reaches_everything(pages, browser):
     browser.open(pages["tree"], 1280)
     reached = []
@@ -304,6 +325,20 @@ def test_item_17_10_t_star_can_be_seen(pages, browser):
     assert falling[-1][1] == pytest.approx(sample[1], abs=1.5)
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_item_17_screenshots_of_the_documentation(pages, tmp_path):
+    """All pictures that the documentation shows can be taken, have their size, and are there."""
+    take(pages["boosted"], tmp_path)
+
+    shown = "".join((DOCS / page).read_text("utf-8") for page in ("report.md", "../README.md"))
+    for name, (width, height, dark, _, _) in PICTURES.items():
+        picture = decode_png((tmp_path / name).read_bytes())
+        assert picture.shape[:2] == (height, width)
+        assert (np.median(picture[:, :, :3]) < 60) == dark
+        assert decode_png((DOCS / "figures" / name).read_bytes()).shape == picture.shape
+        assert f"figures/{name}" in shown
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_real_encoder_on_real_records(adult, browser, tmp_path, width):
     records = Table.from_frame(adult, label="income", sensitive="sex", drop=["fnlwgt", "split"])
@@ -323,3 +358,24 @@ def test_a_real_encoder_on_real_records(adult, browser, tmp_path, width):
     assert browser.run("document.querySelector('.badge').textContent") == "PASS"
     assert browser.run("[...document.querySelectorAll('figure')].length") == 3
     assert browser.run("document.querySelectorAll('.tree .node').length") == 2 * certificate.counts.n_cells - 1
+    pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 7
+
+
+def test_a_large_tree_is_folded_and_paper_stays_short(browser, tmp_path):
+    """Of a tree with 300 cells the upper levels are open; its table of cells stays closed on paper."""
+    rng = np.random.default_rng(0)
+    certificate = certify_counts(CellCounts(rng.integers(20, 90, (300, 2)), groups=["a", "b"]))
+    data = report_data(certificate, encoder=balanced(300))
+    (tmp_path / "report.html").write_text(render_html(data), "utf-8")
+    browser.open(tmp_path / "report.html", 390)
+
+    visible = "[...document.querySelectorAll('.tree .node')].filter(n => n.checkVisibility()).length"
+    assert browser.run(visible) <= 120
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert browser.run(visible) == 599
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    browser.open(tmp_path / "report.html", 718, media="print")
+    pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 7
+    assert "are in the certificate’s file" in browser.run("document.querySelector('#cells').innerText")

@@ -110,6 +110,7 @@ def report_data(
             "spent": found.spent,
             "joint_confidence": found.joint_confidence,
             "words": found.look_words,
+            "short": _look(found),
         },
         "dataset": stated.dataset,
         "producer": _producer(document, verdict),
@@ -198,6 +199,14 @@ def _signature(document: Document, verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def _look(certificate: Certificate) -> str:
+    """Say in a few words which look at the certification records this is; the claim says it in a sentence."""
+    if certificate.look is None:
+        return "not counted"
+    planned = "" if certificate.planned_looks is None else f" of {certificate.planned_looks:,} planned"
+    return f"number {certificate.look:,}{planned}, by the producer's ledger"
+
+
 def _producer(document: Document, verdict: Verdict) -> str:
     """Name who made the certificate, as far as a signature shows it."""
     if not document.signatures:
@@ -251,7 +260,7 @@ def _meaning(certificate: Certificate) -> str | None:
     rate = 0.3
     low, high = max(0.0, rate - certificate.bound), min(1.0, rate + certificate.bound)
     return (
-        f"A classifier, score or rule that selects {100 * rate:g} % of one group selects between "
+        f"With the stated confidence, a classifier that selects {100 * rate:g} % of one group selects between "
         f"{round_down(100 * low, 1)} % and {round_up(100 * high, 1)} % of any other."
     )
 

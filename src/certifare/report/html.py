@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 #: Rows of the frontier's table; the file frontier.csv has all.
 MOST_POINTS = 25
+#: Longer tables of cells stay closed on paper; the certificate has all.
+MOST_ROWS = 60
+#: Nodes of a tree that are shown unfolded; those below the last level of them open on demand.
+MOST_NODES = 120
 
 
 def render_html(data: Mapping[str, Any]) -> str:
@@ -53,6 +57,7 @@ def render_html(data: Mapping[str, Any]) -> str:
             beyond=len(data["frontier"]["points"]) - len(points) if data["frontier"] else 0,
             best_points=best_points(data),
             tree=_nested(data),
+            long=data["figures"]["cells"] > MOST_ROWS,
         )
     )
 
@@ -85,7 +90,8 @@ def best_points(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _signed(difference: float) -> str:
-    return f"{difference:+.4f}".replace("-", "−")
+    text = f"{difference:+.4f}"
+    return "0.0000" if float(text) == 0.0 else text.replace("-", "−")
 
 
 def _short(text: str, most: int = 24) -> str:
@@ -136,13 +142,15 @@ def _command(command: str) -> Any:
 
 
 def _nested(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the tree's nodes inside one another, as the page lists them."""
+    """Return the tree's nodes inside one another, as the page lists them, folded where there are too many."""
     nodes = data["encoder"]["nodes"] if data["encoder"] else None
     if not nodes or len(nodes) < 3:
         return None
+    depths = sorted(node["depth"] for node in nodes)
+    last = depths[-1] if len(depths) <= MOST_NODES else depths[MOST_NODES] - 1
     path: list[dict[str, Any]] = []
     for node in nodes:
-        entry = {**node, "children": []}
+        entry = {**node, "children": [], "folded": node["depth"] == last and node["cell"] is None}
         del path[node["depth"] :]
         if path:
             path[-1]["children"].append(entry)

@@ -1,0 +1,46 @@
+"""Take the pictures of the report that the documentation shows: ``python -m tests.report.make_screenshots``.
+
+They show what ``certifare demo`` makes. Run it after a change of the report, and look at them before committing.
+"""
+
+import base64
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .browser import Browser
+
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
+#: File → width, height, dark, medium, and the part of the page at its top.
+PICTURES = {
+    "report.png": (900, 1400, False, "", None),
+    "report-evidence.png": (900, 1400, False, "", "#cells"),
+    "report-dark.png": (900, 1400, True, "", "#cells"),
+    "report-phone.png": (390, 1400, False, "", None),
+    "report-paper.png": (794, 1123, False, "print", None),
+}
+
+
+def take(page, folder):
+    """Take all pictures of a page."""
+    browser = Browser()
+    try:
+        for name, (width, height, dark, media, section) in PICTURES.items():
+            browser.open(page, width, dark=dark, media=media)
+            if media:  # one sheet: its margins are no part of the page, and what comes next is on another
+                browser.run("document.body.style.padding = '16mm 15mm'")
+                browser.run("document.querySelectorAll('#cells, #cells ~ *').forEach(e => e.remove())")
+            place = f"document.querySelector({section!r}).getBoundingClientRect().top + scrollY" if section else "0"
+            clip = {"x": 0, "y": browser.run(place), "width": width, "height": height, "scale": 1}
+            picture = browser.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+            (folder / name).write_bytes(base64.b64decode(picture["data"]))
+    finally:
+        browser.close()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = Path(folder, "demo")
+        subprocess.run([sys.executable, "-m", "certifare", "demo", "-o", bundle], check=True)
+        take(bundle / "report.html", FIGURES)
