@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates import Exclusion
@@ -59,6 +61,19 @@ def test_item_17_10_the_positive_differences_sum_to_the_estimate(certificate):
     assert all(b["start"] == a["end"] for a, b in pairwise(cells["steps"]))
     assert all(step["shares"][0] - step["shares"][1] == pytest.approx(step["difference"]) for step in cells["steps"])
     assert certificate.estimate + float(cells["chance_text"]) >= certificate.bound
+
+
+def test_item_17_10_a_mean_over_labels_is_said_to_be_one():
+    rng = np.random.default_rng(1)
+    counts = CellCounts(rng.integers(50, 400, (8, 3, 2)), groups=["a", "b", "c"], labels=["no", "yes"])
+    mean, largest = (report_data(certify_counts(counts, metric)) for metric in ("equalized_odds", "equalized_odds_max"))
+
+    assert mean["cells"]["bound"] > mean["figures"]["bound"]
+    assert largest["cells"]["bound"] == largest["figures"]["bound"]
+    for render in (render_markdown, render_html):
+        assert "mean over labels of the largest bound of each" in render(mean)
+        assert "bound of this pair" in render(mean)
+        assert "bound of this pair" not in render(largest)
 
 
 def test_item_17_10_many_cells_are_taken_together_and_the_sum_stays():
@@ -243,6 +258,17 @@ def test_item_17_9_the_data_set_has_the_name_that_the_producer_gave(certificate)
     assert report_data(certificate)["dataset"] is None
     with pytest.raises(ArgumentError, match="dataset"):
         statement(certificate, dataset="x" * 201)
+
+
+@settings(max_examples=25)
+@given(first=st.integers(30, 400), second=st.integers(30, 400))
+def test_the_example_of_a_rate_errs_outwards(first, second):
+    certificate = certify_counts(CellCounts([[first, second], [400 - first, 400 - second]], groups=["a", "b"]))
+    words = report_data(certificate)["meaning"]
+    low, high = map(float, re.findall(r"between ([\d.]+) % and ([\d.]+) %", words)[0]) if words else (0.0, 100.0)
+
+    assert low / 100 <= max(0.0, 0.3 - certificate.bound)
+    assert high / 100 >= min(1.0, 0.3 + certificate.bound)
 
 
 def test_item_17_2_the_formula_is_about_t_star(certificate):

@@ -26,7 +26,7 @@ CHARTS = {
     "tree": ["interval", "cells", "frontier", "ratios"],
     "boosted": ["interval", "cells", "map", "frontier", "ratios"],
     "hostile": ["interval", "cells", "map", "frontier", "ratios"],
-    "small": ["interval", "cells", "ratios"],
+    "small": ["interval", "cells"],
 }
 
 

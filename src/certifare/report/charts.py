@@ -104,10 +104,12 @@ def _frontier(data: Mapping[str, Any]) -> Markup | None:
     return plane.svg("18rem")
 
 
-def _ratios(data: Mapping[str, Any]) -> Markup:
+def _ratios(data: Mapping[str, Any]) -> Markup | None:
     """Draw the ratio of selection rates that is guaranteed at each rate."""
     largest = data["four_fifths"]["limits"][data["four_fifths"]["largest"]]
     bound, rate = largest["bound"], largest["rate"]
+    if bound >= 1.0:
+        return None
     plane = Plane((0.0, 1.0), (0.0, 1.0))
     plane.axes([(r, f"{100 * r:.0f} %") for r, _ in ticks(0.0, 1.0)], ticks(0.0, 1.0))
     curve = [(r, 1.0 - bound / r) for i in range(101) if (r := bound + (1.0 - bound) * (i / 100) ** 2) > 0.0]

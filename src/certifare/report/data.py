@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from certifare.certificates import Certificate
@@ -257,11 +258,13 @@ def _meaning(certificate: Certificate) -> str | None:
     metric = metric_of(certificate.metric)
     if metric.strata != "all" or certificate.bound >= 1.0:
         return None
-    rate = 0.3
-    low, high = max(0.0, rate - certificate.bound), min(1.0, rate + certificate.bound)
+    # In percent, from the rounded bound, so that the limits are exact and err outwards.
+    rate, shift, digit = Decimal(30), 100 * Decimal(round_up(certificate.bound)), Decimal("0.1")
+    low = max(Decimal(0), rate - shift).quantize(digit, ROUND_FLOOR)
+    high = min(Decimal(100), rate + shift).quantize(digit, ROUND_CEILING)
     return (
-        f"With the stated confidence, a classifier that selects {100 * rate:g} % of one group selects between "
-        f"{round_down(100 * low, 1)} % and {round_up(100 * high, 1)} % of any other."
+        f"With the stated confidence, a classifier that selects {rate} % of one group selects between {low} % and "
+        f"{high} % of any other."
     )
 
 
