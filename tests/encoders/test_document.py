@@ -293,7 +293,7 @@ class TestHostileFiles:
         refused(self.change(saved, *tree, "left", 0, value=10**6), "has the child")
         refused(self.change(saved, *tree, "right", 0, value=1), "has the child")  # two parents
         refused(self.change(saved, *tree, "features", 0, value=99), "no feature 99")
-        refused(self.change(saved, *tree, "features", 0, value=-1), "cannot be reached")
+        refused(self.change(saved, *tree, "features", 0, value=-1), "the leaf 0 has the child 1")
         refused(self.change(saved, *tree, "features", value=[]), "different lengths")
         refused(self.change(saved, *tree, "numbers", 0, value=None))
         refused(self.change(saved, "folds", value=[]), "folds")

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,19 +194,19 @@ def _number_rule(edges: NDArray[np.float64], column: ColumnSchema, codes: NDArra
 
 
 def _category_rule(bins: CategoricalBins, column: ColumnSchema, present: NDArray[np.bool_]) -> str:
-    inside = [category for category, keep in zip(bins.categories, present, strict=False) if keep]
-    outside = [category for category, keep in zip(bins.categories, present, strict=False) if not keep]
+    listed = present[: len(bins.categories)]
+    inside, outside = np.flatnonzero(listed), np.flatnonzero(~listed)
     others = bool(present[bins.infrequent_code])
-    if not inside:
+    if not len(inside):
         return f"{column.name} is rare or new"
     if others and len(outside) <= len(inside):
-        return f"{column.name} not in {_set(outside)}"
-    return f"{column.name} in {_set(inside)}" + (", or rare or new" if others else "")
+        return f"{column.name} not in {_set(bins, outside)}"
+    return f"{column.name} in {_set(bins, inside)}" + (", or rare or new" if others else "")
 
 
-def _set(categories: Sequence[Any]) -> str:
-    shown = [str(category) for category in categories[:MOST_NAMED]]
-    more = len(categories) - len(shown)
+def _set(bins: CategoricalBins, codes: NDArray[np.intp]) -> str:
+    shown = [str(bins.categories[code]) for code in codes[:MOST_NAMED]]
+    more = len(codes) - len(shown)
     return "{" + ", ".join([*shown, f"{more} more"] if more else shown) + "}"
 
 

@@ -21,6 +21,8 @@ FORMAT = "certifare/encoder"
 VERSION = 2
 """Files that an older version can read are still written as version 1: all but those of group-aware encoders."""
 MAX_BYTES = 64 << 20
+MOST_LISTS = 1 << 21
+"""Lists and objects of a document: an empty one takes three bytes in the file, and fifty or more in memory."""
 
 Scalar = bool | int | float | str | None
 Count = Annotated[int, Meta(ge=0)]
@@ -206,7 +208,9 @@ def write_document(document: Document, path: str | os.PathLike[str]) -> None:
 def read_document(
     path: str | os.PathLike[str], max_bytes: int = MAX_BYTES
 ) -> TreeDocument | BoostedDocument | KMeansDocument:
-    """Read and check the form of a document; its meaning is checked when the encoder is built."""
+    """Read and check the form of a document, and what it asks for; its meaning is checked when the encoder is built."""
+    from certifare.encoders.limits import check_limits
+
     try:
         with open_regular(path) as file:
             content = file.read(max_bytes + 1)
@@ -214,6 +218,8 @@ def read_document(
             raise EncoderFileError(f"{path}: more than {max_bytes:,} bytes; if you trust the file, raise max_bytes.")
     except OSError as error:
         raise EncoderFileError(f"{path}: the file cannot be read ({error.strerror}).") from error
+    if (found := content.count(b"[") + content.count(b"{")) > MOST_LISTS:
+        raise EncoderFileError(f"{path}: {found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
     try:
         header = msgspec.json.decode(content, type=Header)
         if header.format != FORMAT:
@@ -225,7 +231,9 @@ def read_document(
             )
         if header.version < 1:
             raise EncoderFileError(f"{path}: there is no version {header.version} of the format.")
-        return msgspec.json.decode(content, type=TreeDocument | BoostedDocument | KMeansDocument)
+        document = msgspec.json.decode(content, type=TreeDocument | BoostedDocument | KMeansDocument)
+        check_limits(document)
+        return document
     except EncoderFileError:
         raise
     except RecursionError:

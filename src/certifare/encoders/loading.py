@@ -2,7 +2,8 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,7 +73,8 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
     Raises
     ------
     EncoderFileError
-        If the file is not an encoder, is damaged, or comes from a newer version.
+        If the file is not an encoder, is damaged, comes from a newer version, or asks for more memory or work than
+        :mod:`certifare.encoders.limits` allows.
 
     Examples
     --------
@@ -86,15 +88,36 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
     array([0., 0., 5., 5.])
     """
     document = read_document(path, max_bytes)
-    if isinstance(document, TreeDocument):
-        return _build_tree(document)
-    if isinstance(document, BoostedDocument):
-        return _build_boosted(document)
-    return _build_kmeans(document)
+    with _named(path):
+        if isinstance(document, TreeDocument):
+            return _build_tree(document)
+        if isinstance(document, BoostedDocument):
+            return _build_boosted(document)
+        return _build_kmeans(document)
 
 
-def describe_document(document: TreeDocument | BoostedDocument | KMeansDocument) -> Description:
+@contextmanager
+def _named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say of which file an error is."""
+    try:
+        yield
+    except EncoderFileError as error:
+        raise EncoderFileError(f"{os.fspath(path)}: {error}") from error
+    except OverflowError as error:
+        # JSON has whole numbers of any size; nothing in an encoder needs more than 64 bits.
+        problem = f"this is a damaged encoder: a number is out of range ({error})"
+        raise EncoderFileError(f"{os.fspath(path)}: {problem}.") from error
+
+
+def describe_document(
+    document: TreeDocument | BoostedDocument | KMeansDocument, path: str | os.PathLike[str] = "The encoder"
+) -> Description:
     """Put the cells of a document into words, as the encoder that it holds does (``encoder.describe()``)."""
+    with _named(path):
+        return _describe(document)
+
+
+def _describe(document: TreeDocument | BoostedDocument | KMeansDocument) -> Description:
     columns, bins = _restore_columns(document)
     names = [group_name(group) for group in _groups(document)]
     if isinstance(document, KMeansDocument):
@@ -171,14 +194,15 @@ def _build_kmeans(document: KMeansDocument) -> "KMeansEncoder":
 
 def _require(condition: bool, problem: str) -> None:
     if not condition:
-        raise EncoderFileError(f"The file is not an encoder, or a damaged one: {problem}.")
+        raise EncoderFileError(f"this is not an encoder, or a damaged one: {problem}.")
 
 
 def _restore_common(
     encoder: "RestrictedEncoder", document: Document
 ) -> tuple[tuple[ColumnSchema, ...], tuple[Bins, ...]]:
-    known = encoder.get_params(deep=False)
-    unknown = sorted(set(document.parameters) - set(known))
+    # How many threads run here is not for a file to say.
+    known = set(encoder.get_params(deep=False)) - {"n_jobs", "score_model"}
+    unknown = sorted(set(document.parameters) - known)
     _require(not unknown, f"parameters: {unknown[:3]} are unknown")
     encoder.set_params(**document.parameters)
     columns, bins = _restore_columns(document)
@@ -231,27 +255,32 @@ def _restore_splits(document: TreeDocument, bins: Sequence[Bins]) -> list[Split]
     position = {column.name: i for i, column in enumerate(document.columns)}
     aware = bool(document.parameters.get("group_aware"))
     _require(not aware or len(document.groups) > 1, "a group-aware tree has groups")
+    places: dict[int, dict[Any, int]] = {}
     splits = []
     for j, rule in enumerate(document.splits):
         where = f"splits[{j}]"
         _require(rule.column in position, f"{where}: there is no column {rule.column!r}")
         i = position[rule.column]
-        splits.append(_restore_split(rule, i, bins[i], where))
+        if i not in places:
+            places[i] = {category: code for code, category in enumerate(getattr(bins[i], "categories", ()))}
+        splits.append(_restore_split(rule, i, bins[i], places[i], where))
         n_sides = None if rule.by_group is None else len(rule.by_group)
         expected = len(document.groups) if aware else None
         _require(n_sides == expected, f"{where}: a group-aware tree, and no other, has a side for each group")
     return splits
 
 
-def _restore_split(rule: Rule, column: int, bins: Bins, where: str) -> Split:
-    goes_left, threshold = _restore_side(rule, bins, where)
+def _restore_split(rule: Rule, column: int, bins: Bins, position: Mapping[Any, int], where: str) -> Split:
+    goes_left, threshold = _restore_side(rule, bins, position, where)
     if rule.by_group is None:
         return Split(rule.node, column, goes_left, threshold, 0.0, 0, 0)
-    rows = [_restore_side(side, bins, f"{where}.by_group[{s}]")[0] for s, side in enumerate(rule.by_group)]
+    rows = [_restore_side(side, bins, position, f"{where}.by_group[{s}]")[0] for s, side in enumerate(rule.by_group)]
     return Split(rule.node, column, np.array(rows), threshold, 0.0, 0, 0, goes_left)
 
 
-def _restore_side(rule: Rule | Side, bins: Bins, where: str) -> tuple[NDArray[np.bool_], int | None]:
+def _restore_side(
+    rule: Rule | Side, bins: Bins, position: Mapping[Any, int], where: str
+) -> tuple[NDArray[np.bool_], int | None]:
     """Restore what goes left, and the threshold of numbers."""
     goes_left = np.zeros(bins.n_codes, dtype=bool)
     threshold: int | None = None
@@ -260,7 +289,6 @@ def _restore_side(rule: Rule | Side, bins: Bins, where: str) -> tuple[NDArray[np
             rule.categories is not None and rule.unseen is not None and rule.at_most is None and rule.known is None,
             f"{where} lists categories",
         )
-        position = {category: i for i, category in enumerate(bins.categories)}
         for category in rule.categories or ():
             _require(category in position, f"{where}: {category!r} is not a category of {bins.name!r}")
             goes_left[position[category]] = True
@@ -421,10 +449,12 @@ def _check_tree(tree: Tree, n_features: int, where: str) -> None:
     reached = [False] * n
     for i, feature in enumerate(tree.features):
         _require(-1 <= feature < n_features, f"{where}: there is no feature {feature}")
-        if feature >= 0:
-            for child in (tree.left[i], tree.right[i]):
+        for child in (tree.left[i], tree.right[i]):
+            if feature >= 0:
                 _require(i < child < n and not reached[child], f"{where}: node {i} has the child {child}")
                 reached[child] = True
+            else:
+                _require(child == 0, f"{where}: the leaf {i} has the child {child}")
     _require(all(reached[1:]), f"{where}: a node cannot be reached")
 
 

@@ -1,0 +1,93 @@
+"""What an encoder's file may ask for: limits on memory and work, found from the document before anything large is made.
+
+A short file can ask for much: a split of a column with 60,000 categories is one word in the file and 60,000 entries in
+memory, and a tree that is all depth takes quadratic time to be put into words. Each limit is far above what ``fit``
+makes, and is named in the error.
+"""
+
+from collections.abc import Sequence
+
+from certifare.encoders.document import BoostedDocument, Document, KMeansDocument, Model, TreeDocument
+from certifare.errors import EncoderFileError
+
+MOST_COLUMNS = 10_000
+MOST_CELLS = 1 << 16
+MOST_GROUPS = 1_000
+"""Groups, and values of a label."""
+
+MOST_STEPS = 1 << 22
+"""Steps from the root to every cell of a tree, added up; for a forest, steps of one record through all its trees."""
+
+DEEPEST = 1_000
+"""Steps to the last leaf of a tree of a score model."""
+
+MOST_CODES = 1 << 26
+"""Codes of the columns of all splits, added up: the bytes that the splits take in memory."""
+
+MOST_RULES = 1 << 30
+"""Codes of the columns of all splits on the ways to all cells, added up: the work of putting the cells into words."""
+
+
+def check_limits(document: Document) -> None:
+    """Refuse a document that asks for too much; the :class:`~certifare.errors.EncoderFileError` names the limit."""
+    _limit(len(document.columns), MOST_COLUMNS, "columns")
+    _limit(len(document.groups), MOST_GROUPS, "groups")
+    for label in document.labels:
+        _limit(len(label.values), MOST_GROUPS, f"values of the label {label.name[:60]!r}")
+    if isinstance(document, TreeDocument):
+        _limit(len(document.splits) + 1, MOST_CELLS, "cells")
+        codes_of = {c.name: len(c.edges or ()) + len(c.categories or ()) + 2 for c in document.columns}
+        codes = [codes_of.get(rule.column, 0) * (1 + len(rule.by_group or ())) for rule in document.splits]
+        _limit(sum(codes), MOST_CODES, "codes of splits")
+        nodes = [rule.node for rule in document.splits]
+        _limit(sum_over_cells(nodes, [1] * len(nodes)), MOST_STEPS, "steps to its cells")
+        _limit(sum_over_cells(nodes, codes), MOST_RULES, "codes on the ways to its cells")
+    elif isinstance(document, BoostedDocument):
+        # Every cell has a square of its own, of which there are few; that is checked when they are laid out.
+        _limit(len(document.parents) + 1, MOST_CELLS, "cells")
+        _limit(
+            sum(_steps(model) for fold in document.folds for model in fold.models),
+            MOST_STEPS,
+            "steps through its trees",
+        )
+    elif isinstance(document, KMeansDocument):
+        _limit(len(document.cells), MOST_CELLS, "cells")
+
+
+def sum_over_cells(parents: Sequence[int], costs: Sequence[int]) -> int:
+    """Add up, over all cells, the costs of the splits on the way from the root; split j parts node ``parents[j]``.
+
+    Splits that part no leaf are skipped: they are refused elsewhere.
+
+    >>> sum_over_cells([0, 2], [1, 1])
+    5
+    """
+    above = {0: 0}
+    for j, (node, cost) in enumerate(zip(parents, costs, strict=True)):
+        if node in above:
+            below = above.pop(node) + cost
+            above[2 * j + 1] = above[2 * j + 2] = below
+    return sum(above.values())
+
+
+def _steps(model: Model) -> int:
+    """Count the steps of one record through the trees of a model."""
+    total = 0
+    for tree in model.trees:
+        depth = [0] * len(tree.features)
+        # Children come after their parents, or the tree is refused elsewhere.
+        for i, (feature, left, right) in enumerate(zip(tree.features, tree.left, tree.right, strict=False)):
+            for child in (left, right) if feature >= 0 else ():
+                if i < child < len(depth):
+                    depth[child] = depth[i] + 1
+        deepest = max(depth, default=0)
+        _limit(deepest, DEEPEST, "steps in a tree of a score model")
+        total += deepest
+    return total
+
+
+def _limit(found: int, most: int, what: str) -> None:
+    if found > most:
+        raise EncoderFileError(
+            f"The file asks for too much: {found:,} {what}, where {most:,} are the most that are accepted."
+        )

@@ -1,0 +1,166 @@
+"""Item 21: what an encoder's file asks for is bounded before it is done."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from certifare import FairTreeEncoder, load_encoder
+from certifare.encoders import limits
+from certifare.encoders.limits import sum_over_cells
+from certifare.errors import EncoderFileError, NotPublishableError
+
+COMMON = {
+    "format": "certifare/encoder",
+    "version": 1,
+    "certifare": "1",
+    "parameters": {},
+    "named": True,
+    "group_column": "s",
+    "groups": ["f", "m"],
+    "labels": [{"name": "y", "values": [0, 1]}],
+}
+NUMBER = {"name": "a", "type": "number", "edges": [1.0]}
+
+
+def chain(n_splits, column=NUMBER, **rule):
+    """A tree that is all depth: every split parts the right child of the one before."""
+    what = {"column": "a", "missing": "left", **({"at_most": 1.0} if "edges" in column else {}), **rule}
+    return {
+        **COMMON,
+        "kind": "tree",
+        "columns": [column],
+        "splits": [{"node": 2 * j, **what} for j in range(n_splits)],
+        "nodes": [{"representative": {"a": None}}] * (2 * n_splits + 1),
+    }
+
+
+def boosted(n_splits, tree):
+    edges = [i / 10 for i in range(63)]
+    axes = [{"name": side, "side": side, "edges": edges, "coordinates": [*edges, 7.0]} for side in ("label", "group")]
+    return {
+        **COMMON,
+        "kind": "boosted",
+        "columns": [{**NUMBER, "edges": []}],
+        "folds": [{"means": {}, "models": [{"baseline": [0.0], "trees": [tree]}] * 2}],
+        "axes": axes,
+        "clusters": None,
+        "parents": [2 * j for j in range(n_splits)],
+        "squares": [2 * n_splits] * 4096,
+        "nodes": [{"representative": {"a": None}}] * (2 * n_splits + 1),
+    }
+
+
+STUMP = {"features": [-1], "numbers": [0.1], "missing_left": [False], "left": [0], "right": [0]}
+
+
+def deep(n):
+    nodes = 2 * n + 1
+    return {
+        "features": [0, -1] * n + [-1],
+        "numbers": [0.5] * nodes,
+        "missing_left": [False] * nodes,
+        "left": [j for i in range(n) for j in (2 * i + 1, 0)] + [0],
+        "right": [j for i in range(n) for j in (2 * i + 2, 0)] + [0],
+    }
+
+
+def clusters(n_cells, n_columns=1):
+    names = [f"c{i}" for i in range(n_columns)]
+    return {
+        **COMMON,
+        "kind": "kmeans",
+        "columns": [{**NUMBER, "name": name, "edges": []} for name in names],
+        "space": {"means": [0.0] * n_columns, "scales": [1.0] * n_columns, "centres": [[0.0] * n_columns] * n_cells},
+        "cells": [{"representative": dict.fromkeys(names)}] * n_cells,
+    }
+
+
+CATEGORIES = {"name": "a", "type": "text", "categories": [f"{i:05d}" for i in range(60_000)]}
+TOO_MUCH = {
+    "splits of a column with many categories": (
+        lambda: chain(1_200, CATEGORIES, categories=[], unseen="left"),
+        "72,002,400 codes of splits",
+    ),
+    "rules of a column with many categories": (
+        lambda: chain(200, CATEGORIES, categories=[], unseen="left"),
+        "codes on the ways",
+    ),
+    "depth": (lambda: chain(3_000), "4,504,500 steps to its cells"),
+    "cells of a tree": (lambda: chain(70_000), "70,001 cells"),
+    "cells of a map": (lambda: boosted(70_000, STUMP), "70,001 cells"),
+    "empty cells of a map": (lambda: boosted(1_000, STUMP), "a cell has none"),
+    "depth of a score model": (lambda: boosted(0, deep(2_000)), "2,000 steps in a tree"),
+    "cells of k-means": (lambda: clusters(65_537), "65,537 cells"),
+    "columns": (lambda: clusters(1, 10_001), "10,001 columns"),
+    "lists": (lambda: {**clusters(1), "surprise": [[]] * (1 << 21)}, "2,097,1.. lists"),
+    "groups": (lambda: {**clusters(1), "groups": list(range(1_001))}, "1,001 groups"),
+    "labels": (
+        lambda: {**clusters(1), "labels": [{"name": "y", "values": list(range(1_001))}]},
+        "1,001 values of the label 'y'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_a_file_that_asks_for_too_much_is_refused(name, tmp_path):
+    make, message = TOO_MUCH[name]
+    path = tmp_path / "encoder.json"
+    path.write_text(json.dumps(make(), separators=(",", ":")))
+    tracemalloc.start()
+    try:
+        with pytest.raises(EncoderFileError, match=message):
+            load_encoder(path)
+        # A parsed document takes some ten times its size; what it asks for is not made.
+        assert tracemalloc.get_traced_memory()[1] < 40 * path.stat().st_size + (8 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_below_the_limits_works(tmp_path):
+    path = tmp_path / "encoder.json"
+    for document, n_cells in ((chain(1_000), 1_001), (boosted(0, deep(1_000)), 1), (clusters(5_000), 5_000)):
+        path.write_text(json.dumps(document))
+        encoder = load_encoder(path)
+        assert encoder.n_cells_ == len(encoder.describe()) == n_cells
+        column = encoder.columns_[0].name
+        assert encoder.apply(pd.DataFrame({column: [0.0, 1.0, 2.0, np.nan]})).max() < n_cells
+
+
+def test_numbers_out_of_range_are_one_line(tmp_path):
+    path = tmp_path / "encoder.json"
+    for change in (
+        {"nodes": [{"representative": {"a": 10**400}}] * 5},
+        {"nodes": [{"representative": {"a": 1}, "records": 2**70, "groups": [0, 1], "labels": [[0, 1]]}] * 5},
+    ):
+        path.write_text(json.dumps({**chain(2), **change}))
+        with pytest.raises(EncoderFileError):
+            load_encoder(path)
+    for leaf in ("left", "right"):
+        path.write_text(json.dumps(boosted(0, {**STUMP, leaf: [2**31]})))  # item 28
+        with pytest.raises(EncoderFileError, match="the leaf 0 has the child 2147483648"):
+            load_encoder(path)
+
+
+def test_a_file_does_not_choose_the_number_of_threads(tmp_path):
+    path = tmp_path / "encoder.json"
+    path.write_text(json.dumps({**chain(2), "parameters": {"n_jobs": 10**6}}))
+    with pytest.raises(EncoderFileError, match="n_jobs"):
+        load_encoder(path)
+
+
+def test_what_could_not_be_read_is_not_written(tmp_path, monkeypatch):
+    X = np.arange(100.0)[:, None]
+    encoder = FairTreeEncoder(0.1, 8, 2).fit(X, X[:, 0] > 50, sensitive_features=np.arange(100) % 2)
+    monkeypatch.setattr(limits, "MOST_CELLS", 1)
+    with pytest.raises(NotPublishableError, match="cells, where 1 are the most"):
+        encoder.save(tmp_path / "encoder.json")
+    assert not (tmp_path / "encoder.json").exists()
+
+
+def test_steps_to_cells_add_up():
+    assert sum_over_cells([], []) == 0
+    assert sum_over_cells([0, 1, 2], [1, 1, 1]) == 8
+    assert sum_over_cells([0, 2, 4], [1, 1, 1]) == 1 + 2 + 3 + 3
