@@ -8,12 +8,13 @@ import pytest
 
 from certifare import Policy, load_encoder
 from certifare.bundle import produce
-from certifare.certificates.certificate import round_up
+from certifare.certificates.certificate import ASSUMPTIONS, round_up
 from certifare.document import new_key, read_document, verify_document
 from certifare.encoders import Fingerprint
-from certifare.errors import ArgumentError, CandidateError, OutputError
+from certifare.errors import ArgumentError, CandidateError, OutputError, RepeatedRecordsError
 from certifare.files import read_file
 from certifare.frontier import Grid
+from certifare.frontier.search import PARTED
 from certifare.frontier.target import CHANCES
 from certifare.table import Table
 
@@ -226,6 +227,7 @@ def test_a_bundle_holds_what_may_be_published_and_what_may_not(saved, bundle):
     assert sum(run["parts"].values()) == 8000
     fingerprint = Fingerprint.load(folder / "private" / "fingerprint.npz")
     assert fingerprint.records == run["parts"]["train"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (folder / "private").iterdir()} == {0o600}  # item 22
     published = "".join((folder / name).read_text() for name in ("encoder.json", "certificate.json", "frontier.csv"))
     assert fingerprint.salt.hex() not in published
 
@@ -328,3 +330,30 @@ def test_bounds_hold_although_the_encoder_was_chosen():
 
     assert wrong <= binom.isf(1e-4, runs, 0.05)
     assert passed > 0
+
+
+def with_height(n, seed):
+    return people(n, seed).assign(height=np.random.default_rng(seed).normal(170, 10, n))
+
+
+def test_item_11_repeated_rows_are_refused_before_the_split():
+    copied = pd.concat([with_height(600, 3)] * 10, ignore_index=True)
+    with pytest.raises(RepeatedRecordsError, match=r"6,000 of 6,000 records equal another one.*--cluster"):
+        produce(copied, label="paid", sensitive="sex", grid=GRID)
+    copied["person"] = np.arange(len(copied)) % 600
+    bundle = produce(copied, label="paid", sensitive="sex", cluster="person", grid=GRID)
+    assert bundle.certificate.counts.n_records <= 0.3 * 600 + 1
+
+
+def test_item_11_some_repeated_rows_are_said_everywhere():
+    some = with_height(5000, 3)
+    more = pd.concat([some, some.iloc[:1500]], ignore_index=True)
+    bundle = produce(more, label="paid", sensitive="sex", grid=GRID)
+    (said,) = [text for text in bundle.certificate.assumptions if "equal another one" in text]
+    assert said.startswith("3,000 of 6,500 records")
+    assert said in bundle.notes
+
+
+def test_a_certificate_of_a_search_says_why_its_records_are_others(bundle):
+    assert bundle.certificate.assumptions == (*ASSUMPTIONS, PARTED)
+    assert not bundle.notes

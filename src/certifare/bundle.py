@@ -32,7 +32,7 @@ from certifare.frontier.sweep import Frontier, Point
 from certifare.frontier.target import CHANCES, records_needed, shortlist
 from certifare.ledger import open_ledger
 from certifare.split import PARTS
-from certifare.storage import atomic_folder, check_folder
+from certifare.storage import atomic_folder, check_folder, write_private
 from certifare.table import Table, read_table
 
 Verdict = Literal["PASS", "NO SOLUTION", "DONE"]
@@ -257,11 +257,11 @@ class Bundle:
 
     def _save_private(self, folder: Path, command: str | None) -> None:
         folder.mkdir(mode=0o700)
-        (folder / "README.txt").write_text(PRIVATE_NOTE, encoding="utf-8")
+        write_private(folder / "README.txt", PRIVATE_NOTE.encode())
         if self.encoder.fingerprint_ is not None:
             self.encoder.fingerprint_.save(folder / "fingerprint.npz")
         log = {**self.run, **self.to_dict(), "command": command}
-        (folder / "run.json").write_text(json.dumps(log, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        write_private(folder / "run.json", (json.dumps(log, ensure_ascii=False, indent=2) + "\n").encode())
 
     def __str__(self) -> str:
         asked = "" if self.target is None else f" (target {self.target:g})"

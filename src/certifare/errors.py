@@ -92,6 +92,10 @@ class CertificateMismatchError(CertifareError):
     """A certificate states figures that its own counts do not support."""
 
 
+class RepeatedRecordsError(CertifareError):
+    """Most records equal another one, more often than chance explains: they are no independent draws."""
+
+
 class TrainingOverlapError(CertifareError):
     """Records offered for certification were used to fit the encoder."""
 

@@ -134,6 +134,14 @@ def atomic_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], boo
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def write_private(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file that is its owner's alone from its first moment, whatever was there before."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(content)
+
+
 def check_file(path: str | os.PathLike[str]) -> Path:
     """Refuse what may not be replaced by a file; return the file to write: of a link, what it points to."""
     with writable(Path(path)):

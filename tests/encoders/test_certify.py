@@ -5,7 +5,15 @@ import pandas as pd
 import pytest
 
 from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts, load_encoder
-from certifare.errors import LengthMismatchError, MissingValueError, SensitiveFeatureError, TrainingOverlapError
+from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.certificates.certify import NOT_LOOKED_UP
+from certifare.errors import (
+    LengthMismatchError,
+    MissingValueError,
+    RepeatedRecordsError,
+    SensitiveFeatureError,
+    TrainingOverlapError,
+)
 
 
 def people(n, seed):
@@ -65,6 +73,39 @@ def test_training_records_are_refused(encoder, fresh):
         certify(encoder, mixed)
     void = certify(encoder, training, allow_training_records=True)
     assert void.assumptions[0].startswith("VOID")
+
+
+def test_item_11_a_certificate_says_whether_records_were_looked_up(encoder, fresh, tmp_path):
+    X, y = fresh
+    assert certify(encoder, X).assumptions == (
+        *ASSUMPTIONS,
+        "The certification records were looked up: 0 of 3,000 records are among the training records (compared up to "
+        "five digits); chance explains about 0.",
+    )
+    encoder.save(tmp_path / "encoder.json")
+    without = certify(load_encoder(tmp_path / "encoder.json"), X, y, sensitive_features=X["sex"])
+    assert without.assumptions == (*ASSUMPTIONS, NOT_LOOKED_UP)
+    assert certify_counts(without.counts).assumptions == without.assumptions
+
+
+def test_item_11_a_table_of_copies_does_not_certify_on_itself():
+    X, y = people(1_000, 0)
+    twice = pd.concat([X, X], ignore_index=True)
+    encoder = FairTreeEncoder(sensitive="sex", max_cells=10, gamma=0.5).fit(twice, np.tile(y, 2))
+    for again in (twice, X, X.astype({"age": "float32"}), X.round(2)):
+        with pytest.raises(TrainingOverlapError, match="among the training records"):
+            certify(encoder, again)
+    assert certify(encoder, people(1_000, 1)[0]).bound < 1
+
+
+def test_item_11_certification_records_that_repeat(encoder, fresh):
+    X, y = fresh
+    ten = pd.concat([X[:300]] * 10, ignore_index=True)
+    with pytest.raises(RepeatedRecordsError, match=r"3,000 of 3,000 certification records.*clusters="):
+        certify(encoder, ten)
+    assert certify(encoder, ten, clusters=np.tile(np.arange(300), 10)).counts.n_records == 300
+    some = certify(encoder, pd.concat([X, X[:800]]), np.concatenate([y, y[:800]]))
+    assert some.assumptions[-1].startswith("1,600 of 3,800 certification records equal another one")
 
 
 def test_metrics_with_labels_and_intersections(encoder, fresh):

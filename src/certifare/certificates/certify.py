@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates.certificate import ASSUMPTIONS, ONE_POPULATION, Certificate, stratum_epsilon
+from certifare.certificates.certificate import ASSUMPTIONS, ONE_POPULATION, VOID, Certificate, stratum_epsilon
 from certifare.certificates.claims import (
     Metric,
     PairBound,
@@ -47,6 +47,10 @@ from certifare.errors import (
 from certifare.randomness import stream
 
 METHODS = ("exact", "mcdiarmid", "lemmas")
+
+NOT_LOOKED_UP = "Whether any of the certification records was used to fit the encoder was not looked up."
+"""What a certificate says where nobody could compare its records with the training records."""
+FROM_COUNTS = (*ASSUMPTIONS, NOT_LOOKED_UP)
 
 
 def certify_counts(
@@ -127,7 +131,7 @@ def certify_counts(
 
     tables: tuple[CellCounts, ...] = (counts,)
     pair_bound: PairBound = _exact if method == "exact" else _mcdiarmid
-    besides: dict[str, Any] = {}
+    besides: dict[str, Any] = {"assumptions": FROM_COUNTS}
     if method == "lemmas":
         besides = _besides(counts, base_counts, sum_counts, budget, strata)
         tables = (besides["base_counts"] or counts, counts, besides["sum_counts"])
@@ -191,7 +195,7 @@ def _besides(
     shares = PAPER_BUDGET if budget is None else tuple(float(share) for share in budget)
     if len(shares) != 3 or min(shares) <= 0.0 or not math.isclose(sum(shares), 1.0, rel_tol=1e-9):
         raise ConfidenceError(f"budget={shares}: give three positive shares of ε that add up to 1.")
-    return {**samples, "budget": shares, "assumptions": (*ASSUMPTIONS, ONE_POPULATION)}
+    return {**samples, "budget": shares, "assumptions": (*FROM_COUNTS, ONE_POPULATION)}
 
 
 def _lemmas(budget: tuple[float, float, float], tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
@@ -246,7 +250,10 @@ def _same_cells(counts: CellCounts, other: CellCounts, name: str) -> None:
 
 
 class Encoder(Protocol):
-    """What certification asks of an encoder: cells, their number, and whether it has seen these records."""
+    """What certification asks of an encoder: cells, their number, and whether it has seen these records.
+
+    One that can also compare records (``repeats``, see :class:`certifare.encoders.RestrictedEncoder`) is asked to.
+    """
 
     n_cells_: int
 
@@ -347,6 +354,8 @@ def certify(
     part = f"certify {hashlib.sha256(cells.astype('<i8').tobytes()).hexdigest()}"
     labels = None if metric_of(metric).strata == "all" else y
     records = PlacedRecords.of(cells, groups, labels, encoder.n_cells_, missing=missing)
+    if clusters is None and hasattr(encoder, "repeats"):
+        assumptions += encoder.repeats(X, records.places).check("certification records")
     sample = _independent(records.known, weights, clusters, population, seed, part)
     counts, base_counts, sum_counts = records.count(sample.keep), None, None
     if method == "lemmas":
@@ -370,7 +379,7 @@ def certify(
     random_choice = weights is not None or clusters is not None or method == "lemmas"
     return msgspec.structs.replace(
         certificate,
-        assumptions=(*assumptions, *certificate.assumptions[len(ASSUMPTIONS) :], *sample.assumptions),
+        assumptions=(*assumptions, *certificate.assumptions[len(FROM_COUNTS) :], *sample.assumptions),
         seed=seed if random_choice else None,
         effective_size=sample.effective_size if weights is not None or clusters is not None else None,
         population=population_of(counts.exclusions, *sample.population),
@@ -378,20 +387,21 @@ def certify(
 
 
 def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[str]:
-    """Refuse certification records that were used to fit; return what the certificate assumes."""
-    assumptions = list(ASSUMPTIONS)
-    if overlap is not None and overlap.excessive:
-        if not allow_training_records:
-            raise TrainingOverlapError(
-                f"{overlap.seen:,} of {overlap.records:,} certification records also occur among the training "
-                f"records; chance duplicates explain about {overlap.expected:,.0f}. A certificate needs records that "
-                "played no part in fitting: hold some out. (In Python, allow_training_records=True overrides "
-                "this; the result is then no valid certificate.)"
-            )
-        assumptions[0] = (
-            f"VOID: {overlap.seen:,} of {overlap.records:,} certification records occur among the training records."
+    """Refuse certification records that were used to fit; return what the certificate assumes.
+
+    The last of it says whether the records were looked up among the training records.
+    """
+    if overlap is None:
+        return list(FROM_COUNTS)
+    if not overlap.excessive:
+        return [*ASSUMPTIONS, f"The certification records were looked up: {overlap}."]
+    if not allow_training_records:
+        raise TrainingOverlapError(
+            f"Of the certification records, {overlap}. A certificate needs records that played no part in fitting: "
+            "hold some out. (In Python, allow_training_records=True overrides this; the result is then no valid "
+            "certificate.)"
         )
-    return assumptions
+    return [f"{VOID}: of the certification records, {overlap}.", *ASSUMPTIONS[1:]]
 
 
 def _independent(

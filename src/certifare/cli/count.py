@@ -113,6 +113,7 @@ def count(
     roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label, "seed": own_seed}
     draw: dict[str, Any] = {"weight": weight, "cluster": cluster, "population": population, "max_weight": max_weight}
     checksum, looked_up = None, False
+    notes: tuple[str, ...] = ()
     if data is None:
         with connect(str(sql)) as warehouse:
             tally = tally_sql(fitted, warehouse, str(table), **roles, **draw, key=listed(row_key), missing=on_missing)
@@ -131,8 +132,10 @@ def count(
                 progress=advance,
             )
         if fitted.fingerprint_ is not None:
-            check_overlap(fitted.fingerprint_.judge(tally.looked_up, tally.seen))
+            check_overlap(tally.overlap(fitted.fingerprint_))
             looked_up = True
+        if cluster is None:
+            notes = tally.repeats.check()
         checksum = tally.checksum
     counts = tally.table(fitted.n_cells_, labelled=one_label is not None, missing=on_missing)
     how = None
@@ -152,11 +155,14 @@ def count(
     )
     made.save(output)
     document = {"id": made.id, "records": counts.n_records, "groups": counts.group_sizes, "output": str(output)}
+    document["notes"] = list(notes)
 
     def show() -> None:
         sizes = ", ".join(f"{printable(group)}: {n:,}" for group, n in counts.group_sizes.items())
         out.print(f"{counts.n_records:,} records in {counts.n_cells} cells ({sizes}) → {output}")
         for exclusion in counts.exclusions:
             err.print(f"left out: {exclusion.records:,} records ({printable(exclusion.reason)})")
+        for note in notes:
+            err.print(f"note: {note}", soft_wrap=True)
 
     emit(document, as_json, show)

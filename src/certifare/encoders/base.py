@@ -13,14 +13,22 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.certificates.counts import CellCounts
-from certifare.columns import Field, Frame, Value, check_lengths, listing
+from certifare.certificates.repeats import Repeats
+from certifare.columns import ColumnType, Field, Frame, Value, check_lengths, listing
 from certifare.elsewhere import engine_for
 from certifare.encoders.description import Description, Statistics, describe, group_name
 from certifare.encoders.fingerprint import Fingerprint, Overlap
+from certifare.encoders.hashes import count_repeats
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.retained import RetainedInformation, retained_information
 from certifare.encoders.training import ColumnSchema, Group, Training, read_groups, read_training, sensitive_positions
-from certifare.errors import EncoderError, MissingColumnError, SensitiveFeatureError
+from certifare.errors import (
+    EncoderError,
+    EncoderFileError,
+    MissingColumnError,
+    NotPublishableError,
+    SensitiveFeatureError,
+)
 
 Output: TypeAlias = Literal["representatives", "cells", "onehot"]
 
@@ -202,9 +210,10 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return frame.rebuild(self._cell_representatives().table(), cells, kind)
         if self.output == "cells":
             return frame.rebuild({"cell": ("number", np.arange(self.n_cells_))}, cells, kind)
-        names = self.get_feature_names_out()
-        indicators = np.eye(self.n_cells_, dtype=np.uint8)
-        return frame.rebuild({name: ("number", indicators[i]) for i, name in enumerate(names)}, cells, kind)
+        indicators: dict[str, tuple[ColumnType, Any]] = {
+            name: ("number", (cells == i).astype(np.uint8)) for i, name in enumerate(self.get_feature_names_out())
+        }
+        return frame.rebuild(indicators, np.arange(len(cells)), kind)
 
     def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
         """Make cells from training records, then replace these by their cells' representatives."""
@@ -262,6 +271,21 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self.fingerprint_.overlap(self._read(Frame(X)))
 
+    def repeats(self, X: Any, *others: NDArray[np.int64]) -> Repeats:
+        """Count the records that equal another one, in the features and in other columns.
+
+        Parameters
+        ----------
+        X : dataframe or array
+        *others : ndarray of int
+            Codes of labels or groups, say; -1 is missing.
+        """
+        check_is_fitted(self)
+        fields = self._read(Frame(X))
+        codes = [Field(f"other {i}", column, "number", False) for i, column in enumerate(others)]
+        check_lengths({"X": len(fields[0])} | {field.name: len(field) for field in codes})
+        return count_repeats([*fields, *codes])
+
     def sensitive_features_in(self, X: Any) -> NDArray[Any] | dict[str, NDArray[Any]]:
         """Take the groups from a table, if ``sensitive=`` named their columns.
 
@@ -315,8 +339,14 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             (three digits), which ``describe`` shows. Leave them out where even such figures must not be published.
         """
         from certifare.encoders.document import write_document
+        from certifare.encoders.limits import check_limits
 
-        write_document(self.to_document(statistics=statistics), path)
+        document = self.to_document(statistics=statistics)
+        try:
+            check_limits(document)
+        except EncoderFileError as error:
+            raise NotPublishableError(f"The encoder cannot be saved: {error}") from error
+        write_document(document, path)
 
     def to_document(self, *, statistics: bool = True) -> Any:
         """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.document`."""

@@ -2,6 +2,10 @@
 
 A fingerprint tells whoever holds it whether a given record was in the training data. It lives in memory, and in a
 private file if it is saved on purpose; it is never part of the published encoder.
+
+Records are compared in several *views*: with numbers rounded to five digits, three, two or one, and in all columns or
+in half of them. So training records are recognised although they were stored as other types, rounded, or changed in one
+column. What chance explains is estimated in each view from how often training records resemble each other.
 """
 
 import hashlib
@@ -9,24 +13,41 @@ import math
 import os
 import secrets
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.certificates.repeats import MOST_TIMES, at_most, frequencies, is_chance
 from certifare.columns import Field
-from certifare.compiler import WORTH_COMPILING, helper, kernel
+from certifare.encoders.hashes import MOST_HASHES, HashSample, hash_rounded, mix
 from certifare.errors import EncoderFileError
-from certifare.growth import Dictionary
-from certifare.storage import open_regular
+from certifare.storage import open_regular, write_private
 
 FORMAT = "certifare/fingerprint"
-VERSION = 1
+VERSION = 2
+MAX_BYTES = 1 << 26
+"""A file that would take more in memory is refused."""
+
+DIGITS = (18, 10, 6, 3)
+"""Binary digits that numbers are rounded to, where records are compared in all columns …"""
+HALF_DIGITS = (18, 3)
+"""… and in half of them."""
+WORDS = {18: "five digits", 10: "three digits", 6: "two digits", 3: "one digit"}
+"""The same in decimal digits."""
 
 SLACK = 0.01
 """Share of records beyond chance that is never held against anyone: the two samples may differ a little."""
+
+FACTOR, SHARE = 2.0, 0.02
+COARSE_FACTOR, COARSE_SHARE = 3.0, 0.05
+"""Where records are told apart by how often they occurred in training, so many times chance and this share are allowed
+besides: a sample of a part of the population meets some kinds of records more often. More in views that see less."""
 
 DEVIATIONS = 5.0
 """How many standard deviations the estimate of chance may be off."""
@@ -34,10 +55,8 @@ DEVIATIONS = 5.0
 LEVEL = 1e-6
 """An overlap is excessive if chance would explain it with a smaller probability than this."""
 
-BLOCK = 1 << 16
-
-WHOLE = (1 << 64) - 1
-"""The largest hash."""
+MOST_COARSE = 1 << 18
+"""So many distinct hashes are kept of each view but the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +68,88 @@ class Overlap:
     records : int
         How many records were looked up.
     seen : int
-        How many of them are equal, in every feature, to a training record.
+        How many of them resemble a training record.
     expected : float
-        How many of them would be if they were fresh records from the training population.
+        How many of them would if they were fresh records from the training population.
     excessive : bool
-        Whether far more were seen than chance explains; see :meth:`Fingerprint.overlap`.
+        Whether far more were seen than chance explains; see :meth:`Fingerprint.judge`.
+    view : str
+        How they were compared.
     """
 
     records: int
     seen: int
     expected: float
     excessive: bool
+    view: str
 
     def __str__(self) -> str:
         return (
-            f"{self.seen:,} of {self.records:,} records equal a training record; "
-            f"by chance about {self.expected:,.0f} would"
+            f"{self.seen:,} of {self.records:,} records are among the training records ({self.view}); "
+            f"chance explains about {self.expected:,.0f}"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Training records as one view sees them.
+
+    Attributes
+    ----------
+    hashes : ndarray of uint32
+        Distinct and sorted.
+    times : ndarray of uint8
+        How many records have each; 255 stands for that many or more.
+    records : int
+        How many records there were.
+    halvings : int
+        Of records beyond what memory holds, those are here whose hash begins with so many zeros.
+    """
+
+    hashes: NDArray[np.uint32]
+    times: NDArray[np.uint8]
+    records: int
+    halvings: int
+
+    @classmethod
+    def of(cls, sample: HashSample, divisor: int) -> "View":
+        """Make a view of a sample whose records all occur a multiple of ``divisor`` times."""
+        times = sample.counts // divisor
+        kept = _leading(sample.hashes, sample.halvings)
+        return cls(kept, np.minimum(times, MOST_TIMES).astype(np.uint8), int(times.sum()), sample.halvings)
+
+    @cached_property
+    def frequencies(self) -> NDArray[np.int64]:
+        """How many different records occurred once, twice and so on."""
+        return frequencies(self.times)
+
+    def look_up(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Count records by how often they occurred in training: never, once, twice and so on, (2, times).
+
+        The second row counts equal ones as often as they occurred in training at most: numbers that were rounded more
+        than the training records make few different records, which many others share.
+        """
+        counts = np.zeros((2, MOST_TIMES + 1), dtype=np.int64)
+        if not len(self.hashes):
+            return counts
+        if self.halvings:
+            hashes = hashes[hashes >> np.uint64(64 - self.halvings) == 0]
+        wanted = np.sort(_leading(hashes, self.halvings))  # looked up in order, several times faster
+        starts = np.flatnonzero(np.concatenate([[True], wanted[1:] != wanted[:-1]]))[: len(wanted)]
+        wanted, repeats = wanted[starts], np.diff(starts, append=len(wanted))
+        place = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
+        times = np.where(self.hashes[place] == wanted, self.times[place], 0)
+        for row, weights in zip(counts, (repeats, np.minimum(repeats, times)), strict=True):
+            np.add.at(row, times, weights)
+        return counts
+
+    @property
+    def chance(self) -> float:
+        """Probability that a fresh record from the same population equals a training record.
+
+        It is the share of training records that equal another one: Good and Turing's estimate.
+        """
+        return 1.0 - float(self.frequencies[1]) / max(self.records, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +161,7 @@ class Fingerprint:
     salt : bytes
     names : tuple of str
         The features that were hashed, in order.
-    hashes : ndarray of uint64
-        Distinct and sorted.
-    records, singles, pairs : int
-        How many records there were, and how many hashes occurred once and twice.
-    limit : int
-        Of records beyond what memory holds, only those with a hash up to this were kept, and only such are looked up.
+    views : tuple of View
 
     Examples
     --------
@@ -92,168 +171,215 @@ class Fingerprint:
     >>> frame = Frame(np.random.default_rng(0).normal(size=(1000, 2)))
     >>> fields = [frame.read(0), frame.read(1)]
     >>> print(Fingerprint.of(fields).overlap(fields))
-    1,000 of 1,000 records equal a training record; by chance about 0 would
+    1,000 of 1,000 records are among the training records (compared up to five digits); chance explains about 0
     """
 
     salt: bytes
     names: tuple[str, ...]
-    hashes: NDArray[np.uint64]
-    records: int
-    singles: int
-    pairs: int
-    limit: int = WHOLE
+    views: tuple[View, ...]
+
+    @property
+    def records(self) -> int:
+        """How many records there were; where every record was copied as often, without the copies."""
+        return self.views[0].records
 
     @classmethod
     def of(cls, fields: Sequence[Field]) -> "Fingerprint":
         """Hash training records with a fresh random salt."""
         salt = secrets.token_bytes(16)
-        hashes = hash_records(fields, salt)
-        hashes.sort()
-        starts = np.flatnonzero(np.concatenate([[True], hashes[1:] != hashes[:-1]]))
-        repeats = np.diff(starts, append=len(hashes))
-        return cls(
-            salt=salt,
-            names=tuple(field.name for field in fields),
-            hashes=hashes[starts],
-            records=len(hashes),
-            singles=int((repeats == 1).sum()),
-            pairs=int((repeats == 2).sum()),
-        )
+        return cls.from_samples(salt, [field.name for field in fields], samples_of(fields, salt, len(fields[0])))
 
-    @property
-    def chance(self) -> float:
-        """Probability that a fresh record from the same population equals a training record.
-
-        It is the share of training records that equal another one: Good and Turing's estimate.
-        """
-        return 1.0 - self.singles / self.records
+    @classmethod
+    def from_samples(cls, salt: bytes, names: Sequence[str], samples: Sequence[HashSample]) -> "Fingerprint":
+        """Make the fingerprint of records, given samples of all views' hashes."""
+        whole = [sample.sorted(most) for sample, most in zip(samples, mosts(len(samples)), strict=True)]
+        # A table in which every row was copied is the same sample of people as without the copies.
+        divisor = max(1, int(np.gcd.reduce(whole[0].counts)))
+        return cls(salt, tuple(names), tuple(View.of(sample, divisor) for sample in whole))
 
     def overlap(self, fields: Sequence[Field]) -> Overlap:
-        """Look records up.
+        """Look records up, and judge what was found."""
+        return self.judge(self.look_up(fields))
 
-        The overlap is excessive if it exceeds chance by more than 1 % of the records, and if so many matches have a
-        probability below one in a million although the estimate of chance is raised by five of its standard
-        deviations (Esty 1983).
+    def look_up(self, fields: Sequence[Field]) -> NDArray[np.int64]:
+        """Count records by how often they occurred in training, in each view; such counts add up over blocks."""
+        hashes = view_hashes(fields, self.salt)
+        return np.array([view.look_up(row) for view, row in zip(self.views, hashes, strict=True)])
+
+    def judge(self, found: NDArray[np.int64]) -> Overlap:
+        """Say whether more records were found than chance explains.
+
+        Let N_r be the number of records that were found r times in training. Fresh records fall into this class with a
+        probability that Good and Turing estimate by (r + 1) f_(r+1) / n, from the numbers f of different training
+        records that occurred so often among n. The overlap is excessive if N_r exceeds twice that share and 2 % of the
+        records (three times and 5 % in views that see less), or if all N_r of the first view together exceed theirs by
+        1 %; and if so many have a probability below one in a million although the estimate is raised by five of its
+        standard deviations. Training records fall into class r with the probability r f_r / n, so that a table in which
+        every row was copied gives itself away like any other.
         """
-        return self.judge(*self.look_up(fields))
-
-    def look_up(self, fields: Sequence[Field]) -> tuple[int, int]:
-        """Count how many records could be looked up, and how many of them were found. Both add up over blocks."""
-        hashes = hash_records(fields, self.salt)
-        hashes = np.sort(hashes[hashes <= np.uint64(self.limit)])  # looked up in order, several times faster
-        place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        return len(hashes), int((self.hashes[place] == hashes).sum())
-
-    def judge(self, n: int, seen: int) -> Overlap:
-        """Say whether ``seen`` of ``n`` records are more than chance explains."""
-        return Overlap(n, seen, n * self.chance, n > 0 and self._excessive(seen, n))
+        # Where chance does not explain how often training records repeat, it cannot be estimated from that.
+        views = self.views if is_chance(self.views[0].frequencies) else self.views[:1]
+        for i, (view, counts) in enumerate(zip(views, found, strict=False)):
+            n, seen = int(counts[0].sum()), int(counts[0, 1:].sum())
+            beyond = _beyond_chance(view, n, counts[1], coarse=i > 0)
+            if i == 0:
+                beyond = max(beyond, _beyond_chance_together(view, n, seen))
+            if beyond:
+                return Overlap(n, seen, seen - beyond, True, view_words(i))
+        n, seen = int(found[0, 0].sum()), int(found[0, 0, 1:].sum())
+        return Overlap(n, seen, n * self.views[0].chance, False, view_words(0))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a private file. Whoever has it can tell whether a record was in the training data."""
-        with open(path, "wb") as file:
-            np.savez_compressed(
-                file,
-                format=np.array(FORMAT),
-                version=np.array(VERSION),
-                salt=np.frombuffer(self.salt, dtype=np.uint8),
-                names=np.array(self.names),
-                hashes=self.hashes,
-                counts=np.array([self.records, self.singles, self.pairs], dtype=np.int64),
-                limit=np.array(self.limit, dtype=np.uint64),
-            )
+        content = BytesIO()
+        np.savez_compressed(
+            content,
+            format=np.array(FORMAT),
+            version=np.array(VERSION),
+            salt=np.frombuffer(self.salt, dtype=np.uint8),
+            names=np.array(self.names),
+            sizes=np.array([(len(v.hashes), v.records, v.halvings) for v in self.views], dtype=np.int64),
+            hashes=np.concatenate([view.hashes for view in self.views]),
+            times=np.concatenate([view.times for view in self.views]),
+        )
+        write_private(path, content.getvalue())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Fingerprint":
         """Read a file that :meth:`save` wrote."""
         try:
-            with open_regular(path) as handle, np.load(handle, allow_pickle=False) as file:
-                if str(file["format"]) != FORMAT:
+            with open_regular(path) as handle, zipfile.ZipFile(handle) as file:
+                if str(_member(file, "format")) != FORMAT:
                     raise EncoderFileError(f"{path}: this is not a fingerprint.")
-                if int(file["version"]) > VERSION:
+                version = int(_member(file, "version"))
+                if version != VERSION:
                     raise EncoderFileError(
-                        f"{path}: version {int(file['version'])} is newer than this certifare knows."
+                        f"{path}: version {version} of the fingerprint is not the one that this certifare knows "
+                        f"({VERSION}): fit the encoder again, or update certifare."
                     )
-                hashes, counts = file["hashes"], file["counts"]
-                loaded = cls(
-                    salt=file["salt"].astype(np.uint8).tobytes(),
-                    names=tuple(str(name) for name in file["names"]),
-                    hashes=hashes.astype(np.uint64),
-                    records=int(counts[0]),
-                    singles=int(counts[1]),
-                    pairs=int(counts[2]),
-                    limit=int(file["limit"]),
-                )
+                sizes = _member(file, "sizes").astype(np.int64).reshape(-1, 3)
+                hashes, times = _member(file, "hashes").astype(np.uint32), _member(file, "times").astype(np.uint8)
+                names = tuple(str(name) for name in _member(file, "names"))
+                salt = _member(file, "salt").astype(np.uint8).tobytes()
         except EncoderFileError:
             raise
         except FileNotFoundError:
             raise EncoderFileError(f"There is no file {path}.") from None
-        except (ValueError, KeyError, IndexError, EOFError, OSError, TypeError, zipfile.BadZipFile) as error:
+        except _DAMAGES as error:
             raise EncoderFileError(f"{path}: this is not a fingerprint, or a damaged one ({error}).") from error
-        if loaded.records < max(1, len(loaded.hashes)) or not len(loaded.hashes):
-            raise EncoderFileError(f"{path}: the fingerprint's counts contradict each other.")
-        return loaded
-
-    def _excessive(self, seen: int, n: int) -> bool:
-        from scipy.stats import binom
-
-        if seen <= n * (self.chance + SLACK):
-            return False
-        single = self.singles / self.records
-        spread = math.sqrt((single * (1.0 - single) + 2.0 * self.pairs / self.records) / self.records)
-        chance = min(1.0, self.chance + DEVIATIONS * spread + DEVIATIONS / self.records)
-        return bool(binom.sf(seen - 1, n, chance) < LEVEL)
-
-
-def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
-    """Hash each record's features: equal values give equal hashes, whatever table or dtype they come from."""
-    n = len(fields[0])
-    hashes = np.zeros(n, dtype=np.uint64)
-    for i, field in enumerate(fields):
-        key = hashlib.blake2b(f"{i}\x00{field.name}".encode(), key=salt, digest_size=8).digest()
-        offset = np.frombuffer(key, dtype=np.uint64)[0]
-        column = field.column
-        if isinstance(column, Dictionary):
-            table = np.array([*(_hash_text(value, salt) for value in column.values), 0], dtype=np.uint64)
-        for start in range(0, n, BLOCK):
-            rows = slice(start, start + BLOCK)
-            bits = table[column.indices[rows]] if isinstance(column, Dictionary) else _bits(column[rows])
-            if n < WORTH_COMPILING:
-                hashes[rows] = mix(hashes[rows] ^ mix(bits + offset))
-            else:
-                _add(hashes[rows], bits, offset)
-    return hashes
+        problem = f"{path}: the fingerprint's figures contradict each other."
+        if len(sizes) != n_views(len(names)) or not 0 < len(salt) <= 64 or len(hashes) != len(times):
+            raise EncoderFileError(problem)
+        stops = np.cumsum(sizes[:, 0])
+        if (sizes < 0).any() or stops[-1] != len(hashes) or (sizes[:, 2] > 63).any():
+            raise EncoderFileError(problem)
+        views = tuple(
+            View(of_hashes, of_times, int(records), int(halvings))
+            for of_hashes, of_times, (_, records, halvings) in zip(
+                np.split(hashes, stops[:-1]), np.split(times, stops[:-1]), sizes, strict=True
+            )
+        )
+        if any((view.times == 0).any() or view.records < int(view.times.sum()) for view in views):
+            raise EncoderFileError(problem)
+        return cls(salt, names, views)
 
 
-def hash_numbers(start: int, n: int, key: int) -> NDArray[np.uint64]:
-    """Hash the numbers ``start … start + n - 1``: rows are dealt by it, whatever they hold."""
-    numbers = np.arange(start, start + n, dtype=np.uint64)
-    return mix(mix(numbers) ^ mix(np.array([key], dtype=np.uint64)))
+_DAMAGES = (
+    ValueError, KeyError, IndexError, EOFError, OSError, TypeError, OverflowError, NotImplementedError, RuntimeError,
+    zipfile.BadZipFile, SyntaxError, zlib.error,
+)  # fmt: skip
 
 
-def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Spread every bit over all others (the finaliser of splitmix64); overflow is meant."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+def n_views(n_columns: int) -> int:
+    """How many views a table of so many columns has: one column tells people apart by its last digits alone."""
+    return len(DIGITS) + 2 * len(HALF_DIGITS) if n_columns > 1 else 1
 
 
-_mix_one = helper(mix)
+def mosts(n: int) -> list[int]:
+    """How many distinct hashes are kept of each view; most of the first."""
+    return [MOST_HASHES, *[MOST_COARSE] * (n - 1)]
 
 
-@kernel
-def _add(hashes: NDArray[np.uint64], bits: NDArray[np.uint64], offset: np.uint64) -> None:
-    """Add a column to the hashes of records."""
-    for i in range(len(hashes)):
-        hashes[i] = _mix_one(hashes[i] ^ _mix_one(bits[i] + offset))
+def view_hashes(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
+    """Hash records as each view sees them: all columns at each rounding, then both halves of the columns."""
+    if len(fields) == 1:
+        return hash_rounded(fields, salt, DIGITS[:1])
+    # Which columns are in which half is the salt's choice.
+    order = sorted(
+        range(len(fields)),
+        key=lambda i: hashlib.blake2b(f"{i}\x00half".encode(), key=salt, digest_size=8).digest(),
+    )
+    halves = [
+        hash_rounded([fields[i] for i in sorted(part)], salt, DIGITS)
+        for part in (order[: len(order) // 2], order[len(order) // 2 :])
+    ]
+    seen_by_half = [DIGITS.index(digits) for digits in HALF_DIGITS]
+    return np.concatenate([mix(halves[0] ^ mix(halves[1])), *(half[seen_by_half] for half in halves)])
 
 
-def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
-    """Bit pattern of numbers as float64, with one zero and one NaN."""
-    numbers = values.astype(np.float64) + 0.0
-    numbers[np.isnan(numbers)] = np.nan
-    return numbers.view(np.uint64)
+def view_words(position: int) -> str:
+    """Say how a view compares records."""
+    if position < len(DIGITS):
+        return f"compared up to {WORDS[DIGITS[position]]}"
+    return f"compared in half of the columns, up to {WORDS[HALF_DIGITS[(position - len(DIGITS)) % len(HALF_DIGITS)]]}"
 
 
-def _hash_text(value: str, salt: bytes) -> int:
-    digest = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), key=salt, digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+def samples_of(fields: Sequence[Field], salt: bytes, n_records: int) -> tuple[HashSample, ...]:
+    """Sample the hashes of some of ``n_records`` records, in each view."""
+    hashes = view_hashes(fields, salt)
+    return tuple(HashSample.of(row, n_records, most) for row, most in zip(hashes, mosts(len(hashes)), strict=True))
+
+
+def merge_samples(parts: Sequence[Sequence[HashSample]]) -> tuple[HashSample, ...]:
+    """Sample all records, given the samples of parts of them."""
+    of_views = list(zip(*parts, strict=True))
+    return tuple(HashSample.merge(of_view, most) for of_view, most in zip(of_views, mosts(len(of_views)), strict=True))
+
+
+def _leading(hashes: NDArray[np.uint64], halvings: int) -> NDArray[np.uint32]:
+    """Keep 32 bits, after the zeros that all hashes of a sample begin with: enough to tell them apart."""
+    return (hashes << np.uint64(halvings) >> np.uint64(32)).astype(np.uint32)
+
+
+def _beyond_chance(view: View, n: int, counts: NDArray[np.int64], *, coarse: bool) -> float:
+    """How many records of one class are beyond chance, where it does not explain them; 0 where it does."""
+    from scipy.stats import binom
+
+    factor, share = (COARSE_FACTOR, COARSE_SHARE) if coarse else (FACTOR, SHARE)
+    of = view.frequencies
+    r = np.flatnonzero(counts[: MOST_TIMES - 1])
+    r = r[r > 0]
+    if not len(r):
+        return 0.0
+    chance = (r + 1) * of[r + 1] / view.records
+    variance = (r + 1) ** 2 * at_most(of[r + 1]) + (r + 1) * (r + 2) * at_most(of[r + 2])
+    highest = np.minimum(1.0, factor * chance + DEVIATIONS * np.sqrt(variance) / view.records)
+    too_many = (counts[r] > n * (factor * chance + share)) & (binom.sf(counts[r] - 1, n, highest) < LEVEL)
+    return float((counts[r] - n * chance)[too_many].sum())
+
+
+def _beyond_chance_together(view: View, n: int, seen: int) -> float:
+    """How many records of all classes together are beyond chance, where it does not explain them (Esty 1983)."""
+    from scipy.stats import binom
+
+    if seen <= n * (view.chance + SLACK):  # so it is where nothing was looked up
+        return 0.0
+    single, pairs = (float(view.frequencies[i]) / view.records for i in (1, 2))
+    spread = math.sqrt((single * (1.0 - single) + 2.0 * pairs) / view.records)
+    highest = min(1.0, view.chance + DEVIATIONS * spread + DEVIATIONS / view.records)
+    return seen - n * view.chance if binom.sf(seen - 1, n, highest) < LEVEL else 0.0
+
+
+def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    """Read an array of the file, if it is as large as it says, and not too large."""
+    info = file.getinfo(f"{name}.npy")
+    if info.file_size > MAX_BYTES:
+        raise ValueError(f"{name} has {info.file_size:,} bytes, where {MAX_BYTES:,} are the most that are accepted")
+    content = BytesIO(file.read(info))
+    if np.lib.format.read_magic(content) != (1, 0):
+        raise ValueError(f"{name} is of another version of the array format")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(content)
+    if math.prod(shape) * dtype.itemsize > info.file_size:
+        raise ValueError(f"{name} claims to be larger than it is")
+    content.seek(0)
+    return np.lib.format.read_array(content, allow_pickle=False)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.boosted import BoostedEncoder
-from certifare.encoders.fingerprint import hash_numbers
+from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.scoremap import ScoreMap, fit_axes
 from certifare.encoders.scores import INNER_FOLDS, SMOOTHING, FeatureMap, Fold, Forest, Scores, target_values
 from certifare.encoders.training import Levels

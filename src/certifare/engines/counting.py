@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates.certify import NOT_LOOKED_UP as NOT_LOOKED_UP
 from certifare.certificates.certify import check_overlap, training_counts
 from certifare.certificates.claims import metric_of
 from certifare.certificates.counts import (
@@ -27,18 +28,15 @@ from certifare.certificates.counts import (
     name_of,
     sort_key,
 )
+from certifare.certificates.repeats import Repeats
 from certifare.certificates.sampling import Subsample
 from certifare.columns import Field, levels
 from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.fingerprint import Fingerprint, Overlap, hash_records
+from certifare.encoders.fingerprint import Fingerprint, Overlap
+from certifare.encoders.hashes import HashSample, hash_records
 from certifare.engines.blocks import Block, Feature, Piece, Reading, Role
 from certifare.engines.training import Share, Worker
 from certifare.errors import ArgumentError, CellIdError, EmptyGroupError, MissingValueError, SensitiveFeatureError
-
-NOT_LOOKED_UP = (
-    "The records were counted where they lie; whether any of them was used to fit the encoder was not looked up."
-)
-"""What a certificate adds that comes from counts alone."""
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
 
@@ -129,19 +127,21 @@ class Tally:
     Attributes
     ----------
     entries : tuple of Entry
-    looked_up, seen : int
-        How many records could be compared with the training records, and how many of them are among those.
+    found : ndarray of int64 or None
+        What looking the records up among the training records gave (:meth:`Fingerprint.look_up`); None if nobody did.
+    hashes : HashSample or None
+        Of the records, in all columns: they tell which are equal. None where nobody saw the records.
     checksum : pair of int
-        Sums of hashes of the records (modulo 2^64): equal for equal records, in any order and in any pieces. Zero if
-        nobody asked for it. Records that were not drawn are in it.
+        Sums of hashes of the records (modulo 2^64): equal for equal records, in any order and in any pieces. Records
+        that were not drawn are in it.
     drawn : Subsample or None
         How the records that were counted were drawn from all of them; None: all were counted.
     """
 
     entries: tuple[Entry, ...]
-    looked_up: int
-    seen: int
-    checksum: tuple[int, int]
+    found: NDArray[np.int64] | None = None
+    hashes: HashSample | None = None
+    checksum: tuple[int, int] = (0, 0)
     drawn: Subsample | None = None
 
     def table(self, n_cells: int, *, labelled: bool, missing: Missing = "refuse") -> CellCounts:
@@ -152,6 +152,15 @@ class Tally:
         left_out = (*counts.exclusions, *self.drawn.exclusions)
         return CellCounts(counts.table, counts.groups, counts.labels, left_out)
 
+    @property
+    def repeats(self) -> Repeats:
+        """How many of the records equal another one, of those that were seen."""
+        return Repeats(0, 0, False) if self.hashes is None else Repeats.of(self.hashes.sorted().counts)
+
+    def overlap(self, fingerprint: Fingerprint | None) -> Overlap | None:
+        """How many of the records are training records; None if they were not looked up."""
+        return None if fingerprint is None or self.found is None else fingerprint.judge(self.found)
+
 
 def merge_tallies(tallies: Sequence[Tally]) -> Tally:
     """Add tallies up."""
@@ -161,8 +170,8 @@ def merge_tallies(tallies: Sequence[Tally]) -> Tally:
             counted[cell, groups, label] += records
     return Tally(
         entries=tuple(Entry(*key, records) for key, records in counted.items()),
-        looked_up=sum(tally.looked_up for tally in tallies),
-        seen=sum(tally.seen for tally in tallies),
+        found=None if tallies[0].found is None else np.sum([t.found for t in tallies if t.found is not None], axis=0),
+        hashes=HashSample.merge([t.hashes for t in tallies if t.hashes is not None]),
         checksum=(sum(t.checksum[0] for t in tallies) % 2**64, sum(t.checksum[1] for t in tallies) % 2**64),
     )
 
@@ -191,13 +200,13 @@ class Teller:
     ----------
     encoder : Finder
     reading : Reading
-    salt : bytes or None
-        For the checksum; None: none is needed.
+    salt : bytes
+        For the hashes of records.
     """
 
     encoder: Finder
     reading: Reading
-    salt: bytes | None
+    salt: bytes = b""
 
     def __call__(self, piece: Piece) -> Tally:
         """Count a piece."""
@@ -206,9 +215,13 @@ class Teller:
     def tell(self, block: Block, keep: NDArray[np.bool_] | None = None) -> Tally:
         """Count a block, or some of its records; all of them are looked up and in the checksum."""
         fingerprint = self.encoder.fingerprint_
-        looked_up, seen = (0, 0) if fingerprint is None else fingerprint.look_up(block.fields)
-        checksum = (0, 0) if self.salt is None else _checksum(block, self.salt)
-        return Tally(tuple(self._count(block if keep is None else block.take(keep))), looked_up, seen, checksum)
+        hashes = hash_records((*block.fields, *block.groups, *block.labels), self.salt)
+        return Tally(
+            entries=tuple(self._count(block if keep is None else block.take(keep))),
+            found=None if fingerprint is None else fingerprint.look_up(block.fields),
+            hashes=HashSample.of(hashes, len(block)),
+            checksum=(int(hashes.sum(dtype=np.uint64)), int((hashes * (hashes ^ SECOND_SALT)).sum(dtype=np.uint64))),
+        )
 
     def _count(self, block: Block) -> list[Entry]:
         cells = self.encoder._find_cells(block.fields, self.encoder._group_codes(block.groups))
@@ -236,7 +249,7 @@ def count_over(
     worker: Worker,
     reading: Reading,
     *,
-    salt: bytes | None = None,
+    salt: bytes = b"",
     progress: Share | None = None,
 ) -> Tally:
     """Count the records that someone holds."""
@@ -263,10 +276,8 @@ def certify_tally(
     """
     counts = tally.table(encoder.n_cells_, labelled=metric_of(metric).strata != "all", missing=missing)
     counts = CellCounts(counts.table, counts.groups, counts.labels, (*counts.exclusions, *exclusions))
-    overlap: Overlap | None = None
-    if encoder.fingerprint_ is not None:
-        overlap = encoder.fingerprint_.judge(tally.looked_up, tally.seen)
-    assumptions = check_overlap(overlap, allow_training_records)
+    assumptions = check_overlap(tally.overlap(encoder.fingerprint_), allow_training_records)
+    assumptions += tally.repeats.check("certification records")
     certificate = certify_counts(
         counts,
         metric,
@@ -277,8 +288,6 @@ def certify_tally(
         witness=training_counts(encoder, counts, metric),
         min_group_size=min_group_size,
     )
-    if overlap is None:
-        assumptions.append(NOT_LOOKED_UP)
     return msgspec.structs.replace(certificate, assumptions=tuple(assumptions))
 
 
@@ -298,11 +307,6 @@ def reading_for(encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequ
     check_counted_by(encoder, [role.name for role in groups])
     features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
     return Reading(features, tuple(labels), tuple(groups))
-
-
-def _checksum(block: Block, salt: bytes) -> tuple[int, int]:
-    hashes = hash_records((*block.fields, *block.groups, *block.labels), salt)
-    return int(hashes.sum(dtype=np.uint64)), int((hashes * (hashes ^ SECOND_SALT)).sum(dtype=np.uint64))
 
 
 def names_of(field: Field) -> tuple[NDArray[np.int64], list[str | None]]:

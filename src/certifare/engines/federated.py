@@ -19,12 +19,12 @@ import msgspec
 from certifare import __version__
 from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.certificates.certify import NOT_LOOKED_UP
 from certifare.certificates.counts import INTERSECTION, UNKNOWN, sort_key
 from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import drawn_population
 from certifare.document.files import parse
 from certifare.document.statement import canonical
-from certifare.engines.counting import NOT_LOOKED_UP
 from certifare.errors import (
     ArgumentError,
     CertifareError,
@@ -42,6 +42,9 @@ MAX_BYTES = 16 * 2**20
 Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32,64}$")]
 Text = Annotated[str, msgspec.Meta(max_length=1_000)]
 Path = str | os.PathLike[str]
+
+LOOKED_UP = "The records were looked up: no holder found more of them among the training records than chance explains."
+"""What a certificate says where every holder compared the records with the training records."""
 
 OTHER_PEOPLE = "Records that different holders counted are of different people, and drawn independently of each other."
 """What a certificate assumes besides where several files were added up."""
@@ -235,10 +238,8 @@ class Pooled:
     def certify(self, metric: str = "demographic_parity", **options: Any) -> Certificate:
         """Certify on all records together; ``options`` are those of :func:`certifare.certify_counts`."""
         certificate = certify_counts(self.counts, metric, **options)
-        assumptions = [*ASSUMPTIONS]
+        assumptions = [*ASSUMPTIONS, LOOKED_UP if self.looked_up else NOT_LOOKED_UP]
         assumptions += dict.fromkeys(text for drawn in self.drawn for text in drawn.assumptions)
-        if not self.looked_up:
-            assumptions.append(NOT_LOOKED_UP)
         if self.n_files > 1:
             assumptions.append(OTHER_PEOPLE)
             if any(drawn.cluster is not None for drawn in self.drawn):

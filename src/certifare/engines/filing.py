@@ -40,7 +40,7 @@ def count_file(
     max_weight: float | None = None,
     seed: int = 0,
     missing_groups: MissingGroups = "drop",
-    salt: bytes | None = None,
+    salt: bytes = b"",
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
@@ -70,8 +70,8 @@ def count_file(
     missing_groups : {"drop", "unknown"}
         Whether records without a group take part in the draw. Without a draw they are counted, and
         :meth:`~certifare.engines.counting.Tally.table` decides.
-    salt : bytes, optional
-        For the checksum of the records, if one is wanted.
+    salt : bytes
+        For the checksum of the records.
     delimiter, encoding, missing
         For CSV files, as in :func:`certifare.files.read_file`.
     progress : callable, optional

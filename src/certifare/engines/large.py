@@ -27,7 +27,8 @@ from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.counts import INTERSECTION, name_of
 from certifare.columns import Field, Frame
 from certifare.encoders.boosted import BoostedEncoder
-from certifare.encoders.fingerprint import Fingerprint, hash_numbers
+from certifare.encoders.fingerprint import Fingerprint
+from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Feature, Reading, by_piece
 from certifare.engines.counting import Finder, Tally, count_over, table_of
@@ -276,6 +277,8 @@ class LargeSearch(Search):
             tally = self._count(encoder)
             entries = list(tally.entries)
         self._checksum = tally.checksum
+        self._repeats = tally.repeats.check("certification records")
+        self.notes += [note for note in self._repeats if note not in self.notes]
         counts = table_of(entries, candidate.cells, labelled=self._labelled, missing="drop")
         unknown = [group for group in counts.groups if group not in self._group_names()]
         if unknown:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from certifare.columns import ColumnType, Field, Value, levels, listing
-from certifare.encoders.fingerprint import hash_records
+from certifare.encoders.fingerprint import merge_samples, samples_of
+from certifare.encoders.hashes import HashSample
 from certifare.encoders.training import MOST_LABELS, ColumnSchema, Group
 from certifare.engines.blocks import Block, Piece, Reading
-from certifare.engines.hashes import HashSample
 from certifare.errors import EncoderError, MissingValueError
 from certifare.growth import Dictionary
 from certifare.growth.columns import check_columns
@@ -41,8 +41,8 @@ class Survey:
         Combinations of values of the sensitive columns.
     lacking : mapping of str to int
         Records left out because they lack a label or group, by column.
-    hashes : HashSample
-        Of the features of records.
+    hashes : tuple of HashSample
+        Of the features of records, in each view of a fingerprint.
     """
 
     lengths: tuple[int, ...]
@@ -53,7 +53,7 @@ class Survey:
     labels: Mapping[str, frozenset[Value]]
     groups: frozenset[tuple[Value, ...]]
     lacking: Mapping[str, int]
-    hashes: HashSample
+    hashes: tuple[HashSample, ...]
 
     @property
     def n_records(self) -> int:
@@ -129,7 +129,7 @@ class Surveyor:
             labels={field.name: frozenset(levels(field, "label")[1]) for field in block.labels},
             groups=_combinations(block.groups),
             lacking=lacking,
-            hashes=HashSample.of(hash_records(block.fields, self.salt), n_records),
+            hashes=samples_of(block.fields, self.salt, n_records),
         )
 
 
@@ -154,7 +154,7 @@ def merge_surveys(surveys: Sequence[Survey]) -> Survey:
         labels=labels,
         groups=frozenset().union(*(survey.groups for survey in surveys)),
         lacking=lacking,
-        hashes=HashSample.merge([survey.hashes for survey in surveys]),
+        hashes=merge_samples([survey.hashes for survey in surveys]),
     )
 
 

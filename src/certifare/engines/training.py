@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from certifare.columns import Field
 from certifare.encoders.base import check_classes
 from certifare.encoders.boosted import BoostedEncoder
+from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.representatives import Middle, Representatives, modes
 from certifare.encoders.retain import Coordinates, check_retain, coordinate_rows
 from certifare.encoders.training import Levels, Training
@@ -218,7 +219,7 @@ def prepare_over(
         groups=Levels(group_name, nobody, plan.groups),
         bins=plan.bins,
         codes=Codes(tuple(np.zeros(0, dtype=np.uint16) for _ in plan.bins), plan.n_codes),
-        fingerprint=survey.hashes.fingerprint(salt, [column.name for column in plan.columns]),
+        fingerprint=Fingerprint.from_samples(salt, [column.name for column in plan.columns], survey.hashes),
         settings={name: encoder.get_params()[name] for name in encoder._settings},
         derived=plan.coordinates,
         engine=engine,

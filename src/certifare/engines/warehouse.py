@@ -420,7 +420,7 @@ def tally_sql(
     rows = warehouse.query(counts_query(encoder, warehouse.dialect, table, columns, **roles))
     entries = [_entry(row, n_groups, labelled) for row in rows]
     if draw is None:
-        return Tally(tuple(entries), 0, 0, (0, 0))
+        return Tally(tuple(entries))
     # The counts stand for the records: draws on other records are independent of these, even at the same seed.
     digest = hashlib.sha256(repr(sorted(map(repr, entries))).encode()).hexdigest()
     draw = replace(draw, part=f"{part} {digest}")
@@ -466,7 +466,7 @@ def _drawn(rows: Sequence[Sequence[Any]], draw: Draw, n_groups: int, labelled: b
         assumptions=(*words, hashed),
         population=drawn_population(weighted=draw.weight is not None, population=population),
     )
-    return Tally(tuple(entries), 0, 0, (0, 0), sample)
+    return Tally(tuple(entries), drawn=sample)
 
 
 def _entry(row: Sequence[Any], n_groups: int, labelled: bool) -> Entry:

@@ -20,12 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, Exclusion, certify_counts, one_per_cluster, thin
+from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
 from certifare.certificates.counts import name_of
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.looks import Look
 from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import check_population
+from certifare.columns import Field, Frame
+from certifare.encoders.hashes import count_repeats
 from certifare.errors import (
     CandidateError,
     EncoderError,
@@ -47,6 +50,8 @@ from certifare.table import Table
 STATE_VERSION = 3
 #: A state file is not read beyond this; a growth takes some kilobytes.
 MAX_STATE_BYTES = 1 << 30
+PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
+"""Why the certificate of a search need not look its records up among the training records."""
 #: A difference in retained information that is not worth a loss of accuracy.
 ABOUT_AS_MUCH = 0.9
 #: Told what is being done, how much of it is done, and how much there is.
@@ -161,6 +166,8 @@ class Search:
         self.notes: list[str] = [] if ledger.reason is None else [ledger.reason]
         self.paths: list[Path] = []
         self._certified = False
+        self._repeats = _check_repeats(table)
+        self.notes += self._repeats
         self.rows = split(table, parts, self.seed)
         self.train = table.take(self.rows["train"])
         self.select = self._independent("select").table
@@ -336,7 +343,7 @@ class Search:
             )
             certificate = msgspec.structs.replace(
                 certificate,
-                assumptions=(*certificate.assumptions, *sample.assumptions),
+                assumptions=(*ASSUMPTIONS, PARTED, *self._repeats, *sample.assumptions),
                 seed=self.seed if sample.effective_size is not None else None,
                 effective_size=sample.effective_size,
                 population=population_of(certificate.exclusions, *sample.population),
@@ -509,6 +516,20 @@ class StateFile:
         """Add a growth."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(path.to_dict(), separators=(",", ":")) + "\n")
+
+
+def _check_repeats(table: Table) -> tuple[str, ...]:
+    """Refuse a table most of whose records repeat, before it is split: equal ones would be on both sides.
+
+    Returns what the certificate says of fewer. With clusters, equal records of one of them stay on one side.
+    """
+    if table.clusters is not None:
+        return ()
+    frame = Frame(table.features)
+    fields = [frame.read(i) for i in range(len(frame.names))]
+    for i, values in enumerate((*table.labels, *([] if table.groups is None else [table.groups]))):
+        fields.append(Field(f"role {i}", values.codes, "number", False))
+    return count_repeats(fields).check()
 
 
 def _parallel(work: Callable[[Setting], Path], settings: Sequence[Setting], n_jobs: int) -> Any:
