@@ -39,6 +39,8 @@ OTHER_KEPT = "another record of the same cluster was kept"
 THINNED_CLUSTERS = "left out by thinning clusters to their size"
 #: Counts stay exact as floating-point numbers up to here.
 MAX_RECORDS = 2**53
+#: The largest table that is read from a file, and the most groups, labels and reasons for leaving records out in it.
+MOST_ENTRIES, MOST_NAMES = 2**20, 1_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -281,14 +283,23 @@ class CellCounts:
                 or set(entry) != {"reason", "records"}
                 or not isinstance(entry["reason"], str)
                 or type(entry["records"]) is not int
-                or entry["records"] < 0
+                or not 0 <= entry["records"] <= MAX_RECORDS
             ):
-                raise CountsError("An exclusion needs a reason and a number of records.")
+                raise CountsError(f"An exclusion needs a reason and a number of records, at most {MAX_RECORDS:,}.")
             exclusions.append(Exclusion(entry["reason"], entry["records"]))
         names = [document["groups"], document.get("labels")]
         if not all(n is None or (isinstance(n, list) and all(isinstance(v, str) for v in n)) for n in names):
             raise CountsError("Groups and labels must be lists of strings.")
-        return cls(document["table"], document["groups"], document.get("labels"), exclusions)
+        for what, found in (("groups", names[0]), ("labels", names[1]), ("exclusions", exclusions)):
+            if len(found or ()) > MOST_NAMES:
+                raise CountsError(
+                    f"{len(found):,} {what}, where {MOST_NAMES:,} are the most that are read from a file."
+                )
+        counts = cls(document["table"], document["groups"], document.get("labels"), exclusions)
+        if counts.table.size > MOST_ENTRIES:
+            found = f"{counts.table.size:,} counts"
+            raise CountsError(f"{found}, where {MOST_ENTRIES:,} are the most that are read from a file.")
+        return counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

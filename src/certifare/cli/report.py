@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from certifare.document import Verdict
 
 
-#: Columns of a frontier that are numbers.
-NUMBERS = ("bound", "accuracy", "cells", "gamma", "retained")
+#: Columns of a frontier that are numbers, and where they lie; predicted bounds may exceed 1.
+RANGES = {"bound": (0, 10), "accuracy": (0, 1), "cells": (1, 1e9), "gamma": (0, 1), "retained": (-1e6, 1)}
 
-#: A table of encoders is not read beyond this; an encoder takes a hundred bytes.
-MAX_FRONTIER_BYTES = 64 << 20
+#: A table of encoders is not read beyond these; an encoder takes a hundred bytes, and a sweep tries some hundreds.
+MAX_FRONTIER_BYTES, MOST_POINTS = 16 << 20, 20_000
 
 
 class Form(StrEnum):
@@ -136,24 +136,29 @@ def read_frontier(path: Path) -> list[dict[str, Any]]:
         names, rows = reader.fieldnames or (), list[dict[str, Any]](reader)
     except (UnicodeDecodeError, csv.Error) as error:
         raise FileError(f"{str(path)!r} is no table of encoders: {error}.") from error
+    if len(rows) > MOST_POINTS:
+        raise FileError(f"{str(path)!r} has {len(rows):,} rows, where {MOST_POINTS:,} are the most.")
     if "bound" not in names:
         raise MissingColumnError(f"{str(path)!r} has no column 'bound': it is no table of encoders.")
     for line, row in enumerate(rows, 2):
         for name in row:
             if name in ("chosen", "certified"):
                 row[name] = (row[name] or "").lower() == "true"
-            elif name in NUMBERS:
-                row[name] = _number(row[name], f"{str(path)!r}, line {line}, {name}")
+            elif name in RANGES:
+                row[name] = _number(row[name], RANGES[name], f"{str(path)!r}, line {line}, {name}")
     return rows
 
 
-def _number(text: str | None, where: str) -> float | None:
+def _number(text: str | None, within: tuple[float, float], where: str) -> float | None:
     from certifare.errors import FileError
 
     try:
-        return float(text) if text else None
+        number = float(text) if text else None
     except ValueError:
         raise FileError(f"{where}: {text!r} is no number.") from None
+    if number is not None and not within[0] <= number <= within[1]:
+        raise FileError(f"{where}: {text!r} lies outside of {within[0]:g} to {within[1]:g}.")
+    return number
 
 
 def _if_there(path: Path) -> Path | None:

@@ -30,6 +30,8 @@ PayloadType = Literal["application/vnd.in-toto+json"]
 PAYLOAD_TYPE: PayloadType = "application/vnd.in-toto+json"
 #: A certificate of a hundred thousand cells has a few megabytes.
 MAX_BYTES = 16 * 2**20
+#: Lists and objects of a file: an empty one takes three bytes there, and fifty or more in memory.
+MOST_LISTS = 2**20
 
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -194,6 +196,8 @@ def parse(data: bytes) -> Any:
         )
     if not data.strip():
         raise CertificateFormatError("The file is empty.")
+    if (found := data.count(b"[") + data.count(b"{")) > MOST_LISTS:
+        raise CertificateFormatError(f"{found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
     try:
         # The first reading is the stricter one, the second sees duplicate keys.
         msgspec.json.decode(data)

@@ -213,7 +213,8 @@ def read_document(
 
     try:
         with open_regular(path) as file:
-            content = file.read(max_bytes + 1)
+            # Room is taken for as much as is asked for, so no more is asked for than there is.
+            content = file.read(min(max_bytes, os.fstat(file.fileno()).st_size) + 1)
         if len(content) > max_bytes:
             raise EncoderFileError(f"{path}: more than {max_bytes:,} bytes; if you trust the file, raise max_bytes.")
     except OSError as error:

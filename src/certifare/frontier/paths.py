@@ -8,12 +8,14 @@ over runs.
 from __future__ import annotations
 
 import base64
+import math
 import threading
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -127,10 +129,10 @@ class Path:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Path:
-        """Read what :meth:`to_dict` wrote."""
+        """Read what :meth:`to_dict` wrote, checking that it fits together."""
         try:
-            return cls(
-                setting=Setting(**document["setting"]),
+            path = cls(
+                setting=msgspec.convert(document["setting"], Setting),
                 starts={int(k): np.array(s, dtype=np.int64) for k, s in document["starts"].items()},
                 counts={
                     part: Counted(
@@ -139,11 +141,54 @@ class Path:
                     )
                     for part, counted in document["counts"].items()
                 },
-                probe=np.frombuffer(zlib.decompress(base64.b64decode(document["probe"])), dtype=np.uint16),
+                probe=np.frombuffer(_decompressed(base64.b64decode(document["probe"])), dtype=np.uint16),
                 retained={int(k): float(value) for k, value in document["retained"].items()},
             )
-        except (KeyError, TypeError, ValueError, AttributeError, zlib.error) as error:
+            fits = path._fits_together()
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, *_DAMAGES) as error:
             raise StateFileError(f"A line of the state file is broken ({error}): delete the file.") from error
+        if not fits:
+            raise StateFileError("A line of the state file contradicts itself: delete the file.")
+        return path
+
+    def _fits_together(self) -> bool:
+        n_cells = len(self.counts["train"].groups)
+        tables = [table for counted in self.counts.values() for table in (counted.groups, *counted.labels)]
+        return (
+            all(len(table) == n_cells and (table >= 0).all() for table in tables)
+            and all(
+                counted.groups.ndim == 3 and all(table.ndim == 2 for table in counted.labels)
+                for counted in self.counts.values()
+            )
+            and all(
+                len(starts) == k > 0 and starts[0] == 0 and (np.diff(starts) > 0).all() and starts[-1] < n_cells
+                for k, starts in self.starts.items()
+            )
+            and set(self.retained) == set(self.starts)
+            and all(map(math.isfinite, self.retained.values()))
+            and bool((self.probe < n_cells).all())
+        )
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What all growths of a search have in common: parts, groups, labels, and the number of probe records."""
+        of_parts = tuple(
+            (part, counted.groups.shape[1:], *(table.shape[1] for table in counted.labels))
+            for part, counted in sorted(self.counts.items())
+        )
+        return (*of_parts, len(self.probe))
+
+
+_DAMAGES = (zlib.error, msgspec.MsgspecError)
+
+
+def _decompressed(data: bytes) -> bytes:
+    """Decompress the cells of the probe records; a stranger's file may promise more than memory holds."""
+    stream = zlib.decompressobj()
+    content = stream.decompress(data, 2 * PROBE_RECORDS)
+    if stream.unconsumed_tail or not stream.eof:
+        raise ValueError("more probe records than there are, or fewer")
+    return content
 
 
 class Explorer:
@@ -180,6 +225,20 @@ class Explorer:
         self._prepared: dict[str, Any] = {}
         self._codes: dict[tuple[str, str], Codes] = {}
         self._lock = threading.Lock()
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What :attr:`Path.shape` is for every growth on these records."""
+        tables = {"train": self.train, **self.parts}
+        of_parts = tuple(
+            (
+                part,
+                (0 if table.groups is None else len(table.groups.names), len(table.labels[0].names) + 1),
+                *(len(y.names) for y in table.labels),
+            )
+            for part, table in sorted(tables.items())
+        )
+        return (*of_parts, len(self._probe_rows))
 
     def prepare(self, kind: str) -> Any:
         """Do for one kind of encoder what all its growths share: bins and codes, or scores."""

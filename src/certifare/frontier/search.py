@@ -194,6 +194,8 @@ class Search:
         settings = self.explorer.settings
         log = None if state is None else StateFile(FilePath(state), self._identity())
         done = {} if log is None else {path.setting: path for path in log.read()}
+        if any(path.shape != self.explorer.shape for path in done.values()):
+            raise StateFileError(f"The state file {str(state)!r} holds counts of other records: delete it.")
         found: dict[Setting, Path] = {setting: done[setting] for setting in settings if setting in done}
         failure: EncoderError | None = None
         for kind in dict.fromkeys(setting.kind for setting in settings):
@@ -500,7 +502,9 @@ class StateFile:
                     f"The state file {str(self.path)!r} belongs to another sweep (another table, grid, seed or "
                     "version): name another file, or delete it."
                 )
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, StateFileError):
+                raise
             raise StateFileError(f"{str(self.path)!r} is not the state file of a sweep: name another file.") from error
         whole = lines[1:-1]
         if lines[-1]:
@@ -509,7 +513,7 @@ class StateFile:
             self.path.write_text(kept, encoding="utf-8")
         try:
             return [Path.from_dict(json.loads(line)) for line in whole]
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise StateFileError(f"The state file {str(self.path)!r} is broken: delete it.") from error
 
     def append(self, path: Path) -> None:

@@ -27,6 +27,8 @@ MOST_CELLS = 24
 #: Selection rates at which ratios of rates are spelled out.
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOUR_FIFTHS = 0.8
+#: A page with more figures would be of no use to anyone, and take gigabytes to make.
+MOST_SHARES = 100_000
 METHODS = {
     "exact": "exact bound for a difference of two binomial proportions",
     "mcdiarmid": "closed form (McDiarmid's inequality)",
@@ -123,6 +125,12 @@ def report_data(
     if encoder is not None and len(encoder["cells"]) != found.counts.n_cells:
         raise ArgumentError(
             f"The encoder has {len(encoder['cells']):,} cells, and the certificate counts {found.counts.n_cells:,}."
+        )
+    shown = found.counts.n_cells * len(found.counts.groups)
+    if shown > MOST_SHARES:
+        raise ArgumentError(
+            f"A report shows the share of each group in each cell, and {shown:,} of them are too many "
+            f"({MOST_SHARES:,} are the most). `certifare verify` and `certifare show` need no report."
         )
     sizes = found.counts.group_sizes
     cells = _cells(found, stated.suppression.pooled if stated.suppression else (), encoder)

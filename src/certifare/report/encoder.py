@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Of a long list of categories this many are named at a split.
 MOST_NAMED = 5
+#: A tree with more nodes, or deeper than this, is not drawn: it would fill pages, and the cells' rules say the same.
+MOST_NODES, DEEPEST = 4_000, 100
 KINDS: dict[type, str] = {TreeDocument: "fair tree", BoostedDocument: "boosted", KMeansDocument: "k-means"}
 
 
@@ -33,7 +35,8 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
     -------
     dict
         ``kind``, ``parameters``, ``columns``, ``labels``, ``group_column``, ``reads_groups``, ``cells`` (each with its
-        rules and what is known of its training records), and for a tree ``nodes``, for a boosted encoder ``map``.
+        rules and what is known of its training records), and for a tree ``nodes`` (unless it is too large to
+        be drawn), for a boosted encoder ``map``.
     """
     document = read_document(encoder) if isinstance(encoder, str | os.PathLike) else encoder.to_document()
     return {
@@ -51,7 +54,9 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
                 "groups": cell.groups,
                 "labels": cell.labels,
             }
-            for cell in describe_document(document)
+            for cell in describe_document(
+                document, encoder if isinstance(encoder, str | os.PathLike) else "The encoder"
+            )
         ],
         "nodes": _tree(document) if isinstance(document, TreeDocument) else None,
         "map": _map(document) if isinstance(document, BoostedDocument) else None,
@@ -62,8 +67,10 @@ def _plain(value: Any) -> bool:
     return isinstance(value, int | float | str)
 
 
-def _tree(document: TreeDocument) -> list[dict[str, Any]]:
+def _tree(document: TreeDocument) -> list[dict[str, Any]] | None:
     """List the nodes from top to bottom and left to right: what is asked, and the cell at the end of each path."""
+    if 2 * len(document.splits) + 1 > MOST_NODES:
+        return None
     split_of = {rule.node: j for j, rule in enumerate(document.splits)}
     may_be_missing = {column.name for column in document.columns if column.missing}
     groups = [group_name(tuple(group) if isinstance(group, list) else group) for group in document.groups]
@@ -81,7 +88,7 @@ def _tree(document: TreeDocument) -> list[dict[str, Any]]:
             entry["question"] = f"{rule.column} {_question(rule, groups, rule.column in may_be_missing)}"
             stack += [(2 * j + 2, depth + 1, "no"), (2 * j + 1, depth + 1, "yes")]
         nodes.append(entry)
-    return nodes
+    return nodes if max(node["depth"] for node in nodes) <= DEEPEST else None
 
 
 def _question(rule: Rule, groups: Sequence[str], may_be_missing: bool) -> str:
