@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from certifare.cli.common import encoder_file
 
@@ -156,9 +155,11 @@ def _sizes(counts: CellCounts) -> tuple[str, ...]:
 
 def _place(address: str) -> str:
     """Name a database, without who asks it: a file by where it lies."""
-    parts = urlsplit(address)
-    path = Path(parts.path.removeprefix("/"))
-    return f"{parts.scheme} {parts.hostname} {parts.port} {path.resolve() if path.exists() else parts.path}"
+    scheme, _, rest = address.partition("://")
+    # A password may hold any character, so who asks is all before the last @; options behind the name may hold one too.
+    place = rest.rpartition("@")[2].partition("?")[0]
+    path = Path(place.removeprefix("/"))
+    return f"{scheme} {path.resolve() if path.exists() else place}"
 
 
 def _positive(label: str | None) -> str | None:
