@@ -716,11 +716,11 @@ def main() -> None:
             )
             outcomes.append(outcome)
             print(row(outcome), flush=True)
+            if options.write is not None:
+                write(options.write, outcomes)
     jobs = sum(outcome.jobs for outcome in outcomes)
     bad = [outcome.name for outcome in outcomes if not outcome.holds]
     print(f"{jobs:,} jobs on {len(outcomes)} paths in {(time.perf_counter() - begun) / 60:.0f} minutes")
-    if options.write is not None:
-        write(options.write, outcomes)
     if bad:
         sys.exit(f"misses above {EPSILON:.0%}: {', '.join(bad)}")
 

@@ -35,6 +35,7 @@ from certifare.columns import Frame
 from certifare.encoders.fingerprint import mix
 from certifare.errors import LedgerError, LooksError
 from certifare.growth import Dictionary
+from certifare.randomness import stream
 from certifare.storage import open_regular
 from certifare.table import Table
 
@@ -211,7 +212,7 @@ class Ledger:
     def _add(self, connection: sqlite3.Connection, traces: Traces, statement: bytes, epsilon: Decimal) -> None:
         names = sorted(traces.columns)
         n = len(traces.columns[names[0]]) if names else 0
-        rows = np.sort(np.random.default_rng(list(self.salt)).permutation(n)[:SAMPLE])
+        rows = np.sort(stream(int.from_bytes(self.salt), "records of a look").permutation(n)[:SAMPLE])
         sample = np.array([traces.columns[name][rows] for name in names], dtype="<u4")
         connection.execute(
             "INSERT INTO looks (statement, epsilon, origins, columns, records, sample) VALUES (?, ?, ?, ?, ?, ?)",

@@ -49,6 +49,9 @@ COARSE_FACTOR, COARSE_SHARE = 3.0, 0.05
 """Where records are told apart by how often they occurred in training, so many times chance and this share are allowed
 besides: a sample of a part of the population meets some kinds of records more often. More in views that see less."""
 
+SELDOM = 20
+"""Records that occurred more often in training are kinds of records, which copies do not tell from others."""
+
 DEVIATIONS = 5.0
 """How many standard deviations the estimate of chance may be off."""
 
@@ -347,7 +350,8 @@ def _beyond_chance(view: View, n: int, counts: NDArray[np.int64], *, coarse: boo
 
     factor, share = (COARSE_FACTOR, COARSE_SHARE) if coarse else (FACTOR, SHARE)
     of = view.frequencies
-    r = np.flatnonzero(counts[: MOST_TIMES - 1])
+    # Kinds of records that occur often do so in all parts of a panel equally often: there is no class above to go by.
+    r = np.flatnonzero(counts[: SELDOM + 1])
     r = r[r > 0]
     if not len(r):
         return 0.0
