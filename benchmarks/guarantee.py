@@ -690,13 +690,18 @@ def _run_named(name: str, jobs: int, first: int) -> Outcome:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", help="run the paths whose name contains this")
+    parser.add_argument("--only", nargs="*", default=[""], help="run the paths whose name contains one of these")
+    parser.add_argument("--skip", nargs="*", default=[], help="leave out the paths whose name contains one of these")
     parser.add_argument("--share", type=float, default=1.0, help="share of the jobs to run")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--write", type=Path, help="write the table into this page, behind its marker")
     options = parser.parse_args()
     begun = time.perf_counter()
-    chosen = [track for track in tracks() if options.only in track.name]
+    chosen = [
+        track
+        for track in tracks()
+        if any(part in track.name for part in options.only) and not any(part in track.name for part in options.skip)
+    ]
     outcomes = []
     with ProcessPoolExecutor(options.processes) as pool:
         pending = []
