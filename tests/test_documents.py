@@ -209,3 +209,9 @@ def test_scale(tmp_path, monkeypatch):
 def test_encoders_and_boosted():
     for page in ("docs/encoders.md", "docs/boosted.md"):
         execute(page)
+
+
+def test_scores(desk, monkeypatch, capsys):
+    """Issue 15, item 1."""
+    assert run_all("docs/scores.md", monkeypatch, capsys) == ["encode"]
+    execute("docs/scores.md")

@@ -144,6 +144,10 @@ class NotPublishableError(CertifareError):
     """An encoder has no form of the kind asked for: a score model without JSON, cells without SQL."""
 
 
+class NoScoresError(CertifareError):
+    """An encoder has no scores: it was fitted without labels, or saved without its cells' statistics."""
+
+
 class EncoderFileError(CertifareError):
     """A file is not an encoder or a fingerprint that this version can read."""
 

@@ -79,3 +79,20 @@ def test_interrupt_leaves_nothing_behind(cli, files, tmp_path, monkeypatch):
     assert result.status == 130
     assert "nothing was written" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_item_1_scores(cli, files, tmp_path):
+    """Issue 15, item 1: what stands for a record is its score."""
+    result = cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "s.csv", "--as", "score")
+    assert result.status == 0, result.stderr
+    scores = load_encoder(files / "encoder.json").predict_proba(pd.read_csv(files / "fresh.csv"))
+    written = pd.read_csv(tmp_path / "s.csv")
+    assert list(written.columns) == ["score_approved"]
+    assert np.allclose(written["score_approved"], scores[:, 1])
+
+
+def test_item_1_a_published_encoder_without_statistics_has_no_scores(cli, files, tmp_path):
+    load_encoder(files / "encoder.json").save(tmp_path / "bare.json", statistics=False)
+    result = cli("encode", tmp_path / "bare.json", files / "fresh.csv", tmp_path / "s.csv", "--as", "score")
+    assert result.status == 2
+    assert "without its cells' statistics" in result.stderr

@@ -49,6 +49,12 @@ class Aware(FairTreeEncoder):
     def fit_transform(self, X, y=None):
         return self.fit(X, y).transform(X)
 
+    def predict(self, X):
+        return super().predict(X, sensitive_features=self.groups(X))
+
+    def predict_proba(self, X):
+        return super().predict_proba(X, sensitive_features=self.groups(X))
+
 
 QUICK = HistGradientBoostingClassifier(max_iter=2, random_state=0)
 

@@ -36,7 +36,7 @@ def encode(
     data: Annotated[Path, typer.Argument(help="Table to encode: CSV, Parquet or Arrow, of any size.")],
     output: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
     form: Annotated[
-        str, typer.Option("--as", help="What stands for a record: representatives, cells or onehot.")
+        str, typer.Option("--as", help="What stands for a record: representatives, cells, onehot or score.")
     ] = "representatives",
     keep: Annotated[
         list[str] | None, typer.Option(help="Copy this column as it is (the label, say). Repeat for several.")
@@ -68,8 +68,8 @@ def encode(
 
     refuse_ignored(context, *of_file(data), *(["as_csv"] if output.suffix.lower() == ".csv" else []))
     fitted = load_encoder(encoder_file(encoder))
-    if form not in ("representatives", "cells", "onehot"):
-        raise ArgumentError(f"--as {form}: choose representatives, cells or onehot.")
+    if form not in ("representatives", "cells", "onehot", "score"):
+        raise ArgumentError(f"--as {form}: choose representatives, cells, onehot or score.")
     fitted.set_params(output=form)
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")

@@ -4,7 +4,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from certifare.certificates.counts import CellCounts
 from certifare.certificates.repeats import Repeats
 from certifare.columns import ColumnType, Field, Frame, Value, check_lengths, listing
 from certifare.elsewhere import engine_for
+from certifare.encoders.cellscores import cell_scores, score_names
 from certifare.encoders.description import Description, Statistics, describe, group_name
 from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.hashes import count_repeats
@@ -30,7 +31,7 @@ from certifare.errors import (
     SensitiveFeatureError,
 )
 
-Output: TypeAlias = Literal["representatives", "cells", "onehot"]
+Output: TypeAlias = Literal["representatives", "cells", "onehot", "score"]
 
 
 class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -187,7 +188,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._find_cells(self._read(frame), self._groups(frame, sensitive_features))
 
     def transform(self, X: Any, *, sensitive_features: Any = None) -> Any:
-        """Replace each record by its cell's representative (or id, or indicator: parameter ``output``).
+        """Replace each record by its cell's representative (or id, indicator or score: parameter ``output``).
 
         Parameters
         ----------
@@ -210,10 +211,56 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return frame.rebuild(self._cell_representatives().table(), cells, kind)
         if self.output == "cells":
             return frame.rebuild({"cell": ("number", np.arange(self.n_cells_))}, cells, kind)
+        if self.output == "score":
+            scores = self._cell_scores()
+            return frame.rebuild(
+                {name: ("number", scores[i][:, j]) for name, i, j in score_names(self.labels_)}, cells, kind
+            )
         indicators: dict[str, tuple[ColumnType, Any]] = {
             name: ("number", (cells == i).astype(np.uint8)) for i, name in enumerate(self.get_feature_names_out())
         }
         return frame.rebuild(indicators, np.arange(len(cells)), kind)
+
+    @property
+    def classes_(self) -> NDArray[Any] | list[NDArray[Any]]:
+        """Values of the label, in the order of :meth:`predict_proba`; of several labels a list."""
+        check_is_fitted(self)
+        classes = [np.array(values) for _, values in self.labels_]
+        return classes[0] if len(classes) == 1 else classes
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Any:
+        """Score each record: how often each label occurred among the training records of its cell.
+
+        The shares are drawn a little towards those of all records, as if each cell had one average record more. What
+        reads a score reads the cell, so the certificate bounds it too. The records are not looked at beyond their cell.
+
+        Parameters
+        ----------
+        X : dataframe or array
+        sensitive_features : array, series or table, optional
+            As in :meth:`apply`.
+
+        Returns
+        -------
+        ndarray of float64, (records, classes)
+            In the order of :attr:`classes_`; of several labels a list.
+        """
+        check_is_fitted(self)
+        scores = self._cell_scores()
+        cells = self.apply(X, **({} if sensitive_features is None else {"sensitive_features": sensitive_features}))
+        found = [of_label[cells] for of_label in scores]
+        return found[0] if len(found) == 1 else found
+
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
+        """Predict the label with the highest score in each record's cell; of several labels a column each."""
+        check_is_fitted(self)
+        votes = [
+            np.array(values)[s.argmax(axis=1)] for (_, values), s in zip(self.labels_, self._cell_scores(), strict=True)
+        ]
+        cells = self.apply(X, **({} if sensitive_features is None else {"sensitive_features": sensitive_features}))
+        return (
+            votes[0][cells] if len(votes) == 1 else np.column_stack([np.asarray(v, dtype=object)[cells] for v in votes])
+        )
 
     def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
         """Make cells from training records, then replace these by their cells' representatives."""
@@ -321,6 +368,8 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return np.array(["cell"], dtype=object)
         if self.output == "onehot":
             return np.array([f"cell_{i}" for i in range(self.n_cells_)], dtype=object)
+        if self.output == "score":
+            return np.array([name for name, _, _ in score_names(self.labels_)], dtype=object)
         if input_features is not None:
             return names
         return np.array([column.name for column in self.columns_], dtype=object)
@@ -336,7 +385,8 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         path : path
         statistics : bool
             Whether to include each cell's number of training records (exact) and its shares of groups and labels
-            (three digits), which ``describe`` shows. Leave them out where even such figures must not be published.
+            (three digits), which ``describe`` shows and scores are made of. Leave them out where even such figures
+            must not be published: the file then has cells and no scores.
         """
         from certifare.encoders.document import write_document
         from certifare.encoders.limits import check_limits
@@ -417,8 +467,12 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         raise EncoderError(f"n_jobs is {self.n_jobs!r}; give a number of threads, or -1 for all processors.")
 
     def _check_output(self) -> None:
-        if self.output not in ("representatives", "cells", "onehot"):
-            raise EncoderError(f"output is {self.output!r}; give 'representatives', 'cells' or 'onehot'.")
+        if self.output not in get_args(Output):
+            raise EncoderError(f"output is {self.output!r}; give 'representatives', 'cells', 'onehot' or 'score'.")
+
+    def _cell_scores(self) -> tuple[NDArray[np.float64], ...]:
+        """Give the score of each class in each cell, for each label column."""
+        return cell_scores(self._cell_statistics(), [name for name, _ in self.labels_])
 
     def _groups(self, frame: Frame, sensitive_features: Any) -> NDArray[np.uint16] | None:
         """Find the groups of records that are to be encoded, if the encoder reads them."""
@@ -484,13 +538,14 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return positions
 
     def _get_metadata_request(self) -> Any:
-        """Say which metadata the methods take: ``transform`` wants the groups that ``fit`` does, or none at all."""
+        """Say which metadata the methods take: those that encode want the groups that ``fit`` does, or none at all."""
         request = super()._get_metadata_request()
         of_fit = request.fit.requests.get("sensitive_features")
-        if not self.reads_groups:
-            request.transform.requests.pop("sensitive_features", None)
-        elif request.transform.requests.get("sensitive_features") is None and of_fit is not None:
-            request.transform.add_request(param="sensitive_features", alias=of_fit)
+        for method in (request.transform, request.predict, request.predict_proba):
+            if not self.reads_groups:
+                method.requests.pop("sensitive_features", None)
+            elif method.requests.get("sensitive_features") is None and of_fit is not None:
+                method.add_request(param="sensitive_features", alias=of_fit)
         return request
 
     def __sklearn_tags__(self) -> Any:

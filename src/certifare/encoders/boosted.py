@@ -120,7 +120,7 @@ class BoostedEncoder(GrownEncoder):
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,
-        output: Literal["representatives", "cells", "onehot"] = "representatives",
+        output: Literal["representatives", "cells", "onehot", "score"] = "representatives",
         random_state: int = 0,
         n_jobs: int = 1,
     ) -> None:

@@ -15,6 +15,9 @@ from certifare.growth import Bins, CategoricalBins, Growth
 MOST_NAMED = 4
 """Of a long list of categories this many are named."""
 
+DIGITS = 3
+"""Shares of labels are published with this many significant digits, shares of groups with this many after the point."""
+
 
 @dataclass(frozen=True, slots=True)
 class CellDescription:
@@ -94,6 +97,15 @@ class Statistics:
     def take(self, places: Sequence[int] | NDArray[np.integer]) -> "Statistics":
         """Keep some places, in the given order."""
         return Statistics(self.records[places], self.groups[places], tuple(shares[places] for shares in self.labels))
+
+
+def published(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round shares of labels as they are published: rare ones as finely as others.
+
+    >>> published(np.array([[0.123456, 0.000876543]])).tolist()
+    [[0.123, 0.000877]]
+    """
+    return np.array([[float(f"{share:.{DIGITS}g}") for share in row] for row in shares]).reshape(shares.shape)
 
 
 def group_name(group: Group) -> str:

@@ -64,7 +64,7 @@ class KMeansEncoder(RestrictedEncoder):
         categorical_features: Any = "from_dtype",
         sensitive: Any = None,
         allow_sensitive_feature: bool = False,
-        output: Literal["representatives", "cells", "onehot"] = "representatives",
+        output: Literal["representatives", "cells", "onehot", "score"] = "representatives",
         random_state: int = 0,
         n_jobs: int = 1,
     ) -> None:

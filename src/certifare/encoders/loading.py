@@ -385,6 +385,8 @@ def _restore_statistics(document: Document, places: Sequence[Place], where: str)
         _require(complete, f"{where}[{i}]: statistics are incomplete")
         _require(len(place.groups or ()) == len(document.groups), f"{where}[{i}]: not one share per group")
         _require([len(shares) for shares in place.labels or ()] == sizes, f"{where}[{i}]: not one share per label")
+        shares = [*(place.groups or ()), *(share for of_label in place.labels or () for share in of_label)]
+        _require(all(0.0 <= share <= 1.0 for share in shares), f"{where}[{i}]: a share is not between 0 and 1")
     return Statistics(
         records=np.array([place.records for place in places], dtype=np.int64),
         groups=np.array([place.groups for place in places], dtype=np.float64),

@@ -64,7 +64,7 @@ class FairTreeEncoder(GrownEncoder):
         The label that equal opportunity is about; the second of two unless given.
     allow_sensitive_feature : bool
         Accept a feature that repeats the sensitive column.
-    output : {"representatives", "cells", "onehot"}
+    output : {"representatives", "cells", "onehot", "score"}
         What ``transform`` gives.
     random_state : int
         Chooses the sample for quantile bins and the clusters of ``retain``; the same records give the same cells.
@@ -115,7 +115,7 @@ class FairTreeEncoder(GrownEncoder):
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,
-        output: Literal["representatives", "cells", "onehot"] = "representatives",
+        output: Literal["representatives", "cells", "onehot", "score"] = "representatives",
         random_state: int = 0,
         n_jobs: int = 1,
     ) -> None:

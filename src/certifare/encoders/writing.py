@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.description import Statistics
+from certifare.encoders.description import DIGITS, Statistics, published
 from certifare.encoders.document import (
     FORMAT,
     VERSION,
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from certifare.encoders.grown import GrownEncoder
     from certifare.encoders.kmeans import KMeansEncoder
     from certifare.encoders.tree import FairTreeEncoder
-
-DIGITS = 3
-"""Shares of groups and labels are published with this many digits."""
 
 
 def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
@@ -187,6 +184,7 @@ def _nodes(encoder: "GrownEncoder", statistics: bool) -> list[Place]:
 
 def _places(representatives: Representatives, statistics: Statistics | None) -> list[Place]:
     places = []
+    labels = [] if statistics is None else [published(shares).tolist() for shares in statistics.labels]
     for i in range(len(representatives.values[0])):
         place = Place(
             {
@@ -197,7 +195,7 @@ def _places(representatives: Representatives, statistics: Statistics | None) -> 
         if statistics is not None:
             place.records = int(statistics.records[i])
             place.groups = [round(share, DIGITS) for share in statistics.groups[i].tolist()]
-            place.labels = [[round(share, DIGITS) for share in shares[i].tolist()] for shares in statistics.labels]
+            place.labels = [shares[i] for shares in labels]
         places.append(place)
     return places
 

@@ -1,0 +1,72 @@
+"""Scores of records: how often each label occurred among the training records of a record's cell.
+
+A score is a function of the cell, so the certificate of the cells bounds it too. It is made from the shares that are
+published with an encoder, rounded as they are there: an encoder that was saved and read back gives the same scores.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates.counts import name_of
+from certifare.columns import Value
+from certifare.encoders.description import Statistics, published
+from certifare.errors import NoScoresError
+
+SMOOTHING = 1.0
+"""How many records of average behaviour are added to a cell before its shares are taken: no score is 0 or 1."""
+
+
+def cell_scores(statistics: Statistics | None, labels: Sequence[str]) -> tuple[NDArray[np.float64], ...]:
+    """Give the score of each class in each cell, for each label column: (cells, classes), rows add up to 1.
+
+    Parameters
+    ----------
+    statistics : Statistics or None
+        Of the cells' training records; None where they are not known.
+    labels : sequence of str
+        Names of the label columns.
+    """
+    if not labels:
+        raise NoScoresError("The encoder was fitted without labels, so it has no scores: fit it with y.")
+    if statistics is None:
+        raise NoScoresError(
+            "The encoder was saved without its cells' statistics, so it has no scores. Ask the producer for a file "
+            "with them (encoder.save(path); certifare fit without --suppress)."
+        )
+    sizes = statistics.records.astype(np.float64)[:, None]
+    return tuple(_smoothed(sizes, published(shares)) for shares in statistics.labels)
+
+
+def score_names(labels: Sequence[tuple[str, Sequence[Value]]]) -> list[tuple[str, int, int]]:
+    """Name the columns of scores: one for a label of two values, that of the second; else one for each value.
+
+    Returns
+    -------
+    list of (str, int, int)
+        Name, position of the label column, and position of the value.
+
+    Examples
+    --------
+    >>> score_names([("approved", ["no", "yes"]), ("rating", ["a", "b", "c"])])[:2]
+    [('score_approved', 0, 1), ('score_rating_a', 1, 0)]
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for i, (label, values) in enumerate(labels):
+        for j in range(len(values)) if len(values) != 2 else (1,):
+            name = f"score_{label}" if len(values) == 2 else f"score_{label}_{name_of(values[j])}"
+            while name in found:
+                name += "_"
+            found[name] = i, j
+    return [(name, *place) for name, place in found.items()]
+
+
+def _smoothed(sizes: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Draw each cell a little towards all records."""
+    counts = sizes * shares
+    # A file may say that there was no record at all; then every class is as likely.
+    average = counts.sum(axis=0) / counts.sum() if counts.any() else np.full(counts.shape[1], 1.0 / counts.shape[1])
+    drawn = counts + SMOOTHING * average
+    scores: NDArray[np.float64] = drawn / drawn.sum(axis=1, keepdims=True)
+    return scores
