@@ -253,7 +253,7 @@ def run_job(path: Path) -> dict[str, Any]:
         "seconds": time.perf_counter() - begun,
         "core_seconds": time.process_time() - core,
         "kind": bundle.point.kind,
-        "accuracy": bundle.test.accuracy,
+        "accuracy": bundle.measured.performance.accuracy.estimate,
         "cells": bundle.encoder.n_cells_,
         "bound": bundle.certificate.bound,
         "certified": bundle.certificate.counts.n_records,

@@ -1,8 +1,8 @@
 """The whole job: a table goes in; an encoder, its certificate and a report come out.
 
-Candidates are fitted on the train part and compared on the select part. A shortlist is chosen there, and only then are
-the certification records looked at: all encoders of the shortlist are certified on them together, each at ε divided by
-their number, so that the best one that meets the target may be taken. ``docs/producer.md`` shows why that is sound.
+Candidates are fitted on the train part and compared on the select part. There they are put in order, from safe to bold,
+and only then are the certification records looked at: the encoders are tested against the target in that order, each at
+full ε, until one fails, and the last that passed is taken. ``docs/theory.md`` shows why that is sound.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from certifare.certificates import CellCounts, Certificate, Exclusion, Interval, certify_counts
+from certifare.certificates import Certificate, Exclusion, FixedSequence, Interval, certify_counts
 from certifare.certificates.certificate import percent
 from certifare.certificates.claims import metric_of
 from certifare.engines.large import is_large, search_large
 from certifare.errors import ArgumentError, CandidateError, OutputError
-from certifare.frontier.pareto import knee
+from certifare.frontier.paths import Counted
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.frontier.sweep import Frontier, Point
-from certifare.frontier.target import CHANCES, records_needed, shortlist
+from certifare.frontier.target import records_needed
+from certifare.frontier.utility import Performance, base_rates
 from certifare.ledger import open_ledger
 from certifare.split import PARTS
 from certifare.storage import atomic_folder, check_folder, write_private
@@ -44,50 +45,44 @@ Nothing in this folder may be handed on.
 
 fingerprint.npz  tells whoever holds it whether a given record was among the training records.
                  `certifare certify` reads it, to refuse records that the encoder was fitted on.
-run.json         how the bundle was made: parts, seed, encoders certified, results on the test records.
+run.json         how the bundle was made: parts, seed, encoders tested, results.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
-    """One encoder of the shortlist, and what its certificate says."""
+class Tested:
+    """One encoder of the sequence, and how it did: its own limit at full ε, and whether that met the target.
 
-    point: Point
-    certificate: Certificate
-    met: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """What the chosen encoder does on records that played no part in anything.
-
-    Attributes
-    ----------
-    records : int
-    accuracy : float
-        Of the cells' majority votes (votes from training records), among records with a label; the mean over several
-        labels.
-    baseline : float
-        Accuracy of always guessing the most common label.
-    distance : float
-        Plug-in distance of the worst classifier on the test records; biased upwards.
-    classifier : Interval
-        Distance of the majority vote itself.
-    retained : float
-        Retained information.
+    The limit decides about the target. By itself it was not fixed in advance, and nothing is claimed with it.
     """
 
-    records: int
-    accuracy: float
-    baseline: float
-    distance: float
-    classifier: Interval
-    retained: float
+    point: Point
+    limit: float
+    met: bool
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        document: dict[str, Any] = msgspec.to_builtins(self)
-        return document
+        return {**self.point.to_dict(), "limit": self.limit, "met": self.met}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a classifier does on the certification records, none of which it was made from.
+
+    Attributes
+    ----------
+    performance : Performance
+        Accuracy, AUC and explained share.
+    distance : Interval
+        Between the groups: of the values of the first label that it predicts.
+    """
+
+    performance: Performance
+    distance: Interval
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {**self.performance.to_dict(), "distance": msgspec.to_builtins(self.distance)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +111,24 @@ class Bundle:
     ----------
     verdict : {"PASS", "NO SOLUTION", "DONE"}
         Whether the target was met; DONE where there was none.
-    encoder : RestrictedEncoder
-        The chosen encoder; without a solution, the one that came closest.
-    certificate : Certificate
-        Its certificate, valid in any case.
-    point : Point
+    encoder : RestrictedEncoder or None
+        The chosen encoder; None where there is no solution, and so for the next four.
+    certificate : Certificate or None
+        Its certificate.
+    point : Point or None
         Its place on the frontier.
+    measured : Measured or None
+        The majority votes of its cells, on the certification records.
+    boosting : Measured or None
+        Gradient boosting on the table itself, on the same records: what the certificate costs. None also where no
+        boosted encoder was tried.
     frontier : Frontier
         Every encoder that was tried.
-    certified : tuple of Certified
-        The shortlist, from bold to safe.
+    order : tuple of Point
+        Those that were put in order to be tested against the target, from safe to bold.
+    tested : tuple of Tested
+        How far the test went: up to the first that failed.
     target : float or None
-    test : Test
     advice : tuple of Advice
         What would help where there is no solution.
     exclusions : tuple of Exclusion
@@ -138,12 +139,14 @@ class Bundle:
 
     verdict: Verdict
     encoder: Any
-    certificate: Certificate
-    point: Point
+    certificate: Certificate | None
+    point: Point | None
+    measured: Measured | None
+    boosting: Measured | None
     frontier: Frontier
-    certified: tuple[Certified, ...]
+    order: tuple[Point, ...]
+    tested: tuple[Tested, ...]
     target: float | None
-    test: Test
     advice: tuple[Advice, ...]
     exclusions: tuple[Exclusion, ...]
     notes: tuple[str, ...]
@@ -154,28 +157,43 @@ class Bundle:
         """How many encoders the choice was made from."""
         return len(self.frontier)
 
+    @property
+    def limit(self) -> float:
+        """The chosen encoder's own upper limit at full ε. After a test against a target it is shown, not claimed."""
+        if self.certificate is None:
+            raise CandidateError("There is no solution, and so no limit.")
+        sequence = self.certificate.sequence
+        return self.certificate.bound if sequence is None else sequence.steps[sequence.passed - 1].limit
+
     def rows(self) -> list[dict[str, Any]]:
-        """Return the frontier as plain data, with the chosen encoder marked and the certified ones at their bounds."""
+        """Return the frontier as plain data: the chosen encoder is marked, those of the sequence have their step."""
+        steps = {point.number: step for step, point in enumerate(self.order, 1)}
         rows = self.frontier.rows()
         for row in rows:
-            row["chosen"] = row["number"] == self.point.number
+            row["step"] = steps.get(row["number"])
+            row["chosen"] = self.point is not None and row["number"] == self.point.number
         return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON: the result without the frontier."""
+        certificate = self.certificate
+        figures = ("bound", "estimate", "lower")
         return {
             "verdict": self.verdict,
             "target": self.target,
-            "bound": self.certificate.bound,
-            "estimate": self.certificate.estimate,
-            "lower": self.certificate.lower,
-            "confidence": self.certificate.confidence,
-            "metric": self.certificate.metric,
+            **{name: None if certificate is None else getattr(certificate, name) for name in figures},
+            "limit": None if certificate is None else self.limit,
+            "confidence": self.frontier.confidence,
+            "metric": self.frontier.metric,
+            "utility": self.frontier.utility,
             "look": self.run["look"],
-            "encoder": self.point.to_dict(),
+            "encoder": None if self.point is None else self.point.to_dict(),
             "tried": self.tried,
-            "certified": [{**c.point.to_dict(), "bound": c.certificate.bound, "met": c.met} for c in self.certified],
-            "test": self.test.to_dict(),
+            "sequence": len(self.order),
+            "tested": [entry.to_dict() for entry in self.tested],
+            "measured": None if self.measured is None else self.measured.to_dict(),
+            "boosting": None if self.boosting is None else self.boosting.to_dict(),
+            "follows": [] if certificate is None else list(certificate.what_follows()),
             "advice": [msgspec.to_builtins(advice) for advice in self.advice],
             "exclusions": [msgspec.to_builtins(exclusion) for exclusion in self.exclusions],
             "notes": list(self.notes),
@@ -219,6 +237,8 @@ class Bundle:
         from certifare.document.policy import ANY
         from certifare.report import describe_encoder, render_html, report_data
 
+        if self.certificate is None:
+            raise CandidateError("There is no solution, and so nothing to publish: advice says what would help.")
         check_output(folder, replace=replace)
         signer = load_private_key(key) if isinstance(key, str | os.PathLike) else key
         with atomic_folder(folder, replace=is_bundle if replace else None) as temporary:
@@ -230,7 +250,10 @@ class Bundle:
                 signer,
                 encoder=encoder_file,
                 data_digest=self.run["certify_digest"],
-                selection={"tried": self.tried, "correction": "holdout"},
+                selection={
+                    "tried": self.tried,
+                    "correction": "holdout" if self.certificate.sequence is None else "sequence",
+                },
                 suppress_below=suppress,
                 columns={
                     "sensitive": list(self.run["roles"]["sensitive"]),
@@ -250,6 +273,8 @@ class Bundle:
                 frontier=rows,
                 chosen=chosen,
                 target=self.target,
+                measured=None if self.measured is None else self.measured.to_dict(),
+                boosting=None if self.boosting is None else self.boosting.to_dict(),
             )
             (temporary / "report.html").write_text(render_html(data), encoding="utf-8")
             self._save_private(temporary / "private", command)
@@ -265,7 +290,7 @@ class Bundle:
 
     def __str__(self) -> str:
         asked = "" if self.target is None else f" (target {self.target:g})"
-        return f"{self.verdict}{asked}: {self.certificate}"
+        return f"{self.verdict}{asked}: {self.advice[0].text if self.certificate is None else self.certificate}"
 
 
 def produce(
@@ -277,11 +302,11 @@ def produce(
     metric: str = "demographic_parity",
     confidence: float = 0.95,
     positive: str | None = None,
+    utility: str = "information",
     retain: float = 0.0,
     parts: Mapping[str, float] = PARTS,
     population: str = "clusters",
     min_group_size: int = 30,
-    chances: Sequence[float] = CHANCES,
     seed: int = 0,
     n_jobs: int = 2,
     progress: Progress | None = None,
@@ -296,22 +321,22 @@ def produce(
     table : Table, dataframe or path
         A dataframe or a file needs ``label`` and ``sensitive`` as well.
     target : float, optional
-        The largest T* to be accepted. Without it the knee of the frontier is taken.
+        The largest T* to be accepted: encoders are tested against it in a fixed sequence. Without it one encoder is
+        certified, the knee of the frontier.
     min_cells : int
         The fewest cells that the encoder may have.
     grid : Grid, optional
         What to try.
     metric, confidence, positive, min_group_size
         Of the certificate (:func:`certifare.certify_counts`).
+    utility : {"information", "explained", "accuracy"}
+        What encoders are compared by (:mod:`certifare.frontier.utility`).
     retain : float
         As in :class:`~certifare.FairTreeEncoder`.
     parts : mapping of str to float
-        Shares of train, select, certify and test.
+        Shares of train, select and certify.
     population : {"clusters", "records"}
         With clusters: what the claim is about.
-    chances : sequence of float
-        With a target: one encoder is certified for each of these probabilities of meeting it. One number means a
-        single encoder, at full ε.
     seed : int
     n_jobs : int
         How many growths are fitted at a time.
@@ -343,12 +368,11 @@ def produce(
     """
     if target is not None and not 0.0 < target <= 1.0:
         raise ArgumentError(f"target={target}: a distance between groups lies in (0, 1].")
-    if not chances or not all(0.0 < chance < 1.0 for chance in chances):
-        raise ArgumentError(f"chances={tuple(chances)}: give probabilities between 0 and 1.")
     options: dict[str, Any] = {
         "metric": metric,
         "confidence": confidence,
         "positive": positive,
+        "utility": utility,
         "retain": retain,
         "parts": parts,
         "population": population,
@@ -359,49 +383,52 @@ def produce(
         "looks": looks,
     }
     if isinstance(table, str | os.PathLike) and is_large(table):
-        return _choose(search_large(table, grid or Grid(), roles, **options), target, min_cells, chances, progress)
+        return _choose(search_large(table, grid or Grid(), roles, **options), target, min_cells, progress)
     if isinstance(table, str | os.PathLike):
         table = read_table(table, **roles)
     elif not isinstance(table, Table):
         table = Table.from_frame(table, **roles)
     elif roles:
         raise ArgumentError(f"{', '.join(roles)}: this table has its roles already.")
-    return _choose(Search(table, grid or Grid(), **options), target, min_cells, chances, progress)
+    return _choose(Search(table, grid or Grid(), **options), target, min_cells, progress)
 
 
-def _choose(
-    search: Search, target: float | None, min_cells: int, chances: Sequence[float], progress: Progress | None
-) -> Bundle:
-    """Run a search, choose a shortlist, and certify it."""
+def _choose(search: Search, target: float | None, min_cells: int, progress: Progress | None) -> Bundle:
+    """Run a search, put encoders in order, and test them against the target; or certify one."""
     search.run(progress=progress)
-    allowed = [i for i, candidate in enumerate(search.candidates) if candidate.cells >= min_cells]
-    if not allowed:
-        most = max(candidate.cells for candidate in search.candidates)
+    most = max(candidate.cells for candidate in search.candidates)
+    if most < min_cells:
         raise CandidateError(f"No encoder has {min_cells} cells or more; the largest has {most}. Ask for fewer.")
-    numbers = _knee(search, allowed) if target is None else _shortlist(search, allowed, target, chances)
-    results = search.certify(numbers, progress=progress)
-    frontier = Frontier(search, "holdout", dict(zip(numbers, results, strict=True)))
-    certified = tuple(
-        Certified(frontier.points[number], certificate, target is None or certificate.bound <= target)
-        for number, (_, certificate) in zip(numbers, results, strict=True)
-    )
-    met = [number for number, entry in zip(numbers, certified, strict=True) if entry.met]
-    verdict: Verdict = "DONE" if target is None else "PASS" if met else "NO SOLUTION"
-    chosen = search.best(met) if met else min(numbers, key=lambda i: frontier.points[i].bound)
-    encoder, certificate = results[numbers.index(chosen)]
+    numbers = search.knee(min_cells) if target is None else search.chain(min_cells)
+    walked: FixedSequence | None = None
+    found: tuple[Any, Certificate] | None = None
+    if numbers and target is None:
+        (found,) = search.certify(numbers, progress=progress)
+    elif numbers and target is not None:
+        walked, found = search.walk(numbers, target, progress=progress)
+    chosen = None if found is None else numbers[0 if walked is None else walked.passed - 1]
+    frontier = Frontier(search, "holdout", {} if chosen is None or found is None else {chosen: found})
+    limits = [] if walked is None else [step.limit for step in walked.steps]
+    verdict: Verdict = "NO SOLUTION" if chosen is None else "DONE" if target is None else "PASS"
+    encoder, certificate = found or (None, None)
     if progress is not None:
-        progress("testing", 0, 1)
+        progress("measuring", 0, 1)
     return Bundle(
         verdict=verdict,
         encoder=encoder,
         certificate=certificate,
-        point=frontier.points[chosen],
+        point=None if chosen is None else frontier.points[chosen],
+        measured=None if chosen is None or certificate is None else _votes(search, chosen, encoder, certificate),
+        boosting=None if chosen is None else _boosting(search),
         frontier=frontier,
-        certified=certified,
+        order=() if target is None else tuple(frontier.points[number] for number in numbers),
+        tested=tuple(
+            Tested(frontier.points[number], limit, target is not None and limit <= target)
+            for number, limit in zip(numbers, limits, strict=False)
+        ),
         target=target,
-        test=_test(search, chosen, encoder),
-        advice=(*_advice(search, allowed, target), _next_look(search)) if verdict == "NO SOLUTION" and target else (),
-        exclusions=certificate.exclusions,
+        advice=_advice(search, numbers, target) if chosen is None else (),
+        exclusions=search.table.exclusions if certificate is None else certificate.exclusions,
         notes=frontier.notes,
         run=_run(search),
     )
@@ -445,53 +472,58 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
             writer.writerow({k: str(v).lower() if isinstance(v, bool) else v for k, v in row.items()})
 
 
-def _knee(search: Search, allowed: Sequence[int]) -> list[int]:
-    """Choose the knee of the frontier, or what is as accurate within its bound and retains more."""
-    bounds = [search.candidates[i].prediction.bound for i in allowed]
-    bend = bounds[knee(bounds, [search.candidates[i].accuracy for i in allowed])]
-    return [search.best([i for i, bound in zip(allowed, bounds, strict=True) if bound <= bend])]
-
-
-def _shortlist(search: Search, allowed: Sequence[int], target: float, chances: Sequence[float]) -> list[int]:
-    chosen = shortlist(
-        [search.candidates[i].outlook for i in allowed],
-        target,
-        1.0 - search.confidence,
-        lambda positions: allowed.index(search.best([allowed[p] for p in positions])),
-        chances,
+def _votes(search: Search, number: int, encoder: Any, certificate: Certificate) -> Measured:
+    """Measure the forecasts of the chosen encoder's cells."""
+    candidate, table = search.candidates[number], search.certify_sample.table
+    cells = search.explorer.cells(encoder, candidate.setting, "certify", table)
+    counted = Counted.of(table, cells, candidate.cells)
+    return Measured(
+        candidate.path.performance(candidate.cells, counted.labels, search.confidence),
+        certificate.for_classifier(candidate.path.votes(candidate.cells)[0]),
     )
-    return [allowed[position] for position in chosen]
 
 
-def _test(search: Search, number: int, encoder: Any) -> Test:
-    candidate = search.candidates[number]
-    table = search.test_table()
-    cells = np.asarray(encoder.apply(table.features)).astype(np.int64)
-    votes = candidate.path.votes(candidate.cells)
-    labelled = table.labelled
-    right = [float((vote[cells] == y.codes)[labelled].mean()) for vote, y in zip(votes, table.labels, strict=True)]
-    common = [np.bincount(y.codes).argmax() for y in search.explorer.train.labels]
-    baseline = [float((y.codes == value)[labelled].mean()) for y, value in zip(table.labels, common, strict=True)]
-    counts: CellCounts = table.count(cells, candidate.cells, labels=metric_of(search.metric).strata != "all")
-    measured = certify_counts(
+def _boosting(search: Search) -> Measured | None:
+    """Measure gradient boosting on the table itself, where it was fitted. It was not chosen: it has the whole of ε."""
+    table, train = search.certify_sample.table, search.explorer.train
+    forecasts = search.explorer.boosting(table)
+    if forecasts is None:
+        return None
+    labelled = [y.codes >= 0 for y in table.labels]
+    predicted = forecasts[0].argmax(axis=1)
+    counts = table.count(predicted, forecasts[0].shape[1], labels=metric_of(search.metric).strata != "all")
+    certificate = certify_counts(
         counts, search.metric, search.confidence, "mcdiarmid", positive=search.positive, min_group_size=1
     )
-    return Test(
-        records=len(table),
-        accuracy=float(np.mean(right)),
-        baseline=float(np.mean(baseline)),
-        distance=measured.estimate,
-        classifier=measured.for_classifier(votes[0]),
-        retained=encoder.retained_information(table.features).mean,
+    return Measured(
+        Performance.of(
+            [p[known] for p, known in zip(forecasts, labelled, strict=True)],
+            [base_rates(np.bincount(y.codes, minlength=len(y.names))[None]) for y in train.labels],
+            [
+                np.eye(len(y.names), dtype=np.int64)[y.codes[known]]
+                for y, known in zip(table.labels, labelled, strict=True)
+            ],
+            search.confidence,
+        ),
+        certificate.for_classifier(np.arange(counts.n_cells)),
     )
 
 
-def _advice(search: Search, allowed: Sequence[int], target: float) -> tuple[Advice, ...]:
-    """Say what would help: more records, or a larger target."""
-    epsilon = 1.0 - search.confidence
-    candidates = [search.candidates[i] for i in allowed]
+def _advice(search: Search, numbers: Sequence[int], target: float | None) -> tuple[Advice, ...]:
+    """Say what would help: more records, or a larger target.
+
+    Nothing here comes from the certification records: whoever follows the advice has not chosen on them.
+    """
+    if not numbers or target is None:
+        return (
+            Advice(
+                f"No encoder tells more about the label than chance does, as far as {len(search.select):,} records can "
+                "show: more records, other columns or another label would help."
+            ),
+        )
+    candidates = [search.candidates[i] for i in search.useful()]
     advice = []
-    factors = [records_needed(candidate.outlook, target, epsilon) for candidate in candidates]
+    factors = [records_needed(candidate.outlook, target, 1.0 - search.confidence) for candidate in candidates]
     known = [factor for factor in factors if factor is not None]
     certify_records = len(search.certify_sample.table)
     if known and min(known) > 1.0:
@@ -509,11 +541,13 @@ def _advice(search: Search, allowed: Sequence[int], target: float) -> tuple[Advi
             Advice("No number of records would do for the encoders that were tried: their distances are too large. "
                    "Values of gamma closer to 1 make them smaller.")
         )  # fmt: skip
-    within_reach = min(candidate.prediction.bound + 0.8416 * candidate.prediction.spread for candidate in candidates)
+    within_reach = min(candidate.prediction.reachable() for candidate in candidates)
     reachable = math.ceil(1000 * max(within_reach, target + 0.001)) / 1000
     if reachable < 1.0:
-        advice.append(Advice(f"A target of {reachable:g} would probably be met with these records.", target=reachable))
-    return tuple(advice)
+        advice.append(
+            Advice(f"A target of {reachable:g} would probably be met with as many records.", target=reachable)
+        )
+    return (*advice, _next_look(search))
 
 
 def _next_look(search: Search) -> Advice:

@@ -1,4 +1,4 @@
-"""Train, select, certify, test: each record in one part, the parts alike.
+"""Train, select, certify: each record in one part, the parts alike.
 
 The *certify* part is drawn first, and by group alone: within a group it is a simple random sample, so its records are
 independent of all that happens to the others, which is what the certificate asks for. Drawn by label too, its label
@@ -19,7 +19,7 @@ from certifare.randomness import stream
 from certifare.table import Table
 
 #: Shares of the records in each part, unless others are named.
-PARTS = {"train": 0.5, "select": 0.1, "certify": 0.3, "test": 0.1}
+PARTS = {"train": 0.5, "select": 0.1, "certify": 0.4}
 #: The part whose records must be independent of all others.
 CERTIFY = "certify"
 
@@ -48,7 +48,7 @@ def split(table: Table, parts: Mapping[str, float] = PARTS, seed: int = 0) -> di
     >>> people = pd.DataFrame({"x": range(100), "s": ["f", "m"] * 50, "y": [0, 0, 1, 1] * 25})
     >>> rows = split(Table.from_frame(people, label="y", sensitive="s"))
     >>> {name: len(part) for name, part in rows.items()}
-    {'train': 50, 'select': 10, 'certify': 30, 'test': 10}
+    {'train': 50, 'select': 10, 'certify': 40}
     """
     names, shares = _checked(parts)
     rng = stream(seed, "split")

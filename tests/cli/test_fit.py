@@ -30,6 +30,10 @@ def test_fit_writes_a_bundle_that_verifies(cli, table, tmp_path):
     assert "target 0.2" in result.stdout
     assert str(folder / "report.html") in result.stdout
     assert "not signed" not in result.stdout
+    assert "is not claimed" in result.stdout
+    assert "in order there and tested at full ε" in " ".join(result.stdout.split())
+    assert "majority votes   accuracy" in result.stdout
+    assert "balanced accuracy above 0.6000" in " ".join(result.stdout.split())
     verdict = verify_document(folder, Policy(max_bound=0.2), key=public)
     assert verdict.passed, verdict
     assert verify_document(folder / "certificate.json", key=public).bound <= 0.2
@@ -50,6 +54,7 @@ def test_no_solution_has_status_1_says_what_would_help_and_writes_nothing(cli, t
     assert result.status == 1
     assert "NO SOLUTION" in result.stdout
     assert "What would help" in result.stdout
+    assert "Not even the safest encoder met the target" in result.stdout
     assert "records instead of 6,000" in result.stdout
     assert "A target of" in result.stdout
     assert list(tmp_path.iterdir()) == []
@@ -115,7 +120,9 @@ def test_a_bundle_is_replaced_only_if_asked(cli, table, tmp_path):
         ([*ROLES, "--kind", "forest"], "Unknown kind"),
         ([*ROLES, "--metric", "justice"], "justice"),
         ([*ROLES, "--split", "1,2"], "--split"),
-        ([*ROLES, "--split", "0.5,0.5,0.5,0.5"], "add up to 1"),
+        ([*ROLES, "--split", "0.5,0.1,0.3,0.1"], "There is no test part"),
+        ([*ROLES, "--split", "0.5,0.5,0.5"], "add up to 1"),
+        ([*ROLES, "--utility", "fame"], "choose one of information, explained, accuracy"),
         ([*ROLES, "--gamma", "much"], "--gamma"),
         ([*ROLES, "--key", "absent.pem"], "absent.pem"),
         ([*ROLES, "--retain", "7"], "retain"),

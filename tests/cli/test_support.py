@@ -112,6 +112,7 @@ VALUES = {
     "not_before": "2020-01-31",
     "form": "md",
     "metrics": "demographic_parity",
+    "utility": "explained",
 }
 #: Options that are ways of their own.
 SWITCHES = {"sql", "as_json"}

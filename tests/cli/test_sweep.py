@@ -52,7 +52,7 @@ def test_a_sweep_goes_on_from_its_state_file(cli, table, tmp_path):
 def test_the_frontier_can_be_drawn(cli, table, tmp_path, suffix):
     drawing = tmp_path / f"frontier.{suffix}"
     assert cli("sweep", table, *ROLES, *QUICK, "--plot", drawing).status == 0
-    assert "accuracy" in drawing.read_text()
+    assert "information" in drawing.read_text()
 
 
 @pytest.mark.parametrize(

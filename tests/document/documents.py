@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import CryptoSigner
 
 from certifare import CellCounts, KMeansEncoder, certify_counts
-from certifare.certificates import Exclusion
+from certifare.certificates import Exclusion, FixedSequence
 from certifare.document import sign, statement
 
 CONTEXT = {
@@ -29,6 +29,17 @@ def certificate(*, witness=True, **options):
     )
     other = CellCounts([[410, 290], [2, 3], [300, 390], [4, 8], [5, 5]], groups=["Female", "Male"])
     return certify_counts(counts, witness=other if witness else None, **options)
+
+
+def in_sequence(digest="3d" * 32, **options):
+    """A certificate by a fixed sequence: of three encoders the second was the last to pass."""
+    counts = certificate().counts
+    safe = CellCounts([[350, 358], [350, 358]], groups=counts.groups)
+    bold = CellCounts([[500, 200], [200, 516]], groups=counts.groups)
+    walked = FixedSequence.walk(
+        [safe, counts, bold], 0.25, length=5, encoders=["4e" * 32, digest, "5f" * 32], **options
+    )
+    return certify_counts(counts, sequence=walked, witness=certificate().witnesses)
 
 
 def encoder_file(path, n_cells=5):

@@ -27,7 +27,7 @@ from certifare.errors import (
     NewerVersionError,
 )
 
-from .documents import CONTEXT, certificate, changed, encoder_file, fixed_key, plain, signed
+from .documents import CONTEXT, certificate, changed, encoder_file, fixed_key, in_sequence, plain, signed
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,10 +47,15 @@ def golden_documents():
         "several-groups.json": sign(
             statement(several, created=CONTEXT["created"], tool=CONTEXT["tool"], encoder_digest="2c" * 32), None
         ),
+        "sequence.json": sign(
+            statement(in_sequence(), **{**CONTEXT, "selection": {"tried": 40, "correction": "sequence"}}), None
+        ),
     }
 
 
-@pytest.mark.parametrize("name", ["plain.json", "signed.json", "suppressed.json", "several-groups.json"])
+@pytest.mark.parametrize(
+    "name", ["plain.json", "signed.json", "suppressed.json", "several-groups.json", "sequence.json"]
+)
 def test_files_are_as_they_always_were(name):
     written = golden_documents()[name]
 
@@ -62,7 +67,7 @@ def test_the_published_schema_is_that_of_the_types():
     assert json.loads((DOCS / "certificate.schema.json").read_text("utf-8")) == json.loads(json.dumps(schema()))
 
 
-@pytest.mark.parametrize("name", ["plain.json", "suppressed.json", "several-groups.json"])
+@pytest.mark.parametrize("name", ["plain.json", "suppressed.json", "several-groups.json", "sequence.json"])
 def test_files_fit_the_published_schema(name):
     validator = Draft202012Validator(schema())
     validator.check_schema(schema())
@@ -343,6 +348,9 @@ def test_arguments_of_a_statement_are_checked(context):
 
 def test_several_candidates_are_simultaneous_unless_said_otherwise():
     assert statement(certificate(candidates=7)).predicate.selection.correction == "simultaneous"
+    stated = statement(in_sequence()).predicate
+    assert (stated.selection.tried, stated.selection.correction) == (5, "sequence")
+    assert "above 0.2500 between" in stated.claim.words
     assert statement(certificate()).predicate.selection.correction == "none"
 
 

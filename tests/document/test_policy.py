@@ -16,7 +16,7 @@ from certifare.document import digest, new_key, sign, statement, verify_document
 from certifare.document.statement import PREDICATE, canonical
 from certifare.errors import ArgumentError, CertificateFormatError, NewerVersionError
 
-from .documents import certificate, changed, fixed_key, plain, signed
+from .documents import certificate, changed, fixed_key, in_sequence, plain, signed
 
 
 def refusal(verdict):
@@ -498,3 +498,88 @@ def test_verdicts_are_plain_data(bundle):
     assert document["claim"] == verdict.claim
     assert [c["name"] for c in document["checks"]] == [c.name for c in verdict.checks]
     assert str(verdict).endswith("FAIL")
+
+
+# -- fixed sequences --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def walked(tmp_path):
+    """A producer's files, with a certificate by a fixed sequence whose second encoder is the published one."""
+    encoder = KMeansEncoder(n_cells=5).fit(np.arange(10.0).reshape(-1, 1))
+    encoder.save(tmp_path / "encoder.json")
+    write_document(
+        tmp_path / "certificate.json",
+        in_sequence(encoder.digest()),
+        encoder=tmp_path / "encoder.json",
+        selection={"tried": 40, "correction": "sequence"},
+        suppress_below=10,
+    )
+    return tmp_path
+
+
+def test_a_sequence_is_verified(walked):
+    verdict = verify_document(walked, Policy(max_bound=0.25, max_candidates=5), encoder=walked / "encoder.json")
+    assert verdict.passed, verdict
+    assert verdict.bound == 0.25
+    checks = {check.name: check.message for check in verdict.checks}
+    assert "the limits of all 3 encoders that were tested against it" in checks["figures"]
+    assert "5 encoders were to be tested in sequence" in checks["candidates"]
+    assert not verify_document(walked, Policy(max_candidates=4)).passed
+    assert not verify_document(walked, Policy(max_bound=0.24)).passed
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "check", "message"),
+    [
+        (("selection", "correction"), "holdout", "statement", "trying several encoders"),
+        (("selection", "tried"), 4, "statement", "trying several encoders"),
+        (("certificate", "sequence", "steps", 0, "limit"), 0.01, "figures", "Encoder 1 of the sequence states"),
+        (("certificate", "sequence", "steps", 2, "limit"), 0.2, "figures", "must go on to the first that fails"),
+        (("certificate", "sequence", "steps", 1, "statistics"), [[700, 716, 5]], "figures", "states the limit"),
+        (("certificate", "sequence", "steps", 0, "statistics"), [[7, 7, 5]], "figures", "other records"),
+        (("certificate", "assumptions"), list(ASSUMPTIONS), "statement", "missing in part"),
+    ],
+)
+def test_a_sequence_that_was_altered_is_refused(walked, path, to, check, message):
+    content = changed((walked / "certificate.json").read_bytes(), "predicate", *path, to=to)
+    failures = {failure.name: failure.message for failure in verify_document(content).failures}
+    assert message in failures[check]
+
+
+def test_a_sequence_without_its_correction_and_the_other_way_round():
+    document = statement(certificate(), selection={"tried": 40, "correction": "sequence"})
+    assert "trying several encoders" in refusal(verify_document(sign(document, None).to_bytes())).message
+
+
+def test_the_encoder_must_be_the_last_that_passed(walked):
+    """Its file may be the certified one, byte by byte: the digest of its content must be that of the sequence."""
+    write_document(
+        walked / "certificate.json",
+        in_sequence("6a" * 32),
+        encoder=walked / "encoder.json",
+        selection={"tried": 40, "correction": "sequence"},
+    )
+    failure = refusal(verify_document(walked, encoder=walked / "encoder.json"))
+    assert failure.name == "encoder"
+    assert "not the last one that passed" in failure.message
+
+
+def test_the_digest_of_an_encoder_does_not_depend_on_published_statistics(tmp_path):
+    from certifare.encoders.document import digest_of, read_document
+
+    rng = np.random.default_rng(0)
+    encoder = KMeansEncoder(n_cells=3).fit(rng.normal(size=(60, 2)), sensitive_features=rng.integers(0, 2, 60))
+    for statistics in (True, False):
+        encoder.save(tmp_path / "encoder.json", statistics=statistics)
+        assert digest_of(read_document(tmp_path / "encoder.json")) == encoder.digest()
+    other = KMeansEncoder(n_cells=3).fit(rng.normal(size=(60, 2)), sensitive_features=rng.integers(0, 2, 60))
+    assert other.digest() != encoder.digest()
+
+
+def test_a_sequence_that_would_take_too_long_is_refused(walked):
+    document = json.loads((walked / "certificate.json").read_bytes())
+    steps = document["predicate"]["certificate"]["sequence"]["steps"]
+    document["predicate"]["certificate"]["sequence"]["steps"] = [steps[0]] * 60_000
+    with pytest.raises(ArgumentError, match="60,000 encoders in sequence"):
+        verify_document(json.dumps(document).encode())

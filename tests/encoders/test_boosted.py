@@ -34,6 +34,21 @@ def test_cells_are_regions_of_the_map(encoder):
     assert set(encoder.cell_map_.ravel()) == set(range(encoder.n_cells_))
 
 
+def test_forecasts_are_those_of_the_score_models(encoder):
+    """Not of the cells: what is given up by seeing the cell alone is the difference."""
+    X, y, s = table_of(2000, seed=1)
+    (shares,) = encoder.forecasts(X)
+    assert np.allclose(shares.sum(axis=1), 1)
+    boosted = HistGradientBoostingClassifier(max_iter=20, learning_rate=0.2, random_state=0).fit(*table_of(3000)[:2])
+    assert np.corrcoef(shares[:, 1], boosted.predict_proba(X)[:, 1])[0, 1] > 0.95
+    other = BoostedEncoder(max_cells=3, score_model=GaussianNB(), folds=3).fit(X, y, sensitive_features=s)
+    (shares,) = other.forecasts(X)
+    assert np.allclose(shares.sum(axis=1), 1)
+    assert ((shares >= 0) & (shares <= 1)).all()
+    classes = BoostedEncoder(max_cells=3, score_model=quick(), folds=3).fit(X, y + (X[:, 3] > 1), sensitive_features=s)
+    assert classes.forecasts(X)[0].shape == (2000, 3)
+
+
 def test_every_smaller_encoder_is_inside(encoder):
     X, y, s = table_of(3000)
     training = encoder.prepare(X, y, sensitive_features=s)

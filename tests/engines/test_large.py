@@ -55,8 +55,8 @@ def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyP
     assert "large" in bundle.notes[-1]
     # The certificate counts the rows dealt to it, and nothing else.
     sampled = large.sample_positions(24_000, 6000, stream(3, "records in memory"))
-    certified = Dealt(0.0, 0.3, sampled, 3).mask(0, 24_000)
-    trained = Dealt(0.3, 1.0, sampled, 3).mask(0, 24_000)
+    certified = Dealt(0.0, 0.4, sampled, 3).mask(0, 24_000)
+    trained = Dealt(0.4, 1.0, sampled, 3).mask(0, 24_000)
     assert bundle.certificate.counts.n_records == certified.sum()
     cells = bundle.encoder.apply(people[certified])
     rows = people[certified]
@@ -72,7 +72,7 @@ def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyP
 def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.DataFrame, path: Path) -> None:
     search = LargeSearch(path, GRID, label=["paid", "member"], sensitive="race", sample_records=4000).run()
     counted = search.paths[0].counts["train"]
-    mask = Dealt(0.3, 1.0, search._sampled, 0).mask(0, 24_000)
+    mask = Dealt(0.4, 1.0, search._sampled, 0).mask(0, 24_000)
     encoder = search.explorer.fit(search.paths[0].setting)
     rows, cells = people[mask], encoder.apply(people[mask])
     table = CellCounts.from_cells(cells, rows["race"], rows["paid"], encoder.n_cells_).table
@@ -86,7 +86,7 @@ def test_boosted_encoders_are_counted_over_one_map(people: pd.DataFrame, path: P
     grid = Grid(kinds=["boosted"], gammas=[0.5, 0.9], min_cell_sizes=[50], cells=[2, 4, 8])
     search = LargeSearch(path, grid, label="paid", sensitive="sex", sample_records=6000, seed=1).run()
     numbers = [0, len(search.candidates) // 2, len(search.candidates) - 1]
-    rows = people[Dealt(0.0, 0.3, search._sampled, 1).mask(0, 24_000)]
+    rows = people[Dealt(0.0, 0.4, search._sampled, 1).mask(0, 24_000)]
     told: list[tuple[str, int, int]] = []
     for encoder, certificate in search.certify(numbers, progress=lambda *what: told.append(what)):
         wanted = CellCounts.from_cells(encoder.apply(rows), rows["sex"], None, encoder.n_cells_)
@@ -131,7 +131,7 @@ def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: s
     search = LargeSearch(
         tmp_path / "people.parquet", grid, label="paid", sensitive="sex", sample_records=6000, metric=metric, seed=1
     ).run()
-    rows = frame[Dealt(0.0, 0.3, search._sampled, 1).mask(0, 24_000)]
+    rows = frame[Dealt(0.0, 0.4, search._sampled, 1).mask(0, 24_000)]
     numbers = [0, len(search.candidates) - 1]
     labels = None if metric == "demographic_parity" else rows["paid"]
     for encoder, certificate in search.certify(numbers):

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from certifare import BoostedEncoder, FairTreeEncoder
 from certifare.errors import StateFileError
@@ -19,7 +20,7 @@ def parts(make_table):
 
 
 def explore(parts, grid):
-    return Explorer(parts["train"], {"select": parts["select"], "test": parts["test"]}, grid, COMMON)
+    return Explorer(parts["train"], {"select": parts["select"], "certify": parts["certify"]}, grid, COMMON)
 
 
 @pytest.mark.parametrize("kind", ["tree", "boosted", "kmeans"])
@@ -32,7 +33,7 @@ def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
         assert set(path.starts) <= {2, 3, 7, whole.n_cells_}
         for k in path.starts:
             encoder = whole if k == whole.n_cells_ else whole.at(k)
-            for name in ("select", "test"):
+            for name in ("select", "certify"):
                 cells = encoder.apply(parts[name].features)
                 counted = path.at(name, k).groups
                 assert np.array_equal(counted[:, :, :-1], parts[name].count(cells, k, labels=True).table)
@@ -40,7 +41,8 @@ def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
                 right = [
                     (vote[cells] == y.codes).mean() for vote, y in zip(path.votes(k), parts[name].labels, strict=True)
                 ]
-                assert path.accuracy(name, k) == pytest.approx(np.mean(right))
+                performance = path.performance(k, path.at(name, k).labels)
+                assert performance.accuracy.estimate == pytest.approx(np.mean(right))
             assert np.array_equal(path.probe_cells(k), encoder.apply(explorer.probe.features))
             assert path.retained[k] == pytest.approx(
                 encoder.retained_information(explorer.probe.features).mean, abs=0.05
@@ -53,7 +55,7 @@ def test_an_explored_encoder_is_the_one_that_fit_gives(parts, kind, encoder):
     train = parts["train"]
     alone = encoder(0.7, 5, 60).fit(train.features, train.label_columns, sensitive_features=train.sensitive)
     found = explorer.fit(explorer.settings[0])
-    assert np.array_equal(found.apply(parts["test"].features), alone.apply(parts["test"].features))
+    assert np.array_equal(found.apply(parts["certify"].features), alone.apply(parts["certify"].features))
 
 
 def test_training_votes_come_from_training_records(parts):
@@ -66,6 +68,18 @@ def test_training_votes_come_from_training_records(parts):
         assert vote.tolist() == expected
 
 
+def test_boosting_on_the_table_itself(parts):
+    explorer = explore(parts, Grid(gammas=[0.5], min_cell_sizes=[40], cells=[4]))
+    assert explorer.boosting(parts["certify"]) is None, "nothing is fitted only for comparison"
+    explorer.prepare("boosted")
+    forecasts = explorer.boosting(parts["certify"])
+    assert len(forecasts) == 2
+    for y, shares in zip(parts["certify"].labels, forecasts, strict=True):
+        assert shares.shape == (len(y), len(y.names))
+        assert np.allclose(shares.sum(axis=1), 1)
+        assert roc_auc_score(y.codes, shares[:, 1]) > 0.7
+
+
 def test_a_path_survives_a_line_of_json(parts):
     explorer = explore(parts, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[40], cells=[2, 6]))
     path = explorer.walk(explorer.settings[0])
@@ -75,7 +89,7 @@ def test_a_path_survives_a_line_of_json(parts):
     assert np.array_equal(again.probe, path.probe)
     for k in path.starts:
         assert np.array_equal(again.at("select", k).groups, path.at("select", k).groups)
-        assert again.accuracy("select", k) == path.accuracy("select", k)
+        assert again.performance(k, again.at("select", k).labels) == path.performance(k, path.at("select", k).labels)
 
 
 @pytest.mark.parametrize(

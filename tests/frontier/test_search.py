@@ -51,11 +51,11 @@ def test_records_are_certified_on_once(small, grid):
         search.certify([1])
 
 
-def test_fitting_and_choosing_never_look_at_certification_or_test_records(small, grid):
-    """Records of those parts may hold anything: the choice stays."""
+def test_fitting_and_choosing_never_look_at_certification_records(small, grid):
+    """They may hold anything: the order stays."""
     search = Search(small, grid).run()
     rng = np.random.default_rng(0)
-    rows = np.concatenate([search.rows["certify"], search.rows["test"]])
+    rows = search.rows["certify"]
     age = small.features["age"].to_numpy().copy()
     age[rows] = rng.permutation(age[rows]) * 100
     position = small.features.column_names.index("age")
@@ -63,20 +63,54 @@ def test_fitting_and_choosing_never_look_at_certification_or_test_records(small,
     other = Search(garbled, grid).run()
     assert [c.accuracy for c in other.candidates] == [c.accuracy for c in search.candidates]
     assert [c.prediction for c in other.candidates] == [c.prediction for c in search.candidates]
-    everything = range(len(search.candidates))
-    assert other.best(everything) == search.best(everything)
+    assert other.chain() == search.chain()
+    assert other.knee() == search.knee()
 
 
-def test_within_the_noise_of_the_best_accuracy_more_information_wins(search):
-    numbers = range(len(search.candidates))
-    chosen = search.candidates[search.best(numbers)]
-    top = max(search.candidates, key=lambda c: c.accuracy)
-    noise = np.sqrt(0.25 / len(search.select))
-    assert chosen.accuracy >= top.accuracy - noise
-    assert chosen.retained >= top.retained * 0.9
-    assert search.best([3]) == 3
-    with pytest.raises(CandidateError, match="no encoder"):
-        search.best([])
+def test_a_chain_goes_from_safe_to_bold_among_useful_encoders(search):
+    order = search.chain()
+    for values in (
+        [search.candidates[i].prediction.bound for i in order],
+        [search.candidates[i].utility for i in order],
+    ):
+        assert values == sorted(values)
+    assert set(order) <= set(search.useful())
+    assert all(search.candidates[i].cells >= 8 for i in search.chain(min_cells=8))
+    (knee,) = search.knee()
+    assert knee in search.useful()
+    assert search.chain(min_cells=1000) == search.knee(min_cells=1000) == []
+
+
+def test_a_walk_tests_encoders_on_untouched_records_until_one_fails(small, grid):
+    search = Search(small, grid).run()
+    order = search.chain()
+    limits = [certify_counts(_counted(search, small, number)).bound for number in order]
+    target = sorted(limits)[len(limits) // 2]
+    walked, found = search.walk(order, target)
+    expected = next((i for i, limit in enumerate(limits) if limit > target), len(limits))
+    assert walked.passed == expected
+    assert [step.limit for step in walked.steps] == limits[: len(walked.steps)]
+    encoder, certificate = found
+    assert certificate.verify().sequence == walked
+    assert certificate.bound == target
+    assert certificate.counts == _counted(search, small, order[expected - 1])
+    assert encoder.n_cells_ == certificate.counts.n_cells
+    with pytest.raises(CandidateError, match="have been used"):
+        search.walk(order, target)
+
+
+def _counted(search, table, number):
+    part = table.take(search.rows["certify"])
+    encoder = search.encoder(number)
+    return CellCounts.from_cells(encoder.apply(part.features), part.sensitive, n_cells=encoder.n_cells_)
+
+
+def test_a_walk_on_which_the_first_fails_finds_nothing(small, grid):
+    search = Search(small, grid).run()
+    walked, found = search.walk(search.chain(), 0.001)
+    assert (walked.passed, len(walked.steps), found) == (0, 1, None)
+    with pytest.raises(CandidateError, match="no encoder to certify"):
+        Search(small, grid).run().walk([], 0.1)
 
 
 def test_searches_repeat_themselves(small, grid, search):
@@ -110,8 +144,7 @@ def test_an_interrupted_search_goes_on_from_its_state_file(small, grid, search, 
     resumed = Search(small, grid).run(state=state, progress=lambda *stage: told.append(stage))
     assert told[0][1] == 2
     assert [c.prediction for c in resumed.candidates] == [c.prediction for c in search.candidates]
-    numbers = range(len(search.candidates))
-    assert resumed.best(numbers) == search.best(numbers)
+    assert resumed.chain() == search.chain()
     assert np.array_equal(resumed.encoder(0).apply(small.features), search.encoder(0).apply(small.features))
 
 
@@ -253,7 +286,7 @@ def test_select_and_certify_parts_are_drawn_independently():
     misses = 0
     for seed in range(30):
         table = Table.from_frame(visits(600, rules, rng), label="paid", sensitive="sex", cluster="person")
-        parts = {"train": 0.2, "select": 0.35, "certify": 0.35, "test": 0.1}
+        parts = {"train": 0.3, "select": 0.35, "certify": 0.35}
         search = Search(table, Grid(kinds=["tree"], gammas=[0.5]), parts=parts, seed=seed)
         select, certify = search.select, search.certify_sample.table
 

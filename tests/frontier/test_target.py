@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from certifare.certificates import CellCounts, certify_counts
-from certifare.frontier.target import Outlook, records_needed, shortlist
+from certifare.frontier.target import Outlook, records_needed
 
 
 def outlook(p0, p1, train=(40_000, 40_000), select=(20_000, 20_000), certify=(5_000, 9_000), rng=None):
@@ -50,6 +48,7 @@ def test_chances_grow_with_the_target():
     chances = [prediction.chance(target) for target in (0.03, 0.06, 0.1)]
     assert chances == sorted(chances)
     assert prediction.chance(prediction.bound) == pytest.approx(0.5)
+    assert prediction.chance(prediction.reachable(0.8)) == pytest.approx(0.8)
 
 
 def test_several_groups_and_labels():
@@ -73,43 +72,6 @@ def test_a_group_without_records_in_select_does_no_harm():
     counts = np.array([[[5, 5], [0, 0]], [[5, 5], [0, 0]]])
     prediction = Outlook.of(np.zeros_like(counts), counts, np.full((2, 2), 10), "demographic_parity", 1).predict(0.05)
     assert 0.0 <= prediction.bound <= 1.0
-
-
-def best_of(values):
-    return lambda positions: max(positions, key=lambda i: values[i])
-
-
-def test_the_shortlist_goes_from_bold_to_safe():
-    gaps = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]
-    outlooks = [outlook([0.5 + gap, 0.5 - gap], [0.5, 0.5]) for gap in gaps]
-    chosen = shortlist(outlooks, 0.06, 0.05, best_of(gaps))
-    assert chosen == sorted(chosen, reverse=True)
-    assert 2 <= len(chosen) <= 4
-    assert 5 not in chosen
-    for number in chosen:
-        assert outlooks[number].predict(0.05 / len(chosen)).chance(0.06) > 0.15
-
-
-def test_one_encoder_that_meets_the_target_for_sure_is_the_whole_shortlist():
-    outlooks = [outlook([0.5, 0.5], [0.5, 0.5]), outlook([0.6, 0.4], [0.5, 0.5])]
-    assert shortlist(outlooks, 0.5, 0.05, best_of([0.7, 0.8])) == [1]
-
-
-def test_where_nothing_is_likely_the_likeliest_is_tried():
-    outlooks = [outlook([0.7, 0.3], [0.5, 0.5]), outlook([0.6, 0.4], [0.5, 0.5])]
-    assert shortlist(outlooks, 0.01, 0.05, best_of([0.7, 0.8])) == [1]
-
-
-@given(st.integers(0, 1000))
-def test_the_shortlist_always_ends(seed):
-    rng = np.random.default_rng(seed)
-    outlooks = [
-        outlook(rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4)), train=(400, 400), select=(200, 200), rng=rng)
-        for _ in range(4)
-    ]
-    chosen = shortlist(outlooks, float(rng.uniform(0.01, 0.9)), 0.05, best_of(rng.random(4)))
-    assert chosen
-    assert len(set(chosen)) == len(chosen)
 
 
 def test_the_records_needed_are_enough_and_not_many_more():

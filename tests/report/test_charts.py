@@ -87,8 +87,8 @@ def test_item_17_10_the_chosen_one_is_named_above_all_points(drawn):
 
 def test_encoders_far_beyond_the_front_are_left_out():
     points = [
-        {"bound": bound, "accuracy": accuracy, "best": best, "certified": False}
-        for bound, accuracy, best in [(0.1, 0.7, True), (0.12, 0.6, False), (0.2, 0.7, False), (0.1, None, False)]
+        {"bound": bound, "utility": utility, "best": best, "certified": False}
+        for bound, utility, best in [(0.1, 0.7, True), (0.12, 0.6, False), (0.2, 0.7, False), (0.1, None, False)]
     ]
 
     assert [p["bound"] for p in drawn_points({"frontier": {"points": points}})] == [0.1, 0.12]

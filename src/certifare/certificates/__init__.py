@@ -2,7 +2,8 @@
 
 Nothing here looks at a record. :mod:`~certifare.certificates.counts` holds the table that everything is computed
 from; :mod:`~certifare.certificates.exact` and :mod:`~certifare.certificates.lemmas` bound the distance of two
-groups; :mod:`~certifare.certificates.claims` makes metrics of such distances; and
+groups; :mod:`~certifare.certificates.claims` makes metrics of such distances;
+:mod:`~certifare.certificates.sequence` tests several encoders against a target; and
 :mod:`~certifare.certificates.certify` puts a :class:`Certificate` together.
 """
 
@@ -12,14 +13,17 @@ from certifare.certificates.claims import METRICS, Part, Witness
 from certifare.certificates.counts import CellCounts, Exclusion, joint_cells
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
+from certifare.certificates.sequence import FixedSequence, Step
 
 __all__ = [
     "METRICS",
     "CellCounts",
     "Certificate",
     "Exclusion",
+    "FixedSequence",
     "Interval",
     "Part",
+    "Step",
     "Subsample",
     "Witness",
     "certify",

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certifare.certificates.claims import (
     CONSEQUENCES,
+    RECOMPUTATION_TOLERANCE,
     Basis,
     Part,
     Witness,
@@ -24,11 +25,13 @@ from certifare.certificates.claims import (
     metric_of,
     strata_of,
     stratum,
+    stratum_epsilon,
 )
 from certifare.certificates.counts import CellCounts, Exclusion, merge, name_of
-from certifare.certificates.exact import check_epsilon, difference_limit, epsilon_at, hoeffding_radius
+from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.looks import FIXED_LOOKS, NOT_COUNTED, Look
 from certifare.certificates.population import Phrase, among_whom, population_of
+from certifare.certificates.sequence import FixedSequence
 from certifare.errors import (
     ArgumentError,
     CertifareError,
@@ -50,6 +53,10 @@ ONE_POPULATION = (
     "The samples for base rates, cells and sum were drawn from one population, shares of the groups included, the last "
     "independently of the others."
 )
+#: What a bound by a fixed sequence takes for granted besides.
+FIXED_IN_ADVANCE = (
+    "The encoders of the sequence, their order and the target were fixed before any certification record was looked at."
+)
 #: What no certificate says.
 NOT_CLAIMED = (
     "Nothing is claimed about individuals, or about groups that were not counted.",
@@ -61,8 +68,6 @@ WHOLE_GROUPS = (
     "The {metric} is about records of one label: nothing follows from it for the selection rates of whole groups, and "
     "so for the four-fifths rule."
 )
-#: Two computations of one figure may differ by the rounding of different machines.
-RECOMPUTATION_TOLERANCE = 1e-9
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,13 +96,18 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     lower : float
         With the stated confidence, some classifier has at least this distance.
     confidence : float
-        1 − ε. Where ``candidates`` encoders were tried, it holds for all their certificates together.
+        1 − ε. Where there were several ``candidates``, it holds in spite of the choice among them.
     metric, method : str
         What was bounded, and how.
     counts : CellCounts
         The certification sample, by cell, group and (where the metric needs it) label.
     parts : tuple of Part
         The bound of every pair of groups (and label).
+    candidates : int
+        Among how many encoders the choice was made on these records. Each has a share of ε, but for the bound where
+        there is a ``sequence``.
+    sequence : FixedSequence or None
+        How the encoder came to be chosen, where several were tested against a target: the bound is the target.
     witnesses : tuple of Witness
         The set of cells, chosen on other records, that the lower limit rests on; one for each label where the metric is
         a mean over labels.
@@ -123,6 +133,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     counts: CellCounts
     parts: tuple[Part, ...]
     candidates: int = 1
+    sequence: FixedSequence | None = None
     positive: str | None = None
     witnesses: tuple[Witness, ...] = ()
     base_counts: CellCounts | None = None
@@ -184,6 +195,12 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 (other.n_cells, other.groups, other.labels) != (counts.n_cells, counts.groups, counts.labels)
             ):
                 raise CertificateFormatError(f"{name} and counts have different cells, groups or labels.")
+        if self.sequence is not None and (
+            (self.method, self.candidates, self.bound) != ("exact", self.sequence.length, self.sequence.target)
+        ):
+            raise CertificateFormatError(
+                "a sequence is tested by the exact method; its target is the bound, its length the candidates."
+            )
         if self.seed is not None and self.base_counts is not None:
             raise CertificateFormatError("records dealt into halves by a seed leave none for base_counts.")
 
@@ -199,6 +216,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         required = (
             *ASSUMPTIONS,
             *((ONE_POPULATION,) if self.method == "lemmas" else ()),
+            *((FIXED_IN_ADVANCE,) if self.sequence is not None else ()),
             *((FIXED_LOOKS,) if self.look is not None and self.look > 1 else ()),
         )
         # A certificate that is void says so in the place of the first assumption.
@@ -211,8 +229,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def worst(self) -> Part:
-        """The pair of groups (and label) with the largest bound."""
-        return max(self.parts, key=lambda part: part.bound)
+        """The pair of groups (and label) with the largest bound; of equal ones, that with the largest estimate."""
+        return max(self.parts, key=lambda part: (part.bound, part.estimate))
 
     # -- looks ------------------------------------------------------------------------------------------------
 
@@ -263,7 +281,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Bound on the distance between groups among the records of one label.
 
         It holds for all labels of the metric together, with the certificate's confidence. Where the metric is a mean
-        over labels, it is the label's own limit; else it is T*.
+        over labels, it is the label's own limit, or with a sequence T* times the number of labels; else it is T*.
 
         >>> from certifare import CellCounts, certify_counts
         >>> counts = CellCounts([[[500, 90], [480, 60]], [[500, 60], [520, 90]]], ["f", "m"], ["no", "yes"])
@@ -305,13 +323,13 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if not 0.0 < rate <= 1.0:
             raise ArgumentError(f"rate={rate}: a selection rate lies in (0, 1].")
         limit = self._limit("impact_ratio", label)
-        return max(0.0, -_at_least(Fraction(limit) / Fraction(rate) - 1))
+        return max(0.0, -at_least(written(limit) / written(rate) - 1))
 
     def rate_for_impact_ratio(self, ratio: float = 0.8, *, label: object = None) -> float | None:
         """Smallest highest selection rate from which ``ratio`` is guaranteed; None where no rate suffices."""
         if not 0.0 <= ratio < 1.0:
             raise ArgumentError(f"ratio={ratio}: a ratio below 1 is needed.")
-        rate = _at_least(Fraction(self._limit("impact_ratio", label)) / (1 - Fraction(ratio)))
+        rate = at_least(written(self._limit("impact_ratio", label)) / (1 - written(ratio)))
         return rate if rate <= 1.0 else None
 
     def score_gap(self, low: float, high: float, *, label: object = None) -> float:
@@ -321,14 +339,14 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ArgumentError(f"low={low}, high={high}: give the smallest and the largest score.")
-        return _at_least((Fraction(high) - Fraction(low)) * Fraction(self._limit("score_gap", label)))
+        return at_least((written(high) - written(low)) * written(self._limit("score_gap", label)))
 
     def guessing_accuracy(self, *, label: object = None) -> float:
         """Largest balanced accuracy with which any rule on the cells guesses a record's group (two groups).
 
         With a metric that looks at labels, name the ``label``: the records are then those of that label.
         """
-        return _at_least((1 + Fraction(self._limit("guessing_accuracy", label))) / 2)
+        return at_least((1 + written(self._limit("guessing_accuracy", label))) / 2)
 
     def under_shift(self, rho: float | Mapping[object, float], *, given_label: bool = False) -> float:
         """Bound after each group's distribution of cells moved by at most ρ in total variation.
@@ -353,8 +371,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             moves = dict.fromkeys(self.counts.groups, float(rho))
         if not all(0.0 <= value <= 1.0 for value in moves.values()):
             raise ArgumentError("rho: a total variation distance lies in [0, 1].")
-        shifted = [(p.label, p.bound + moves[p.groups[0]] + moves[p.groups[1]]) for p in self.parts]
-        return min(1.0, combine(metric_of(self.metric), shifted))
+        moved = [moves[p.groups[0]] + moves[p.groups[1]] for p in self.parts]
+        shifted = [(p.label, p.bound + move) for p, move in zip(self.parts, moved, strict=True)]
+        return min(1.0, combine(metric_of(self.metric), shifted), self.bound + max(moved))
 
     def under_group_noise(self, error_rates: Sequence[float], *, given_label: bool = False) -> float:
         """Bound for the true groups where recorded groups are wrong at known rates (two groups).
@@ -374,7 +393,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ArgumentError(f"error_rates={rates}: give one for each of the two groups.")
         if not (min(rates) >= 0.0 and sum(rates) < 1.0):
             raise ArgumentError(f"error_rates={rates}: rates cannot be negative and must sum to less than 1.")
-        return min(1.0, _at_least(Fraction(self.bound) / (1 - sum(map(Fraction, rates)))))
+        return min(1.0, at_least(written(self.bound) / (1 - sum(map(written, rates)))))
 
     def cases(self, consequence: str) -> tuple[tuple[str | None, str], ...]:
         """Labels for which a consequence has a limit of its own, each with words that say which records are meant.
@@ -520,6 +539,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             self.confidence,
             self.method,
             self.candidates,
+            sequence=self.sequence,
             positive=self.positive,
             witness=self.witnesses or None,
             base_counts=self.base_counts,
@@ -585,7 +605,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             ("lower limit", round_down(self.lower)),
             ("confidence", percent(self.confidence)),
             ("method", self.method),
-            ("candidates", str(self.candidates)),
+            ("candidates", str(self.candidates) if self.sequence is None else f"{self.candidates}, in sequence"),
             ("look", self.look_words),
             *((f"records of {group}", f"{n:,}") for group, n in self.counts.group_sizes.items()),
             *((f"excluded: {e.reason}", f"{e.records:,}") for e in self.exclusions),
@@ -595,12 +615,6 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             for name, value in rows
         )
         return f"<table><caption>{html.escape(str(self))}</caption><tbody>{body}</tbody></table>"
-
-
-def stratum_epsilon(metric: str, confidence: float, candidates: int, strata: Sequence[str | None]) -> float:
-    """Return ε for each stratum: divided among candidates, and among strata where their mean is bounded."""
-    shares = candidates * (len(strata) if metric_of(metric).combine == "mean" else 1)
-    return check_epsilon(float(Fraction(epsilon_at(confidence)) / shares))
 
 
 def _mean_gap(pair: NDArray[np.int64], score: NDArray[np.float64]) -> float:
@@ -620,13 +634,16 @@ def _gap_limit(pair: NDArray[np.int64], score: NDArray[np.float64], epsilon: flo
 
 
 def round_up(value: float, digits: int = 4) -> str:
-    """Decimal text that is never below the value."""
-    return str(Decimal(value).quantize(Decimal(10) ** -digits, ROUND_CEILING))
+    """Decimal text that is never below the value as it is written: 0.1 is shown as 0.1000.
+
+    The nearest binary number may be above 0.1 by 10⁻¹⁷, which the margins of the bounds cover.
+    """
+    return str(Decimal(repr(float(value))).quantize(Decimal(10) ** -digits, ROUND_CEILING))
 
 
 def round_down(value: float, digits: int = 4) -> str:
-    """Decimal text that is never above the value."""
-    return str(Decimal(value).quantize(Decimal(10) ** -digits, ROUND_FLOOR))
+    """Decimal text that is never above the value as it is written."""
+    return str(Decimal(repr(float(value))).quantize(Decimal(10) ** -digits, ROUND_FLOOR))
 
 
 def confidence_text(confidence: float) -> str:
@@ -641,7 +658,7 @@ def percent(confidence: float) -> str:
 
 def percent_up(rate: float) -> str:
     """Return a share as text, such as "13.3 %", that is never below it."""
-    return f"{(100 * Decimal(rate)).quantize(Decimal('0.1'), ROUND_CEILING).normalize():f} %"
+    return f"{(100 * Decimal(repr(float(rate)))).quantize(Decimal('0.1'), ROUND_CEILING).normalize():f} %"
 
 
 def _shown(confidence: float) -> Decimal:
@@ -651,10 +668,15 @@ def _shown(confidence: float) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-places), ROUND_FLOOR).normalize()
 
 
-def _at_least(value: Fraction) -> float:
-    """Smallest floating-point number that is not below the value."""
+def written(value: float) -> Fraction:
+    """Return a number as it is written: 0.8, not the nearest binary number. Margins of the bounds cover 10⁻¹⁶."""
+    return Fraction(repr(float(value)))
+
+
+def at_least(value: Fraction) -> float:
+    """Smallest floating-point number that, as it is written, is not below the value."""
     nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+    return nearest if written(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def _encode(value: object) -> object:

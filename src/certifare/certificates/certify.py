@@ -13,7 +13,15 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates.certificate import ASSUMPTIONS, ONE_POPULATION, VOID, Certificate, stratum_epsilon
+from certifare.certificates.certificate import (
+    ASSUMPTIONS,
+    FIXED_IN_ADVANCE,
+    ONE_POPULATION,
+    VOID,
+    Certificate,
+    at_least,
+    written,
+)
 from certifare.certificates.claims import (
     Metric,
     PairBound,
@@ -28,12 +36,14 @@ from certifare.certificates.claims import (
     statistic,
     strata_of,
     stratum,
+    stratum_epsilon,
 )
 from certifare.certificates.counts import LABEL_MISSING, CellCounts, Exclusion, Missing, PlacedRecords, name_of
 from certifare.certificates.exact import difference_limit, epsilon_at, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
 from certifare.certificates.population import population_of
 from certifare.certificates.sampling import Subsample, check_population, one_per_cluster, thin
+from certifare.certificates.sequence import FixedSequence
 from certifare.elsewhere import engine_for
 from certifare.errors import (
     ArgumentError,
@@ -60,6 +70,7 @@ def certify_counts(
     method: str = "exact",
     candidates: int = 1,
     *,
+    sequence: FixedSequence | None = None,
     positive: object = None,
     witness: CellCounts | Sequence[Witness] | None = None,
     base_counts: CellCounts | None = None,
@@ -82,6 +93,9 @@ def certify_counts(
     candidates : int
         How many encoders were certified on the same records to choose from. Each gets ε / candidates, so that all
         their certificates hold together.
+    sequence : FixedSequence, optional
+        Encoders that were tested against a target in a fixed order, of which this one was the last to pass. The bound
+        is the target then, and the sequence's length is the number of candidates.
     positive : optional
         The positive label for equal opportunity; the last of two labels unless given.
     witness : CellCounts or sequence of Witness, optional
@@ -112,11 +126,14 @@ def certify_counts(
         raise ArgumentError(f"candidates={candidates}: give the number of encoders tried, at least 1.")
     if method not in METHODS:
         raise UnknownMethodError(f"Unknown method {method!r}: choose one of {', '.join(METHODS)}.")
+    if sequence is not None and method != "exact":
+        raise ArgumentError(f"method={method!r}: a sequence is tested by the exact method.")
     chosen = metric_of(metric)
     if chosen.strata == "all":
         counts = _with_unlabelled(counts, chosen)
     positive_name = None if positive is None else name_of(positive)
     strata = strata_of(chosen, counts, positive_name)
+    candidates = candidates if sequence is None else sequence.length
     for label in strata:
         check_groups(stratum(counts, label), label, max(1, min_group_size))
     epsilon = stratum_epsilon(metric, confidence, candidates, strata)
@@ -138,12 +155,17 @@ def certify_counts(
         pair_bound = partial(_lemmas, besides["budget"])
     elif not (base_counts is None and sum_counts is None and budget is None):
         raise ArgumentError(f'base_counts, sum_counts and budget are for method="lemmas", not for {method!r}.')
+    if sequence is not None:
+        sequence.check(counts, metric, confidence, positive_name)
+        pair_bound = partial(_claimed, sequence.target, len(strata) if chosen.combine == "mean" else 1)
+        besides = {"sequence": sequence, "assumptions": (*FROM_COUNTS, FIXED_IN_ADVANCE)}
     parts = bound_parts(tables, strata, epsilon, pair_bound)
+    bound = min(1.0, combine(chosen, [(part.label, part.bound) for part in parts]))
     return Certificate(
         metric=metric,
         method=method,
         confidence=float(confidence),
-        bound=min(1.0, combine(chosen, [(part.label, part.bound) for part in parts])),
+        bound=bound if sequence is None else sequence.target,
         estimate=combine(chosen, [(part.label, part.estimate) for part in parts]),
         lower=_lower_limit(chosen, counts, strata, epsilon, witnesses),
         counts=counts,
@@ -201,6 +223,11 @@ def _besides(
 def _lemmas(budget: tuple[float, float, float], tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
     base, cells, sums = tables
     return lemmas_bound(base, cells, sums, epsilon, budget)
+
+
+def _claimed(target: float, labels: int, tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+    """Return what a sequence says of one pair: the target, or all of it in one label where that bounds a mean."""
+    return min(1.0, at_least(labels * written(target)))
 
 
 def _exact(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from itertools import combinations
 from typing import Literal
 
@@ -25,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates.counts import CellCounts
+from certifare.certificates.exact import check_epsilon, epsilon_at
 from certifare.errors import (
     ArgumentError,
     EmptyGroupError,
@@ -37,6 +39,8 @@ from certifare.errors import (
 )
 
 Combine = Literal["max", "mean"]
+#: Two computations of one figure may differ by the rounding of different machines.
+RECOMPUTATION_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,12 @@ def strata_of(metric: Metric, counts: CellCounts, positive: str | None) -> tuple
             f"positive={positive!r} is not among the labels {', '.join(map(repr, counts.labels))}."
         )
     return (positive,)
+
+
+def stratum_epsilon(metric: str, confidence: float, candidates: int, strata: Sequence[str | None]) -> float:
+    """Return ε for each stratum: divided among candidates, and among strata where their mean is bounded."""
+    shares = candidates * (len(strata) if metric_of(metric).combine == "mean" else 1)
+    return check_epsilon(float(Fraction(epsilon_at(confidence)) / shares))
 
 
 def stratum(counts: CellCounts, label: str | None) -> CellCounts:

@@ -17,10 +17,11 @@ def chart(
     chosen: Point | None = None,
     target: float | None = None,
     *,
+    utility: str = "utility",
     width: int = 60,
     height: int = 12,
 ) -> Text:
-    """Draw accuracy (upwards) against the bound (to the right).
+    """Draw utility (upwards) against the bound (to the right).
 
     Parameters
     ----------
@@ -32,13 +33,15 @@ def chart(
         Drawn as a diamond.
     target : float, optional
         Drawn as a vertical line.
+    utility : str
+        What it is called.
     width, height : int
         Size of the drawing in characters, without its axes.
     """
     # A point that is beaten by everything would press the front into a corner.
     shown = [*front, *([] if chosen is None else [chosen])]
     high_x = 1.05 * max([point.bound for point in shown] + ([] if target is None else [target]))
-    low_y, high_y = (pick(point.accuracy for point in shown) for pick in (min, max))
+    low_y, high_y = (pick(point.utility for point in shown) for pick in (min, max))
     margin = max(0.05 * (high_y - low_y), 0.002)
     low_y, high_y = low_y - margin, high_y + margin
 
@@ -47,19 +50,19 @@ def chart(
     def column(bound: float) -> int:
         return min(width - 1, int(bound / high_x * width))
 
-    def row(accuracy: float) -> int:
-        return height - 1 - min(height - 1, int((accuracy - low_y) / (high_y - low_y) * height))
+    def row(value: float) -> int:
+        return height - 1 - min(height - 1, int((value - low_y) / (high_y - low_y) * height))
 
     if target is not None:
         for line in canvas:
             line[column(target)] = ("│", "dim")
     for point in points:
-        if point.bound <= high_x and low_y <= point.accuracy <= high_y:
-            canvas[row(point.accuracy)][column(point.bound)] = ("·", "dim")
+        if point.bound <= high_x and low_y <= point.utility <= high_y:
+            canvas[row(point.utility)][column(point.bound)] = ("·", "dim")
     for point in front:
-        canvas[row(point.accuracy)][column(point.bound)] = ("o", STYLES.get(point.kind, ""))
+        canvas[row(point.utility)][column(point.bound)] = ("o", STYLES.get(point.kind, ""))
     if chosen is not None:
-        canvas[row(chosen.accuracy)][column(chosen.bound)] = ("◆", "bold magenta")
+        canvas[row(chosen.utility)][column(chosen.bound)] = ("◆", "bold magenta")
 
     text = Text(no_wrap=True)
     for i, line in enumerate(canvas):
@@ -82,5 +85,5 @@ def chart(
     if target is not None:
         text.append(" │", "dim")
         text.append(" target")
-    text.append("   ↑ accuracy  → bound T*", "dim")
+    text.append(f"   ↑ {utility}  → bound T*", "dim")
     return text

@@ -230,17 +230,26 @@ Retain = Annotated[
         help="From 0 to 1: how much weight keeping the table itself has beside the label.", rich_help_panel=SEARCH
     ),
 ]
+Utility = Annotated[
+    str,
+    typer.Option(
+        help="What encoders are compared by: information (share of the label's entropy), explained (of its spread) or "
+        "accuracy.",
+        rich_help_panel=SEARCH,
+        autocompletion=_suggest("information", "explained", "accuracy"),
+    ),
+]
 Parts = Annotated[
     str,
     typer.Option(
         "--split",
-        help="Shares of the train, select, certify and test parts.",
-        metavar="T,S,C,T",
+        help="Shares of the train, select and certify parts.",
+        metavar="T,S,C",
         rich_help_panel=SEARCH,
     ),
 ]
 Jobs = Annotated[int, typer.Option(help="How many encoders are grown at a time.", min=1, rich_help_panel=SEARCH)]
-SPLIT = "0.5,0.1,0.3,0.1"
+SPLIT = "0.5,0.1,0.4"
 
 
 class Ended(BaseException):
@@ -399,7 +408,7 @@ def grid_of(kinds: list[str] | None, gammas: list[float] | None, sizes: list[int
 
 
 def parts_of(text: str) -> dict[str, float]:
-    """Shares of the four parts, from the option."""
+    """Shares of the three parts, from the option."""
     from certifare.errors import SplitError
     from certifare.split import PARTS
 
@@ -408,7 +417,10 @@ def parts_of(text: str) -> dict[str, float]:
     except ValueError:
         shares = []
     if len(shares) != len(PARTS):
-        raise SplitError(f"--split {text}: give four shares, of train, select, certify and test, such as {SPLIT}.")
+        raise SplitError(
+            f"--split {text}: give three shares, of the records to train, select and certify on, such as {SPLIT}. "
+            "(There is no test part: figures are measured on the certification records.)"
+        )
     return dict(zip(PARTS, shares, strict=True))
 
 

@@ -11,7 +11,6 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from certifare.cli.common import (
-    CLAIM,
     READING,
     REFUSED,
     SEARCH,
@@ -44,6 +43,7 @@ from certifare.cli.common import (
     Seed,
     Sensitive,
     UnknownGroups,
+    Utility,
     Weight,
     command_line,
     emit,
@@ -58,7 +58,10 @@ from certifare.cli.common import (
 from certifare.cli.support import of_search, refuse_ignored
 
 if TYPE_CHECKING:
-    from certifare.bundle import Bundle
+    from collections.abc import Iterator
+
+    from certifare.bundle import Bundle, Measured
+    from certifare.certificates import Interval
 
 VERDICTS = {"PASS": "bold green", "NO SOLUTION": "bold red", "DONE": "bold"}
 
@@ -69,7 +72,7 @@ def fit(
     label: Label = None,
     sensitive: Sensitive = None,
     target: Annotated[
-        float | None, typer.Option(help="The largest T* to accept; without it, the knee of the frontier is taken.")
+        float | None, typer.Option(help="The largest T* to accept; without it, the knee of the frontier is certified.")
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-bundle"),
     replace: Annotated[
@@ -80,18 +83,11 @@ def fit(
     kind: Kinds = None,
     gamma: Gammas = None,
     min_cell_size: CellSizes = None,
+    utility: Utility = "information",
     retain: Retain = 0.0,
     metric: MetricName = "demographic_parity",
     positive: Positive = None,
     confidence: Confidence = 0.95,
-    single: Annotated[
-        bool,
-        typer.Option(
-            "--single",
-            help="Certify one encoder at full ε instead of a shortlist that shares it.",
-            rich_help_panel=CLAIM,
-        ),
-    ] = False,
     looks: Looks = None,
     ledger: Ledger = True,
     weight: Weight = None,
@@ -120,17 +116,17 @@ def fit(
     jobs: Jobs = 2,
     as_json: Json = False,
 ) -> None:
-    """Find the most accurate encoder whose certificate meets a target, and write it as a bundle.
+    """Find an encoder that keeps most of the label and whose certificate meets a target, and write it as a bundle.
 
-    The table is split at random: encoders are fitted on one part, chosen on another, certified on records that were
-    not looked at before, and tested on the rest. Exit status 1 means that no encoder met the target: nothing is
-    written then. A Parquet file too large for memory is read as a stream: encoders are compared on a sample of it.
+    The table is split at random: encoders are fitted on one part and put in order on another, from safe to bold. Then
+    they are tested in that order, each at full ε, on records that were not looked at before, until one fails; the last
+    that passed is taken. Exit status 1 means that none did: nothing is written then. A Parquet file too large for
+    memory is read as a stream: encoders are compared on a sample of it.
     """
     from certifare.bundle import check_output, produce
     from certifare.engines.large import is_large
     from certifare.errors import MissingGroupError, RoleError
     from certifare.files import MISSING
-    from certifare.frontier.target import CHANCES
 
     if not label:
         raise RoleError("Which column is to be predicted? Pass --label.")
@@ -161,11 +157,11 @@ def fit(
             metric=metric,
             confidence=confidence,
             positive=positive,
+            utility=utility,
             retain=retain,
             parts=parts_of(split),
             population=population,
             min_group_size=min_group_size,
-            chances=(0.8,) if single else CHANCES,
             seed=seed,
             n_jobs=jobs,
             ledger=ledger,
@@ -202,51 +198,17 @@ def _signer(key: Path | None) -> Any:
 
 def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
     """Print a result: the verdict, the certificate, the frontier, and where the report is."""
-    from certifare.certificates.certificate import percent, round_down, round_up
-    from certifare.certificates.claims import metric_of
     from certifare.cli.chart import chart
 
-    certificate, test, point = bundle.certificate, bundle.test, bundle.point
-    asked = "" if bundle.target is None else f"  target {bundle.target:g}"
-    words = metric_of(certificate.metric).words
-    claim = Text.assemble(
-        (bundle.verdict, VERDICTS[bundle.verdict]),
-        f"{asked}\n\nWith {percent(certificate.confidence)} confidence no classifier on the "
-        f"{certificate.counts.n_cells} cells has a {words} above ",
-        (f"T* = {round_up(certificate.bound)}", "bold"),
-    )
-    out.print(Panel(claim, expand=False, padding=(1, 2)))
-
+    out.print(Panel(_verdict(bundle), expand=False, padding=(1, 2)))
     facts = Grid.grid(padding=(0, 3))
-    sizes = " + ".join(f"{n:,} ({printable(group)})" for group, n in certificate.counts.group_sizes.items())
-    facts.add_row(
-        "interval",
-        f"[{round_down(certificate.lower)}, {round_up(certificate.bound)}], estimate {certificate.estimate:.4f}",
-    )
-    facts.add_row("certified on", f"{sizes} records that were not looked at before")
-    gamma = "" if point.gamma is None else f", γ = {point.gamma:g}"
-    facts.add_row("encoder", f"{point.kind}, {point.cells} cells{gamma}")
-    how = f"{bundle.tried:,} encoders compared on other records"
-    if len(bundle.certified) > 1:
-        how += f"; {len(bundle.certified)} certified together, each at ε/{len(bundle.certified)}"
-    else:
-        how += "; one certified, once"
-    facts.add_row("chosen from", how)
-    facts.add_row(
-        "test records",
-        f"accuracy {test.accuracy:.1%} of the cells' majority vote (always the commonest label: {test.baseline:.1%}), "
-        f"its distance {test.classifier.estimate:.4f}",
-    )
-    facts.add_row("look", certificate.look_words)
-    facts.add_row("retained", f"{test.retained:.1%} of the spread of the columns")
-    for exclusion in bundle.exclusions:
-        facts.add_row("left out", f"{exclusion.records:,} records: {printable(exclusion.reason)}")
-    for note in bundle.notes:
-        facts.add_row("note", printable(note))
+    for name, text in _facts(bundle):
+        facts.add_row(name, printable(text))
     out.print(facts)
     out.print()
     width = max(20, min(60, out.width - 12))
-    out.print(chart(bundle.frontier.points, _front(bundle), point, bundle.target, width=width))
+    points, utility = bundle.frontier.points, bundle.frontier.utility
+    out.print(chart(points, _front(bundle), bundle.point, bundle.target, utility=utility, width=width))
     if folder is not None:
         out.print()
         # Paths are printed as they are, however long: they are there to be copied.
@@ -266,9 +228,88 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
     )
 
 
+def _verdict(bundle: Bundle) -> Text:
+    from certifare.certificates.certificate import percent, round_up
+    from certifare.certificates.claims import metric_of
+
+    asked = "" if bundle.target is None else f"  target {bundle.target:g}"
+    verdict = Text.assemble((bundle.verdict, VERDICTS[bundle.verdict]), f"{asked}\n\n")
+    certificate = bundle.certificate
+    if certificate is None:
+        missed = "Not even the safest encoder met the target"
+        return verdict.append(missed if bundle.tested else "No encoder tells more about the label than chance does")
+    words = metric_of(certificate.metric).words
+    verdict.append(
+        f"With {percent(certificate.confidence)} confidence no classifier on the {certificate.counts.n_cells} cells "
+        f"has a {words} above "
+    )
+    return verdict.append(f"T* = {round_up(certificate.bound)}", "bold")
+
+
+def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
+    """Say what was found, a name and a text at a time."""
+    from certifare.certificates.certificate import round_down, round_up
+
+    certificate, point = bundle.certificate, bundle.point
+    if certificate is not None and point is not None:
+        interval = f"[{round_down(certificate.lower)}, {round_up(certificate.bound)}]"
+        own = "" if certificate.sequence is None else f"; its own limit {round_up(bundle.limit)} is not claimed"
+        yield "interval", f"{interval}, estimate {certificate.estimate:.4f}{own}"
+        sizes = " + ".join(f"{n:,} ({group})" for group, n in certificate.counts.group_sizes.items())
+        yield "certified on", f"{sizes} records that were not looked at before"
+        gamma = "" if point.gamma is None else f", γ = {point.gamma:g}"
+        yield "encoder", f"{point.kind}, {point.cells} cells{gamma}"
+    how = f"{bundle.tried:,} encoders compared on other records"
+    if bundle.order:
+        passed = sum(entry.met for entry in bundle.tested)
+        how += (
+            f"; {len(bundle.order)} put in order there and tested at full ε until one failed: {passed} "
+            f"{'passes' if passed == 1 else 'pass'}"
+        )
+    elif certificate is not None:
+        how += "; one certified, once"
+    yield "chosen from", how
+    if bundle.measured is not None:
+        yield "majority votes", f"{_measured(bundle.measured)}, on the certification records"
+        yield "", f"(always the commonest label: accuracy {bundle.measured.performance.baseline:.1%})"
+    if bundle.boosting is not None:
+        yield "for comparison", f"{_measured(bundle.boosting)}: gradient boosting on the table itself"
+    if certificate is not None:
+        for i, sentence in enumerate(certificate.what_follows()):
+            yield "" if i else "it follows", sentence
+        yield "look", certificate.look_words
+    if point is not None:
+        yield "retained", f"{point.retained:.1%} of the spread of the columns"
+    for exclusion in bundle.exclusions:
+        yield "left out", f"{exclusion.records:,} records: {exclusion.reason}"
+    for note in bundle.notes:
+        yield "note", note
+
+
+def _measured(measured: Measured) -> str:
+    """Write figures with their limits."""
+    performance = measured.performance
+    figures = [f"accuracy {_interval(performance.accuracy, percent=True)}"]
+    if performance.auc is not None:
+        figures.append(f"AUC {_interval(performance.auc)}")
+    figures.append(f"explained {_interval(performance.explained, percent=True)}")
+    figures.append(f"distance {_interval(measured.distance)}")
+    return ", ".join(figures)
+
+
+def _interval(interval: Interval, *, percent: bool = False) -> str:
+    """Write an estimate between its limits, which are rounded outwards: 85.3% [84.7, 85.8]."""
+    from certifare.certificates.certificate import round_down, round_up
+
+    if percent:
+        limits = round_down(100 * interval.lower, 1), round_up(100 * interval.upper, 1)
+        return f"{interval.estimate:.1%} [{limits[0]}, {limits[1]}]"
+    return f"{interval.estimate:.3f} [{round_down(interval.lower, 3)}, {round_up(interval.upper, 3)}]"
+
+
 def _front(bundle: Bundle) -> list[Any]:
-    """Return the frontier of all points: predicted bounds, and certified ones where there are any."""
+    """Return the frontier of all points: predicted bounds, and the certified one where there is one."""
     from certifare.frontier.pareto import pareto
 
     points = bundle.frontier.points
-    return [points[i] for i in pareto([p.bound for p in points], [p.accuracy for p in points])]
+    return [points[i] for i in pareto([p.bound for p in points], [p.utility for p in points])]

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 
 
 #: Columns of a frontier that are numbers, and where they lie; predicted bounds may exceed 1.
-RANGES = {"bound": (0, 10), "accuracy": (0, 1), "cells": (1, 1e9), "gamma": (0, 1), "retained": (-1e6, 1)}
+RANGES = {
+    "bound": (0, 10),
+    "utility": (-1e6, 1),
+    "accuracy": (0, 1),
+    "auc": (0, 1),
+    "explained": (-1e6, 1),
+    "retained": (-1e6, 1),
+    "cells": (1, 1e9),
+    "gamma": (0, 1),
+    "step": (1, 1e3),
+}
 
 #: A table of encoders is not read beyond these; an encoder takes a hundred bytes, and a sweep tries some hundreds.
 MAX_FRONTIER_BYTES, MOST_POINTS = 16 << 20, 20_000

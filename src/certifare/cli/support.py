@@ -54,7 +54,7 @@ def _when(**options: str) -> dict[str, frozenset[str]]:
 
 _CSV = "delimiter encoding missing"
 _SEARCH = _when(
-    always="label sensitive categorical drop output seed jobs as_json kind max_cells split metric confidence "
+    always="label sensitive categorical drop output seed jobs as_json kind max_cells split metric confidence utility "
     "min_group_size looks",
     memory="weight cluster continuous unknown_groups",
     csv=_CSV,
@@ -67,7 +67,7 @@ _SEARCH = _when(
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target seed as_json"),
-    "fit": {**_SEARCH, **_when(always="target min_cells single ledger replace key suppress dataset")},
+    "fit": {**_SEARCH, **_when(always="target min_cells ledger replace key suppress dataset")},
     "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates ledger")},
     "encode": _when(always="form keep as_json", csv=_CSV, as_csv="spreadsheet_safe"),
     "certify": _when(

@@ -1,4 +1,4 @@
-"""``certifare sweep``: many encoders, their accuracy and their bounds."""
+"""``certifare sweep``: many encoders, what they tell about the label, and their bounds."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from certifare.cli.common import (
     Seed,
     Sensitive,
     UnknownGroups,
+    Utility,
     Weight,
     emit,
     err,
@@ -89,6 +90,7 @@ def sweep(
     kind: Kinds = None,
     gamma: Gammas = None,
     min_cell_size: CellSizes = None,
+    utility: Utility = "information",
     retain: Retain = 0.0,
     metric: MetricName = "demographic_parity",
     positive: Positive = None,
@@ -111,7 +113,7 @@ def sweep(
     jobs: Jobs = 2,
     as_json: Json = False,
 ) -> None:
-    """Try many encoders and print the frontier of accuracy and certified distance."""
+    """Try many encoders and print the frontier of utility and certified distance."""
     from certifare.bundle import write_rows
     from certifare.errors import ArgumentError, MissingGroupError, RoleError
     from certifare.files import MISSING
@@ -155,6 +157,7 @@ def sweep(
             metric=metric,
             confidence=confidence,
             positive=positive,
+            utility=utility,
             retain=retain,
             parts=parts_of(split),
             population=population,
@@ -178,6 +181,7 @@ def sweep(
         "correction": frontier.correction,
         "confidence": frontier.confidence,
         "metric": frontier.metric,
+        "utility": frontier.utility,
         "tried": len(frontier),
         "certified": sum(point.certified for point in frontier.points),
         "front": [point.to_dict() for point in frontier.pareto()],
@@ -196,7 +200,20 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
     certified = sum(point.certified for point in frontier.points)
     title = "T*" if certified else "predicted T*"
     knee = frontier.best()
-    grid = Grid(title, "interval", "accuracy", "cells", "retained", "encoder", "", box=None, pad_edge=False)
+    grid = Grid(
+        title,
+        "interval",
+        "utility",
+        "accuracy",
+        "AUC",
+        "explained",
+        "cells",
+        "retained",
+        "encoder",
+        "",
+        box=None,
+        pad_edge=False,
+    )
     for point in frontier.pareto():
         gamma = "" if point.gamma is None else f", γ = {point.gamma:g}, cells ≥ {point.min_cell_size}"
         marks = [name for name, marked in (("knee", knee), ("best", best)) if marked == point]
@@ -204,7 +221,10 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
         grid.add_row(
             round_up(point.bound),
             lower,
+            f"{point.utility:.2%}",
             f"{point.accuracy:.2%}",
+            "" if point.auc is None else f"{point.auc:.3f}",
+            f"{point.explained:.1%}",
             str(point.cells),
             f"{point.retained:.1%}",
             f"{point.kind}{gamma}",
@@ -212,7 +232,8 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
         )
     out.print(grid)
     out.print()
-    out.print(chart(frontier.points, frontier.pareto(), best or knee, width=max(20, min(60, out.width - 12))))
+    width = max(20, min(60, out.width - 12))
+    out.print(chart(frontier.points, frontier.pareto(), best or knee, utility=frontier.utility, width=width))
     out.print()
     if certified:
         out.print(

@@ -270,6 +270,7 @@ def _statement(document: Document) -> Check:
         "none": selection.tried == certificate.candidates == 1,
         "holdout": selection.tried >= certificate.candidates,
         "simultaneous": selection.tried == certificate.candidates,
+        "sequence": selection.tried >= certificate.candidates,
     }
     subjects = [subject.name for subject in document.statement.subject]
     findings: list[tuple[str, bool]] = [
@@ -280,7 +281,11 @@ def _statement(document: Document) -> Check:
             "the digest of the counts is that of other counts",
             document.statement.digest_of("counts") == counts_digest(certificate.counts),
         ),
-        ("the correction for trying several encoders does not fit their number", corrected[selection.correction]),
+        (
+            "the correction for trying several encoders does not fit their number",
+            corrected[selection.correction]
+            and (selection.correction == "sequence") == (certificate.sequence is not None),
+        ),
         ("cells are not pooled as stated", _pooled_as_stated(document)),
         ("it names a subject twice", len(set(subjects)) == len(subjects)),
         ("what every certificate assumes and does not claim is missing in part", not certificate.silences),
@@ -321,10 +326,12 @@ def _figures(document: Document) -> Check:
     strata = strata_of(metric_of(certificate.metric), certificate.counts, certificate.positive)
     pairs = groups * (groups - 1) // 2 * len(strata)
     counts = certificate.counts
-    if pairs * (math.sqrt(counts.n_records) + counts.n_cells / 20) > MAX_WORK:
+    tested = 0 if certificate.sequence is None else len(certificate.sequence.steps)
+    if pairs * ((1 + tested) * math.sqrt(counts.n_records) + counts.n_cells / 20) > MAX_WORK:
+        several = f"{tested:,} encoders in sequence, " if tested else ""
         raise ArgumentError(
-            f"The certificate has {pairs:,} pairs of groups, {counts.n_records:,} records and {counts.n_cells:,} "
-            "cells: recomputing its figures would take too long."
+            f"The certificate has {several}{pairs:,} pairs of groups, {counts.n_records:,} records and "
+            f"{counts.n_cells:,} cells: recomputing its figures would take too long."
         )
     if len(certificate.parts) != pairs:
         return Check("figures", False, f"The certificate lists {len(certificate.parts)} bounds for {pairs} pairs.")
@@ -332,11 +339,10 @@ def _figures(document: Document) -> Check:
         certificate.verify()
     except (CertifareError, ArithmeticError) as error:
         return Check("figures", False, str(error))
-    return Check(
-        "figures",
-        True,
-        f"T* = {round_up(certificate.bound)}, the estimate and the lower limit were recomputed from the counts.",
-    )
+    bound = f"T* = {round_up(certificate.bound)}"
+    if certificate.sequence is not None:
+        bound = f"{bound}, the limits of all {tested:,} encoders that were tested against it"
+    return Check("figures", True, f"{bound}, the estimate and the lower limit were recomputed from the counts.")
 
 
 def _validity(document: Document) -> Check:
@@ -347,6 +353,7 @@ def _validity(document: Document) -> Check:
 
 
 def _encoder(document: Document, encoder: str | os.PathLike[str] | None, required: bool) -> Check:
+    from certifare.encoders.document import digest_of
     from certifare.encoders.document import read_document as read_encoder
 
     certified = document.statement.digest_of("encoder")
@@ -367,9 +374,14 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
             f"{certified[:16]}….",
         )
     try:
-        n_cells = read_encoder(encoder).n_cells
+        content = read_encoder(encoder)
     except EncoderFileError as error:
         return Check("encoder", False, f"The certified file cannot be used as an encoder: {error}")
+    sequence = document.certificate.sequence
+    tested = None if sequence is None or sequence.published is None else sequence.published.encoder
+    if tested is not None and tested != digest_of(content):
+        return Check("encoder", False, "The encoder is not the last one that passed the certificate's sequence.")
+    n_cells = content.n_cells
     if n_cells != document.certificate.counts.n_cells:
         return Check(
             "encoder",
@@ -401,7 +413,8 @@ def _requirements(document: Document, policy: Policy) -> list[Check]:
             Check("groups", not missing, f"{words}, not about {_listed(missing)}." if missing else f"{words}.")
         )
     if policy.max_candidates is not None:
-        words = f"{certificate.candidates:,} encoders shared ε on its records; asked for: {policy.max_candidates:,}"
+        how = "shared ε" if certificate.sequence is None else "were to be tested in sequence"
+        words = f"{certificate.candidates:,} encoders {how} on its records; asked for: {policy.max_candidates:,}"
         checks.append(Check("candidates", certificate.candidates <= policy.max_candidates, f"{words} at most."))
     if policy.not_before is not None or policy.max_age is not None:
         checks.append(_date(document, policy))

@@ -78,11 +78,12 @@ class Selection(_Strict, frozen=True, kw_only=True):
     """How many encoders were tried, and what keeps the confidence honest in spite of choosing.
 
     ``none``: only one was tried. ``holdout``: the choice was made on other records, and the chosen encoder alone was
-    certified. ``simultaneous``: all were certified on the same records, each at ε / tried.
+    certified. ``simultaneous``: all were certified on the same records, each at ε / tried. ``sequence``: some were put
+    in order on other records and tested against a target one after another, until one failed.
     """
 
     tried: Annotated[int, msgspec.Meta(ge=1, le=MAX_TRIED)]
-    correction: Literal["none", "holdout", "simultaneous"]
+    correction: Literal["none", "holdout", "simultaneous", "sequence"]
 
 
 class Columns(_Strict, frozen=True, kw_only=True):
@@ -191,7 +192,7 @@ def statement(
     encoder_digest, data_digest : str, optional
         SHA-256 digests of the encoder's file and of the certification data (:func:`certifare.document.digest`).
     selection : Selection or mapping, optional
-        ``{"tried": 40, "correction": "holdout"}``; unless given, what the certificate's ``candidates`` say.
+        ``{"tried": 40, "correction": "holdout"}``; unless given, what the certificate says of ``candidates``.
     suppress_below : int, optional
         Pool cells with a count below this (:func:`certifare.document.suppress`).
     columns : Columns or mapping, optional
@@ -217,7 +218,8 @@ def statement(
         certificate, suppression = suppress(certificate, suppress_below)
     if selection is None:
         tried = certificate.candidates
-        selection = Selection(tried=tried, correction="none" if tried == 1 else "simultaneous")
+        shared = "none" if tried == 1 else "simultaneous"
+        selection = {"tried": tried, "correction": shared if certificate.sequence is None else "sequence"}
     predicate = Predicate(
         claim=claim_of(certificate),
         epsilon=epsilon_of(certificate),
@@ -254,8 +256,9 @@ def claim_of(certificate: Certificate) -> Claim:
         "positive": "",
         "each label": "mean over y of " if metric.combine == "mean" else "max over y of ",
     }
+    every = "" if certificate.sequence is None else "for every encoder of the sequence that passes, "
     formula = (
-        f"P( sup over g: cells → [0, 1] of {over[metric.strata]}max over groups s, t of "
+        f"P( {every}sup over g: cells → [0, 1] of {over[metric.strata]}max over groups s, t of "
         f"|E[g | s{given}] − E[g | t{given}]| ≤ T* ) ≥ {confidence_text(certificate.confidence)}, "
         f"P over certification samples{about.replace(' among', ', E over', 1)}; here T* = {bound}"
     )

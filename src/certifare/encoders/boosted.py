@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.columns import Field
+from certifare.columns import Field, Frame
 from certifare.encoders.description import map_rules
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.retain import Clusters, check_retain
@@ -150,6 +150,20 @@ class BoostedEncoder(GrownEncoder):
         n = self._score_map.n_squares
         squares = Codes((np.arange(n, dtype=np.uint16),), (n,))
         return self._growth.apply(squares, self.n_cells_).reshape(self._score_map.shape)
+
+    def forecasts(self, X: Any) -> list[NDArray[np.float64]]:
+        """Forecast each label by the score models on the columns themselves, not by the cell.
+
+        What a consumer gives up who sees the cell only is the difference to these.
+
+        Returns
+        -------
+        list of ndarray, (records, values)
+            For each label, the probability of each of its values.
+        """
+        check_is_fitted(self)
+        found = self._score_map.scores.probabilities(self._read(Frame(X)), self._n_threads)
+        return found[: self._score_map.n_label_targets]
 
     def _derive(self, training: Training) -> Training:
         check_retain(self.retain)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from certifare.columns import Field
 from certifare.compiler import kernel
@@ -237,6 +238,16 @@ class Scores:
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(block, range(0, len(numbers), BLOCK_ROWS)))
         return outputs
+
+    def probabilities(self, fields: Sequence[Field], n_threads: int = 1) -> list[NDArray[np.float64]]:
+        """Probability of each class of each target, (n, classes): what the mean scores say."""
+        found = []
+        for score, model in zip(self.score(fields, n_threads), self.folds[0].models, strict=True):
+            if score.shape[1] == 1:
+                second = expit(score) if isinstance(model, Forest) else score
+                score = np.hstack([1.0 - second, second])
+            found.append(score)
+        return found
 
     def check_publishable(self) -> None:
         """Refuse models that cannot be written as trees."""

@@ -1,11 +1,11 @@
 """The whole job on Parquet files that do not fit into memory: what ``certifare fit`` does above a certain size.
 
-Rows are dealt at random, by their number alone. A sample of a million is read into memory; encoders are compared and
-tested there. All other rows are training or certification records that nobody has looked at: fair trees grow from the
-former, a whole sweep from one coded file, and the encoders of the shortlist are certified on the latter. Encoders that
-need the table in memory (boosted ones) are fitted on the sample, and certified on as many records as the trees. All
-boosted encoders of a search share one map of scores, so the certification records are scored once and counted by its
-squares, of which every such encoder's cells are made.
+Rows are dealt at random, by their number alone. A sample of a million is read into memory; encoders are compared
+there. All other rows are training or certification records that nobody has looked at: fair trees grow from the former,
+a whole sweep from one coded file, and encoders are tested on the latter. Those that need the table in memory (boosted
+ones) are fitted on the sample, and tested on as many records as the trees. All boosted encoders of a search share one
+map of scores, so the certification records are scored once and counted by its squares, of which every such encoder's
+cells are made.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.certificates import CellCounts, Certificate
+from certifare.certificates import CellCounts
 from certifare.certificates.counts import INTERSECTION, name_of
 from certifare.columns import Field, Frame
 from certifare.encoders.boosted import BoostedEncoder
@@ -37,7 +37,7 @@ from certifare.engines.training import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
 from certifare.files import MISSING, kind_of
 from certifare.frontier.paths import Counted, Explorer
-from certifare.frontier.search import Candidate, Progress, Search
+from certifare.frontier.search import Candidate, Search
 from certifare.frontier.settings import Grid, Setting
 from certifare.growth.summary import sample_positions
 from certifare.ledger import Traces
@@ -176,7 +176,6 @@ class LargeSearch(Search):
         self._reading = self._read_like(table)
         self._checksum = (0, 0)
         self._by_square: Tally | None = None
-        self._progress: Progress | None = None
         n_others = self._files.n_records - len(self._sampled)
         self._n_train = round(n_others * (1.0 - parts[CERTIFY]) * float(table.labelled.mean()))
         self.explorer = _LargeExplorer(
@@ -189,7 +188,7 @@ class LargeSearch(Search):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Records of all files, and of each part; those of the sample make the parts select and test."""
+        """Records of all files, and of each part; those of the sample make the select part."""
         counted = {"train": self._n_train, CERTIFY: int(self._certify_sizes().sum())}
         return {**super().sizes, "all": self._files.n_records, **counted}
 
@@ -259,11 +258,6 @@ class LargeSearch(Search):
         if self._labelled:
             sizes[:, -1] = 0
         return sizes
-
-    def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
-        """Certify some candidates, as a search in memory does; records are counted piece by piece."""
-        self._progress = progress
-        return super().certify(numbers, progress=progress)
 
     def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
         """Count the certification records, which lie in the files."""

@@ -1,8 +1,9 @@
 """Frontiers: many encoders tried at once, and the choice among them.
 
 :mod:`~certifare.frontier.settings` says what is tried; :mod:`~certifare.frontier.paths` fits it and counts;
-:mod:`~certifare.frontier.target` predicts certificates and makes the shortlist; :mod:`~certifare.frontier.pareto`
-finds fronts and knees; :mod:`~certifare.frontier.search` keeps the parts of the table apart;
+:mod:`~certifare.frontier.target` predicts certificates; :mod:`~certifare.frontier.utility` says what encoders are
+worth; :mod:`~certifare.frontier.pareto` finds fronts and knees, :mod:`~certifare.frontier.chain` the order in which
+encoders are tested; :mod:`~certifare.frontier.search` keeps the parts of the table apart;
 :mod:`~certifare.frontier.sweep` makes the frontier.
 """
 

@@ -11,7 +11,7 @@ import base64
 import math
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from certifare.columns import Field, Frame
 from certifare.errors import StateFileError
 from certifare.frontier.settings import Grid, Setting
+from certifare.frontier.utility import Performance, base_rates, forecasts
 from certifare.randomness import stream
 from certifare.table import Table
 
@@ -98,17 +99,14 @@ class Path:
         """Return the counts of a part under the encoder with k cells."""
         return self.counts[part].merged(self.starts[k])
 
-    def votes(self, k: int) -> list[NDArray[np.int64]]:
-        """For each label, the value that most training records of each cell have."""
-        return [table.argmax(axis=1) for table in self.at("train", k).labels]
+    def performance(self, k: int, counts: Sequence[NDArray[np.int64]], confidence: float = 0.95) -> Performance:
+        """Measure the forecasts of the encoder with k cells on records, counted by cell and value of each label."""
+        train = self.at("train", k).labels
+        return Performance.of([forecasts(t) for t in train], [base_rates(t) for t in train], counts, confidence)
 
-    def accuracy(self, part: str, k: int) -> float:
-        """Share of a part's records whose label is their cell's majority vote; the mean over several labels."""
-        shares = [
-            float(table[np.arange(len(table)), vote].sum() / table.sum())
-            for table, vote in zip(self.at(part, k).labels, self.votes(k), strict=True)
-        ]
-        return float(np.mean(shares))
+    def votes(self, k: int) -> list[NDArray[np.int64]]:
+        """For each label, the value that each cell forecasts as the likeliest."""
+        return [forecasts(table).argmax(axis=1) for table in self.at("train", k).labels]
 
     def probe_cells(self, k: int) -> NDArray[np.int64]:
         """Cell of each probe record under the encoder with k cells."""
@@ -299,6 +297,14 @@ class Explorer:
             codes = training.derived.squares if setting.kind == "boosted" else training.codes
             return encoder.apply_codes(codes).astype(np.int64)
         return encoder.apply(self.train.features).astype(np.int64)
+
+    def boosting(self, table: Table) -> list[NDArray[np.float64]] | None:
+        """Forecast the labels of a table by gradient boosting on its columns; None where none was fitted."""
+        setting = next((s for s in self.settings if s.kind == "boosted"), None)
+        if setting is None or "boosted" not in self._prepared:
+            return None
+        forecasts: list[NDArray[np.float64]] = self.fit(setting, bare=True).forecasts(table.features)
+        return forecasts
 
     def cells(self, encoder: Any, setting: Setting, name: str, table: Table) -> NDArray[np.int64]:
         """Cells of a part's records, from codes that all growths of a kind share: finding those is the slow part."""

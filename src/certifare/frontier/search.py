@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,8 +19,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.certificates import CellCounts, Certificate, Exclusion, certify_counts, one_per_cluster, thin
+from certifare.certificates import (
+    CellCounts,
+    Certificate,
+    Exclusion,
+    FixedSequence,
+    certify_counts,
+    one_per_cluster,
+    thin,
+)
 from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.certificates.certify import FROM_COUNTS
 from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
 from certifare.certificates.counts import name_of
 from certifare.certificates.exact import epsilon_at
@@ -38,10 +47,12 @@ from certifare.errors import (
     SplitError,
     StateFileError,
 )
-from certifare.frontier.pareto import pareto
+from certifare.frontier.chain import BEYOND_CHANCE, chain
+from certifare.frontier.pareto import knee, pareto
 from certifare.frontier.paths import Counted, Explorer, Path
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
+from certifare.frontier.utility import beyond_chance, check_utility, utility_of
 from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
 from certifare.split import PARTS, split
 from certifare.storage import check_writable, open_regular
@@ -52,8 +63,6 @@ STATE_VERSION = 3
 MAX_STATE_BYTES = 1 << 30
 PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
 """Why the certificate of a search need not look its records up among the training records."""
-#: A difference in retained information that is not worth a loss of accuracy.
-ABOUT_AS_MUCH = 0.9
 #: Told what is being done, how much of it is done, and how much there is.
 Progress = Callable[[str, int, int], None]
 
@@ -67,8 +76,13 @@ class Candidate:
     path : Path
         The growth that it comes from.
     cells : int
-    accuracy : float
-        Of the cells' majority votes, on the select part.
+    accuracy, explained : float
+        Of the cells' forecasts, on the select part (:class:`~certifare.frontier.utility.Performance`).
+    auc : float or None
+    utility : float
+        What encoders are compared by, on the select and training parts.
+    beyond_chance : bool
+        Whether its forecasts go with the label beyond chance, on the select part.
     retained : float
         Retained information, on the select part.
     outlook : Outlook
@@ -80,6 +94,10 @@ class Candidate:
     path: Path
     cells: int
     accuracy: float
+    explained: float
+    auc: float | None
+    utility: float
+    beyond_chance: bool
     retained: float
     outlook: Outlook
     prediction: Prediction
@@ -111,10 +129,12 @@ class Search:
     grid : Grid
     metric, confidence, positive, min_group_size
         Of the certificates (:func:`certifare.certify_counts`).
+    utility : {"information", "explained", "accuracy"}
+        What encoders are compared by (:mod:`certifare.frontier.utility`).
     retain : float
         As in :class:`~certifare.FairTreeEncoder`.
     parts : mapping of str to float
-        Shares of train, select, certify and test.
+        Shares of train, select and certify.
     population : {"clusters", "records"}
         With clusters: what the claim is about (:func:`certifare.one_per_cluster`).
     seed : int
@@ -134,6 +154,7 @@ class Search:
         metric: str = "demographic_parity",
         confidence: float = 0.95,
         positive: str | None = None,
+        utility: str = "information",
         retain: float = 0.0,
         parts: Mapping[str, float] = PARTS,
         population: str = "clusters",
@@ -156,6 +177,7 @@ class Search:
         self.confidence = ledger.confidence_of_look(confidence, looks)
         self.ledger, self.looks = ledger, looks
         self.look: Look | None = None  # set when the certification records are used
+        self.utility = check_utility(utility)
         self.retain = float(retain)
         self.parts = dict(parts)
         check_population(population, clustered=table.clusters is not None)
@@ -168,6 +190,7 @@ class Search:
         self._certified = False
         self._repeats = _check_repeats(table)
         self.notes += self._repeats
+        self._progress: Progress | None = None
         self.rows = split(table, parts, self.seed)
         self.train = table.take(self.rows["train"])
         self.select = self._independent("select").table
@@ -236,13 +259,20 @@ class Search:
         found = []
         for path in self.paths:
             for k in path.starts:
-                train, select = (path.at(part, k).groups[:, :, counted] for part in ("train", "select"))
-                outlook = Outlook.of(train, select, sizes, self.metric, positive)
+                train, select = path.at("train", k), path.at("select", k)
+                outlook = Outlook.of(
+                    train.groups[:, :, counted], select.groups[:, :, counted], sizes, self.metric, positive
+                )
+                performance = path.performance(k, select.labels)
                 found.append(
                     Candidate(
                         path=path,
                         cells=k,
-                        accuracy=path.accuracy("select", k),
+                        accuracy=performance.accuracy.estimate,
+                        explained=performance.explained.estimate,
+                        auc=None if performance.auc is None else performance.auc.estimate,
+                        utility=utility_of(self.utility, train.labels, select.labels),
+                        beyond_chance=beyond_chance(train.labels, select.labels) > BEYOND_CHANCE,
                         retained=path.retained[k],
                         outlook=outlook,
                         prediction=outlook.predict(1.0 - self.confidence),
@@ -262,27 +292,32 @@ class Search:
 
     # -- choosing ---------------------------------------------------------------------------------------------
 
-    def best(self, numbers: Sequence[int]) -> int:
-        """Choose the best of some candidates: of those within the noise of the highest accuracy, one that retains most.
+    def useful(self, min_cells: int = 2) -> list[int]:
+        """Candidates that tell more about the label than chance does, with at least so many cells."""
+        return [
+            i
+            for i, candidate in enumerate(self.candidates)
+            if candidate.beyond_chance and candidate.utility > 0.0 and candidate.cells >= min_cells
+        ]
 
-        Noise is one standard error of the difference of two encoders' accuracies on the same select records. Of those
-        that retain about as much as the one that retains most, the most accurate is taken.
-        """
-        if not numbers:
-            raise CandidateError("There is no encoder to choose from.")
-        top = max(numbers, key=lambda i: (self.candidates[i].accuracy, self.candidates[i].retained, -i))
-        right = self._right(top)
-        level = [i for i in numbers if self._within_noise(top, right, i)]
-        most = max(self.candidates[i].retained for i in level)
-        # Retained information is slightly negative where cells tell nothing about the columns.
-        full = [i for i in level if self.candidates[i].retained >= most - (1.0 - ABOUT_AS_MUCH) * abs(most)]
-        return max(full, key=lambda i: (self.candidates[i].accuracy, self.candidates[i].retained, -i))
+    def chain(self, min_cells: int = 2) -> list[int]:
+        """Put candidates in the order in which they may be tested against any target, from safe to bold."""
+        useful = self.useful(min_cells)
+        return [useful[i] for i in chain(*self._plane(useful))]
+
+    def knee(self, min_cells: int = 2) -> list[int]:
+        """Choose the candidate after which more utility begins to cost more distance; none where none is useful."""
+        useful = self.useful(min_cells)
+        return [useful[knee(*self._plane(useful))]] if useful else []
 
     def front(self) -> list[int]:
-        """Candidates that no other beats in predicted bound and accuracy."""
-        return pareto(
-            [c.prediction.bound for c in self.candidates], [candidate.accuracy for candidate in self.candidates]
-        )
+        """Candidates that no other beats in predicted bound and utility."""
+        return pareto(*self._plane(range(len(self.candidates))))
+
+    def _plane(self, numbers: Sequence[int]) -> tuple[list[float], list[float]]:
+        """Predicted bounds and utilities."""
+        chosen = [self.candidates[i] for i in numbers]
+        return [c.prediction.bound for c in chosen], [c.utility for c in chosen]
 
     def encoder(self, number: int) -> Any:
         """Return the fitted encoder of a candidate."""
@@ -290,35 +325,70 @@ class Search:
         encoder = self.explorer.fit(candidate.setting)
         return encoder.at(candidate.cells) if encoder.n_cells_ != candidate.cells else encoder
 
-    def _within_noise(self, top: int, right: NDArray[np.float64], other: int) -> bool:
-        if other == top:
-            return True
-        gap = self.candidates[top].accuracy - self.candidates[other].accuracy
-        if gap > 0.5 / np.sqrt(len(right)):  # no difference has a larger standard error
-            return False
-        difference = right - self._right(other)
-        return bool(gap <= difference.std() / np.sqrt(len(difference)))
-
-    def _right(self, number: int) -> NDArray[np.float64]:
-        """For each probe record, the share of its labels that the candidate's majority votes get right."""
-        candidate = self.candidates[number]
-        cells = candidate.path.probe_cells(candidate.cells)
-        votes = candidate.path.votes(candidate.cells)
-        right = [vote[cells] == y.codes for vote, y in zip(votes, self.explorer.probe.labels, strict=True)]
-        return np.mean(right, axis=0)
-
     # -- certifying -------------------------------------------------------------------------------------------
 
     def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
         """Certify some candidates on the certify part, each at ε divided by their number.
 
-        This can be done once: whoever looks at these certificates and then asks for another has chosen on the
-        certification records.
+        Certification records are used once: whoever looks at these certificates and then asks for another has chosen
+        on the certification records.
 
         Returns
         -------
         list of (encoder, Certificate)
         """
+        self._use(numbers, progress)
+        results = [
+            (encoder, self._certificate(number, counts, candidates=len(numbers)))
+            for number, (encoder, counts) in zip(numbers, self._counted(numbers), strict=True)
+        ]
+        self._count_look([statement_of(encoder.digest(), certificate) for encoder, certificate in results])
+        return [(encoder, certificate.at_look(self.look)) for encoder, certificate in results]
+
+    def walk(
+        self, numbers: Sequence[int], target: float, *, progress: Progress | None = None
+    ) -> tuple[FixedSequence, tuple[Any, Certificate] | None]:
+        """Test candidates against a target on the certify part, in their order and each at full ε, until one fails.
+
+        Certification records are used once, as by :meth:`certify`.
+
+        Returns
+        -------
+        FixedSequence
+            What was tested.
+        (encoder, Certificate) or None
+            The last that passed; None where the first one failed.
+        """
+        self._use(numbers, progress)
+        tested: list[tuple[Any, CellCounts]] = []
+        digests: list[str] = []
+
+        def tables() -> Iterator[CellCounts]:
+            for encoder, counts in self._counted(numbers):
+                tested.append((encoder, counts))
+                digests.append(encoder.digest())
+                yield counts
+
+        walked = FixedSequence.walk(
+            tables(),
+            target,
+            self.metric,
+            self.confidence,
+            length=len(numbers),
+            encoders=digests,
+            positive=self.positive,
+            min_group_size=self.min_group_size,
+        )
+        # A test that nobody passed is a look as well.
+        self._count_look([self.metric, json.dumps(msgspec.to_builtins(walked))])
+        if not walked.passed:
+            return walked, None
+        encoder, counts = tested[walked.passed - 1]
+        certificate = self._certificate(numbers[walked.passed - 1], counts, sequence=walked)
+        return walked, (encoder, certificate.at_look(self.look))
+
+    def _use(self, numbers: Sequence[int], progress: Progress | None) -> None:
+        """Use the certification records, which can be done once."""
         if self._certified:
             raise CandidateError(
                 "The certification records have been used: a second choice on them would void both certificates. "
@@ -327,32 +397,35 @@ class Search:
         if not numbers:
             raise CandidateError("There is no encoder to certify.")
         self._certified = True
-        sample = self.certify_sample
-        results = []
+        self._progress = progress
+
+    def _counted(self, numbers: Sequence[int]) -> Iterator[tuple[Any, CellCounts]]:
+        """Yield encoders and how they count the certification records, one after another."""
         for done, number in enumerate(numbers):
-            if progress is not None:
-                progress("certifying", done, len(numbers))
-            candidate = self.candidates[number]
+            if self._progress is not None:
+                self._progress("certifying", done, len(numbers))
             encoder = self.encoder(number)
-            certificate = certify_counts(
-                self._certification_counts(encoder, candidate),
-                self.metric,
-                self.confidence,
-                candidates=len(numbers),
-                positive=self.positive,
-                witness=self._training_counts(candidate),
-                min_group_size=self.min_group_size,
-            )
-            certificate = msgspec.structs.replace(
-                certificate,
-                assumptions=(*ASSUMPTIONS, PARTED, *self._repeats, *sample.assumptions),
-                seed=self.seed if sample.effective_size is not None else None,
-                effective_size=sample.effective_size,
-                population=population_of(certificate.exclusions, *sample.population),
-            )
-            results.append((encoder, certificate))
-        self._count_look([statement_of(encoder.digest(), certificate) for encoder, certificate in results])
-        return [(encoder, certificate.at_look(self.look)) for encoder, certificate in results]
+            yield encoder, self._certification_counts(encoder, self.candidates[number])
+
+    def _certificate(self, number: int, counts: CellCounts, **choice: Any) -> Certificate:
+        sample = self.certify_sample
+        certificate = certify_counts(
+            counts,
+            self.metric,
+            self.confidence,
+            positive=self.positive,
+            witness=self._training_counts(self.candidates[number]),
+            min_group_size=self.min_group_size,
+            **choice,
+        )
+        besides = certificate.assumptions[len(FROM_COUNTS) :]
+        return msgspec.structs.replace(
+            certificate,
+            assumptions=(*ASSUMPTIONS, *besides, PARTED, *self._repeats, *sample.assumptions),
+            seed=self.seed if sample.effective_size is not None else None,
+            effective_size=sample.effective_size,
+            population=population_of(certificate.exclusions, *sample.population),
+        )
 
     def _count_look(self, statement: Sequence[str]) -> None:
         """Count this look at the certification records, before anyone sees what it found."""
@@ -414,10 +487,6 @@ class Search:
         kept = replace(table.take(np.flatnonzero(drawn.keep)), weights=None, clusters=None)
         left_out = (*left_out, *drawn.exclusions)
         return Sample(kept, left_out, drawn.assumptions, drawn.effective_size, drawn.population)
-
-    def test_table(self) -> Table:
-        """Independent records of the test part."""
-        return self._independent("test").table
 
     def _check_sizes(self) -> None:
         """Refuse groups that are too small to be certified, before anything is fitted."""

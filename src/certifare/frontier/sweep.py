@@ -1,4 +1,4 @@
-"""Many encoders at once, and the frontier of accuracy and distance that they make."""
+"""Many encoders at once, and the frontier of utility and distance that they make."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ class Point:
         Identifies the encoder within its frontier.
     kind, gamma, min_cell_size, cells
         How it was made.
-    accuracy : float
-        Of the cells' majority votes (votes from training records), on the select part.
+    utility : float
+        What encoders are compared by, on the select and training parts.
+    accuracy, auc, explained : float
+        Of the cells' forecasts (from training records), on the select part; ``auc`` is None where a label has more than
+        two values.
     retained : float
         Retained information, on the select part.
     bound, estimate, lower : float
@@ -52,7 +55,10 @@ class Point:
     gamma: float | None
     min_cell_size: int | None
     cells: int
+    utility: float
     accuracy: float
+    auc: float | None
+    explained: float
     retained: float
     bound: float
     estimate: float
@@ -66,7 +72,7 @@ class Point:
 
 
 class Frontier:
-    """Encoders by accuracy and distance.
+    """Encoders by utility and distance.
 
     Attributes
     ----------
@@ -76,6 +82,8 @@ class Frontier:
         ``simultaneous``: some points were certified together, and their bounds hold together. ``holdout``: bounds
         are predictions, and one encoder can be certified (:meth:`certify`).
     confidence : float
+    utility : str
+        What encoders are compared by.
     notes : tuple of str
         What a reader should know.
     """
@@ -91,6 +99,7 @@ class Frontier:
         self.correction = correction
         self.confidence = search.confidence
         self.metric = search.metric
+        self.utility = search.utility
         self.notes = (*search.table.notes, *search.notes)
         self.points = tuple(self._point(number) for number in range(len(search.candidates)))
 
@@ -110,7 +119,10 @@ class Frontier:
             gamma=setting.gamma,
             min_cell_size=setting.min_cell_size,
             cells=candidate.cells,
+            utility=candidate.utility,
             accuracy=candidate.accuracy,
+            auc=candidate.auc,
+            explained=candidate.explained,
             retained=candidate.retained,
             bound=float(bound),
             estimate=float(estimate),
@@ -131,12 +143,10 @@ class Frontier:
     def pareto(self) -> tuple[Point, ...]:
         """Points (of :attr:`usable`) that no other beats, by increasing bound."""
         usable = self.usable
-        return tuple(usable[i] for i in pareto([p.bound for p in usable], [p.accuracy for p in usable]))
+        return tuple(usable[i] for i in pareto([p.bound for p in usable], [p.utility for p in usable]))
 
     def best(self, max_bound: float | None = None, *, min_cells: int = 2) -> Point:
-        """Choose the most accurate encoder within a bound; without one, the knee of the frontier.
-
-        Of encoders within the noise of the highest accuracy the one that retains most.
+        """Choose the encoder of the highest utility within a bound; without one, the knee of the frontier.
 
         Parameters
         ----------
@@ -147,14 +157,14 @@ class Frontier:
         if not usable:
             raise CandidateError(f"No encoder has {min_cells} cells or more.")
         if max_bound is None:
-            max_bound = usable[knee([p.bound for p in usable], [p.accuracy for p in usable])].bound
-        within = [point.number for point in usable if point.bound <= max_bound]
+            return usable[knee([p.bound for p in usable], [p.utility for p in usable])]
+        within = [point for point in usable if point.bound <= max_bound]
         if not within:
             smallest = min(usable, key=lambda point: point.bound)
             raise CandidateError(
                 f"No encoder has a bound of {max_bound:g} or less; the smallest is {round_up(smallest.bound)}."
             )
-        return self.points[self._search.best(within)]
+        return max(within, key=lambda point: (point.utility, -point.number))
 
     def encoder(self, point: Point) -> Any:
         """Return the fitted encoder of a point."""
@@ -181,14 +191,14 @@ class Frontier:
 
     def rows(self) -> list[dict[str, Any]]:
         """Every point as plain data, by bound."""
-        return [point.to_dict() for point in sorted(self.points, key=lambda p: (p.bound, -p.accuracy, p.number))]
+        return [point.to_dict() for point in sorted(self.points, key=lambda p: (p.bound, -p.utility, p.number))]
 
     def table(self) -> pa.Table:
         """Every point as a row of a table, by bound."""
         return pa.Table.from_pylist(self.rows())
 
     def plot(self, highlight: Point | None = None) -> altair.LayerChart | altair.FacetChart:
-        """Draw accuracy against the bound: all points, the front that they make, and one of them if asked."""
+        """Draw utility against the bound: all points, the front that they make, and one of them if asked."""
         import altair as alt
 
         words = "T*" if any(point.certified for point in self.points) else "predicted T*"
@@ -199,11 +209,11 @@ class Frontier:
         ]
         base = alt.Chart(alt.InlineData(values=rows)).encode(
             x=alt.X("bound:Q", title=f"{words}: bound on the distance", scale=alt.Scale(zero=True)),
-            y=alt.Y("accuracy:Q", title="accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
+            y=alt.Y("utility:Q", title=self.utility, scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
             tooltip=[
                 alt.Tooltip("label:N", title="encoder"),
                 alt.Tooltip("gamma:Q", title="γ"),
-                alt.Tooltip("accuracy:Q", format=".3f"),
+                *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("utility", "accuracy", "auc", "explained")),
                 alt.Tooltip("bound:Q", format=".4f"),
                 alt.Tooltip("retained:Q", format=".3f"),
             ],
@@ -219,7 +229,7 @@ class Frontier:
             layers.append(
                 base.transform_filter(f"datum.number === {highlight.number}").mark_point(size=160, color="black")
             )
-        return alt.layer(*layers).properties(width=480, height=300, title="Accuracy and distance")
+        return alt.layer(*layers).properties(width=480, height=300, title="Utility and distance")
 
     def _checked(self, point: Point) -> int:
         if not 0 <= point.number < len(self.points) or self._point(point.number) != point:
@@ -239,6 +249,7 @@ def sweep(
     metric: str = "demographic_parity",
     confidence: float = 0.95,
     positive: str | None = None,
+    utility: str = "information",
     retain: float = 0.0,
     parts: Mapping[str, float] = PARTS,
     population: str = "clusters",
@@ -263,9 +274,11 @@ def sweep(
         none yet, choose by predicted bounds, and certify one with :meth:`Frontier.certify`.
     candidates : {"front", "all"}
         With ``simultaneous``: whether the encoders that are certified are those on the front of predicted bound and
-        accuracy (fewer, so each has a larger share of ε) or all of them.
+        utility (fewer, so each has a larger share of ε) or all of them.
     metric, confidence, positive, min_group_size
         Of the certificates (:func:`certifare.certify_counts`).
+    utility : {"information", "explained", "accuracy"}
+        What encoders are compared by (:mod:`certifare.frontier.utility`).
     retain : float
         As in :class:`~certifare.FairTreeEncoder`.
     parts, seed
@@ -310,6 +323,7 @@ def sweep(
         metric=metric,
         confidence=confidence,
         positive=positive,
+        utility=utility,
         retain=retain,
         parts=parts,
         population=population,

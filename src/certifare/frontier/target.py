@@ -1,4 +1,4 @@
-"""Before certification: which bound an encoder may be expected to get, and which encoders to certify.
+"""Before certification: which bound an encoder may be expected to get.
 
 Encoders are chosen on the training and select records; nothing here looks at a certification record. For each cell
 the difference of two groups' shares is estimated from both parts. The training records made the cells, so their
@@ -11,7 +11,6 @@ so the bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -23,9 +22,7 @@ from certifare.certificates.claims import combine, metric_of
 
 #: How many training records tell as much about a difference as one record that took no part in the fit.
 TRAINING_DISCOUNT = 8.0
-#: Chances of meeting the target for which an encoder is put on the shortlist, from bold to safe.
-CHANCES = (0.2, 0.5, 0.8, 0.95)
-#: A list whose safest encoder has a smaller chance than this is not worth a share of ε.
+#: A forecast is given with this chance of coming true.
 LIKELY = 0.8
 
 
@@ -50,6 +47,10 @@ class Prediction:
     def chance(self, target: float) -> float:
         """Probability that the bound will be at most ``target``."""
         return float(ndtr((target - self.bound) / self.spread))
+
+    def reachable(self, chance: float = LIKELY) -> float:
+        """Return the smallest target that will be met with this chance."""
+        return float(self.bound + ndtri(chance) * self.spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,55 +167,7 @@ def _mean_absolute(means: NDArray[np.float64], variances: NDArray[np.float64]) -
     return sigma * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + means * (1 - 2 * ndtr(-ratio))
 
 
-def shortlist(
-    outlooks: Sequence[Outlook],
-    target: float,
-    epsilon: float,
-    best: Callable[[Sequence[int]], int],
-    chances: Sequence[float] = CHANCES,
-) -> list[int]:
-    """Choose the encoders to be certified, from bold to safe.
-
-    For each chance, the best encoder among those that meet the target with at least that probability when as many
-    encoders as are on the list are certified together, each at ε divided by their number. Where not even the safest
-    of them is likely to, one encoder is the whole list, with the whole of ε: the best that is likely to meet the
-    target, or else the likeliest.
-
-    Parameters
-    ----------
-    outlooks : sequence of Outlook
-        One per encoder.
-    target : float
-        The largest T* to be accepted.
-    epsilon : float
-        The error that all certificates may have together.
-    best : callable
-        Told positions of encoders, returns that of the best one.
-    chances : sequence of float
-
-    Returns
-    -------
-    list of int
-        Positions of encoders.
-    """
-    size = len(chances)
-    while size > 1:
-        reached = [outlook.predict(epsilon / size).chance(target) for outlook in outlooks]
-        able = [[i for i, value in enumerate(reached) if value >= chance] for chance in chances]
-        chosen = list(dict.fromkeys(best(numbers) for numbers in able if numbers))
-        if not chosen or max(reached[i] for i in chosen) < LIKELY:
-            break
-        # A shorter list leaves each encoder a larger share of ε, which may change what belongs on it.
-        if len(chosen) >= size:
-            return chosen
-        size = len(chosen)
-    reached = [outlook.predict(epsilon).chance(target) for outlook in outlooks]
-    wanted = chances[0] if len(chances) == 1 else LIKELY
-    likely = [i for i, value in enumerate(reached) if value >= wanted]
-    return [best(likely) if likely else int(np.argmax(reached))]
-
-
-def records_needed(outlook: Outlook, target: float, epsilon: float, chance: float = 0.8) -> float | None:
+def records_needed(outlook: Outlook, target: float, epsilon: float, chance: float = LIKELY) -> float | None:
     """How many times as many certification records would meet the target with this chance; None if none would."""
 
     def enough(growth: float) -> bool:

@@ -44,7 +44,7 @@ def largest_difference(cells: Mapping[str, Any]) -> float:
 
 def drawn_points(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the encoders that the frontier shows: none far beyond all that could have been chosen."""
-    points = [] if not data["frontier"] else [p for p in data["frontier"]["points"] if p["accuracy"] is not None]
+    points = [] if not data["frontier"] else [p for p in data["frontier"]["points"] if p["utility"] is not None]
     near = [p["bound"] for p in points if p["best"] or p["certified"]]
     return [p for p in points if p["bound"] <= BEYOND * max(near)]
 
@@ -72,33 +72,33 @@ def _interval(data: Mapping[str, Any]) -> Markup:
 
 
 def _frontier(data: Mapping[str, Any]) -> Markup | None:
-    """Accuracy against T*, certified or predicted: one mark for each encoder tried."""
+    """Draw utility against T*, certified or predicted: one mark for each encoder tried."""
     points = drawn_points(data)
     if not points:
         return None
     kinds = series_of(points)
     target = data["target"]["value"] if data["target"] else 0.0
-    accuracies = [point["accuracy"] for point in points]
-    margin = 0.06 * (max(accuracies) - min(accuracies)) or 0.01
+    utilities = [point["utility"] for point in points]
+    margin = 0.06 * (max(utilities) - min(utilities)) or 0.01
     right = 1.04 * max(target, *(point["bound"] for point in points))
-    plane = Plane((0.0, right), (min(accuracies) - margin, max(accuracies) + margin))
+    plane = Plane((0.0, right), (min(utilities) - margin, max(utilities) + margin))
     plane.axes(ticks(0.0, right), ticks(*plane.y, 8))
     plane.path(_stairs([p for p in points if p["best"] and not p["certified"]]), class_="front")
     for point in points:
         if not point["certified"]:
             look = "predicted best" if point["best"] else "predicted"
-            plane.dot(point["bound"], point["accuracy"], 2.2, class_=f"{look} {kinds[point['kind']]}")
+            plane.dot(point["bound"], point["utility"], 2.2, class_=f"{look} {kinds[point['kind']]}")
     if target:
         plane.line((target, plane.y[0]), (target, plane.y[1]), class_="target")
         plane.text(target, plane.y[1], f"target {target:.4g}", dy="-1.9em", class_=f"warm {_side(target, right)}")
     for point in points:
         if point["certified"]:
-            plane.mark(point["bound"], point["accuracy"], DIAMOND, class_=f"certified {kinds[point['kind']]}")
+            plane.mark(point["bound"], point["utility"], DIAMOND, class_=f"certified {kinds[point['kind']]}")
     for point in points:
         if point["chosen"]:
             # Its name stands above the plane, where no point can be.
-            plane.line((point["bound"], point["accuracy"]), (point["bound"], plane.y[1]), class_="leader")
-            plane.mark(point["bound"], point["accuracy"], RING, class_="ring")
+            plane.line((point["bound"], point["utility"]), (point["bound"], plane.y[1]), class_="leader")
+            plane.mark(point["bound"], point["utility"], RING, class_="ring")
             side = _side(point["bound"], right)
             plane.text(point["bound"], plane.y[1], "chosen", dy="-.5em", class_=f"strong {side}")
     return plane.svg("18rem")
@@ -187,7 +187,7 @@ def _stairs(points: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
     for point in sorted(points, key=lambda point: point["bound"]):
         if corners:
             corners.append((point["bound"], corners[-1][1]))
-        corners.append((point["bound"], point["accuracy"]))
+        corners.append((point["bound"], point["utility"]))
     return corners
 
 

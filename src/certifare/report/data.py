@@ -8,16 +8,9 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
-from certifare.certificates import Certificate
-from certifare.certificates.certificate import (
-    WHOLE_GROUPS,
-    percent,
-    percent_up,
-    round_down,
-    round_up,
-    stratum_epsilon,
-)
-from certifare.certificates.claims import metric_of, strata_of, stratum
+from certifare.certificates import Certificate, FixedSequence, difference_limit
+from certifare.certificates.certificate import WHOLE_GROUPS, percent, percent_up, round_down, round_up
+from certifare.certificates.claims import metric_of, strata_of, stratum, stratum_epsilon
 from certifare.document import Document, Selection, Verdict, sign, statement, verify_document
 from certifare.document.policy import ANY
 from certifare.errors import ArgumentError
@@ -29,6 +22,8 @@ RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOUR_FIFTHS = 0.8
 #: A page with more figures would be of no use to anyone, and take gigabytes to make.
 MOST_SHARES = 100_000
+#: What is shown of an encoder that was tried.
+POINT = ("bound", "accuracy", "auc", "explained", "cells", "gamma", "retained", "step")
 METHODS = {
     "exact": "exact bound for a difference of two binomial proportions",
     "mcdiarmid": "closed form (McDiarmid's inequality)",
@@ -43,6 +38,11 @@ CORRECTIONS = {
     "holdout, several": (
         "{tried:,} encoders were tried. {candidates:,} of them were chosen on other records and then certified "
         "together, so that their certificates hold together and any may be taken."
+    ),
+    "sequence": (
+        "{tried:,} encoders were tried. {candidates:,} of them were put in order on other records, from safe to bold, "
+        "and tested against the target in that order until one failed; {passed:,} passed. All that passed are below "
+        "the target together, so the last of them may be taken, and the target is its bound."
     ),
     "simultaneous": (
         "{tried:,} encoders were certified together on the same records, so that all their certificates hold together "
@@ -59,6 +59,8 @@ def report_data(
     frontier: Sequence[Mapping[str, Any]] | None = None,
     chosen: int | None = None,
     target: float | None = None,
+    measured: Mapping[str, Any] | None = None,
+    boosting: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Gather what a report says.
@@ -76,12 +78,16 @@ def report_data(
     encoder : mapping, optional
         What :func:`certifare.report.describe_encoder` found in the encoder's file.
     frontier : sequence of mappings, optional
-        One entry for each encoder tried, with ``bound``, ``accuracy``, whether the bound is ``certified`` (a
-        prediction, unless said), and, where known, ``kind``, ``gamma``, ``cells``, ``retained``.
+        One entry for each encoder tried, with ``bound``, ``utility`` (or ``accuracy``), whether the bound is
+        ``certified`` (a prediction, unless said), and, where known, ``accuracy``, ``auc``, ``explained``, ``kind``,
+        ``gamma``, ``cells``, ``retained``, ``step`` (its place in the sequence).
     chosen : int, optional
         The position in ``frontier`` of the encoder that was certified.
     target : float, optional
         The bound that was asked for.
+    measured, boosting : mapping, optional
+        What the cells' majority votes, and gradient boosting on the table itself, do on the certification records
+        (:class:`certifare.bundle.Measured`).
     files : mapping, optional
         Names of the files for the commands that verify them: ``certificate``, ``encoder``, ``key``.
 
@@ -175,7 +181,13 @@ def report_data(
         "frontier": _frontier(frontier, chosen),
         "encoder": None if encoder is None else {**encoder, "nodes": _nodes(encoder["nodes"], cells["rows"])},
         "four_fifths": _four_fifths(found),
-        "selection": _selection(stated.selection, found.candidates),
+        "measured": [
+            {"name": name, **_measured(figures)}
+            for name, figures in (("the cells' majority votes", measured), ("gradient boosting on the table", boosting))
+            if figures is not None
+        ],
+        "sequence": _sequence(found.sequence),
+        "selection": _selection(stated.selection, found),
         "suppression": None
         if stated.suppression is None
         else {
@@ -233,17 +245,57 @@ def _verification(verdict: Verdict) -> str:
     return f"{sum(check.ok is True for check in verdict.checks)} checks hold{unchecked}"
 
 
-def _selection(selection: Selection, candidates: int) -> str:
+def _selection(selection: Selection, certificate: Certificate) -> str:
     """Say how many encoders were tried, and how that was paid for."""
-    several = selection.correction == "holdout" and candidates > 1
+    several = selection.correction == "holdout" and certificate.candidates > 1
     words = CORRECTIONS["holdout, several" if several else selection.correction]
-    return words.format(tried=selection.tried, candidates=candidates)
+    passed = 0 if certificate.sequence is None else certificate.sequence.passed
+    return words.format(tried=selection.tried, candidates=certificate.candidates, passed=passed)
+
+
+def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
+    """Return what was tested against the target, and each encoder's own limit, with which nothing is claimed."""
+    if sequence is None:
+        return None
+    return {
+        "target": sequence.target,
+        "length": sequence.length,
+        "passed": sequence.passed,
+        "steps": [
+            {
+                "step": i,
+                "cells": step.cells,
+                "limit": step.limit,
+                "limit_text": round_up(step.limit),
+                "met": step.limit <= sequence.target,
+            }
+            for i, step in enumerate(sequence.steps, 1)
+        ],
+    }
+
+
+def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return figures with texts that show their limits, rounded outwards."""
+    found: dict[str, Any] = {"records": figures["records"], "baseline": figures["baseline"]}
+    for name, times, places, unit in (
+        ("accuracy", 100, 1, " %"),
+        ("auc", 1, 3, ""),
+        ("explained", 100, 1, " %"),
+        ("distance", 1, 3, ""),
+    ):
+        found[name] = interval = figures[name]
+        found[f"{name}_text"] = None
+        if interval is not None:
+            limits = f"{round_down(times * interval['lower'], places)}, {round_up(times * interval['upper'], places)}"
+            found[f"{name}_text"] = f"{times * interval['estimate']:.{places}f}{unit} [{limits}]"
+    return found
 
 
 def _epsilon_used(certificate: Certificate) -> float:
     """ε of one bound of this encoder: what is left of it for one of several candidates, and strata."""
     strata = strata_of(metric_of(certificate.metric), certificate.counts, certificate.positive)
-    return stratum_epsilon(certificate.metric, certificate.confidence, certificate.candidates, strata)
+    shared = certificate.candidates if certificate.sequence is None else 1
+    return stratum_epsilon(certificate.metric, certificate.confidence, shared, strata)
 
 
 def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
@@ -253,11 +305,19 @@ def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
         f"bounds: confidence is 1\u00a0−\u00a0ε = {percent(certificate.confidence)}."
     )
     used = _epsilon_used(certificate)
-    if math.isclose(used, epsilon):
+    if certificate.sequence is not None:
+        words = (
+            f"{words} Each encoder was tested with all of it; L, and limits for single classifiers, use ε divided by "
+            f"{certificate.candidates:,}, because the encoder was chosen on these records."
+        )
+    elif math.isclose(used, epsilon):
         return f"{words} All of it was used for this encoder."
-    shared = [f"{certificate.candidates:,} encoders"] if certificate.candidates > 1 else []
+    several = certificate.candidates > 1 and certificate.sequence is None
+    shared = [f"{certificate.candidates:,} encoders"] if several else []
     if metric_of(certificate.metric).combine == "mean":
         shared.append(f"{len(certificate.counts.labels or ()):,} labels")
+    if not shared:
+        return words
     return f"{words} {' and '.join(shared)} share it, so that each bound was computed with ε\u00a0=\u00a0{used:.6g}."
 
 
@@ -300,6 +360,12 @@ def _cells(
                 "difference": shares[first] - shares[second],
             }
         )
+    own = worst.bound
+    if certificate.sequence is not None:
+        n0, n1, m = certificate.sequence.steps[certificate.sequence.passed - 1].statistics[
+            certificate.parts.index(worst)
+        ]
+        own = max(0.0, difference_limit(n0, n1, m, _epsilon_used(certificate)))
     return {
         "groups": list(counts.groups),
         "pair": list(worst.groups),
@@ -308,7 +374,10 @@ def _cells(
         "estimate": worst.estimate,
         "bound": worst.bound,
         "bound_text": round_up(worst.bound),
-        "chance_text": round_up(worst.bound - worst.estimate),
+        # After a sequence what is claimed is the target; the pair's own limit lies below it.
+        "own": own,
+        "chance_text": round_up(own - worst.estimate),
+        "slack_text": None if certificate.sequence is None else round_up(max(0.0, worst.bound - own)),
         "whole": worst.bound == certificate.bound,
         "steps": _steps(rows, (first, second)),
     }
@@ -383,17 +452,19 @@ def _frontier(frontier: Sequence[Mapping[str, Any]] | None, chosen: int | None) 
             "chosen": i == chosen,
             "certified": i == chosen or bool(point.get("certified")),
             "best": False,
-            **{name: _number(point.get(name)) for name in ("bound", "accuracy", "cells", "gamma", "retained")},
+            **{name: _number(point.get(name)) for name in POINT},
+            # What encoders were compared by; a table of others may know the accuracy alone.
+            "utility": _number(point.get("utility", point.get("accuracy"))),
         }
         for i, point in enumerate(frontier)
         if _number(point.get("bound")) is not None
     ]
     for certified in (True, False):
         highest = -math.inf
-        of_sort = [p for p in points if p["certified"] is certified and p["accuracy"] is not None]
-        for point in sorted(of_sort, key=lambda p: (p["bound"], -p["accuracy"])):
-            point["best"] = point["accuracy"] > highest
-            highest = max(highest, point["accuracy"])
+        of_sort = [p for p in points if p["certified"] is certified and p["utility"] is not None]
+        for point in sorted(of_sort, key=lambda p: (p["bound"], -p["utility"])):
+            point["best"] = point["utility"] > highest
+            highest = max(highest, point["utility"])
     return {"points": points, "chosen": chosen, "certified": sum(point["certified"] for point in points)}
 
 

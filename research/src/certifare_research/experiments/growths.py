@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts, Certificate, certify_counts, one_per_cluster
 from certifare.frontier.paths import Explorer, Path
 from certifare.frontier.settings import Grid, Setting
-from certifare.frontier.target import Outlook, shortlist
+from certifare.frontier.target import Outlook
 from certifare.table import Table
 from certifare_research.datasets import Dataset
 from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments.framework import claim
+from certifare_research.experiments.shortlist import shortlist
 
 LABEL, GROUP = "label", "group"
 EPSILON = 0.05

@@ -1,0 +1,196 @@
+"""A fixed sequence: encoders tested against a target one after another, each at the full ε, until one fails.
+
+The encoders, their order and the target are fixed before any certification record is looked at. With probability 1 − ε
+*every* encoder that passed has a distance of at most the target: an error needs the first one that is above the target
+to pass, and that one is a fact of the population (``docs/theory.md``). So the last that passed may be published, with
+the target as its bound, however many there are in the sequence.
+
+Of the other encoders only what the test looks at is kept: two numbers of records and M for each pair of groups and
+stratum. Anyone can compute the limits again, and nobody learns their cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Annotated
+
+import msgspec
+
+from certifare.certificates.claims import (
+    RECOMPUTATION_TOLERANCE,
+    Metric,
+    check_groups,
+    combine,
+    metric_of,
+    statistic,
+    strata_of,
+    stratum,
+    stratum_epsilon,
+)
+from certifare.certificates.counts import CellCounts
+from certifare.certificates.exact import difference_limit
+from certifare.errors import ArgumentError, CertificateMismatchError
+
+#: n_0, n_1 and M of a pair of groups in a stratum.
+Statistic = tuple[int, int, int]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An encoder that was tested.
+
+    Attributes
+    ----------
+    encoder : str or None
+        SHA-256 digest of the encoder's document without training statistics; None where only counts are known.
+    cells : int
+    statistics : tuple of (n_0, n_1, M)
+        For each pair of groups in each stratum, in the order of the certificate's parts.
+    limit : float
+        The upper confidence limit at full ε. It was tested against the target; by itself nothing is claimed with it.
+    """
+
+    encoder: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | None = None
+    cells: Annotated[int, msgspec.Meta(ge=1)]
+    statistics: tuple[Statistic, ...]
+    limit: float
+
+
+class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Encoders in the order in which they were tested against a target, up to the first that failed.
+
+    Attributes
+    ----------
+    target : float
+        The largest distance to be accepted.
+    length : int
+        How many encoders the sequence had, those that were not reached included.
+    steps : tuple of Step
+        Those that were tested.
+
+    Examples
+    --------
+    >>> from certifare.certificates import CellCounts, FixedSequence, certify_counts
+    >>> safe = CellCounts([[700, 690], [800, 710]], groups=["f", "m"])
+    >>> bold = CellCounts([[1200, 800], [300, 600]], groups=["f", "m"])
+    >>> walked = FixedSequence.walk([safe, bold], 0.1)
+    >>> walked.passed, [round(step.limit, 2) for step in walked.steps]
+    (1, [0.06, 0.26])
+    >>> print(certify_counts(safe, sequence=walked))
+    demographic parity distance of any classifier <= 0.1000 with 95 % confidence (1,500 + 1,400 records, 2 cells)
+    """
+
+    target: float
+    length: Annotated[int, msgspec.Meta(ge=1)]
+    steps: Annotated[tuple[Step, ...], msgspec.Meta(min_length=1)]
+
+    @property
+    def passed(self) -> int:
+        """How many encoders passed: those before the first whose limit is above the target."""
+        limits = [step.limit for step in self.steps]
+        return next((i for i, limit in enumerate(limits) if limit > self.target), len(limits))
+
+    @property
+    def published(self) -> Step | None:
+        """The last encoder that passed; None where the first one failed."""
+        return self.steps[self.passed - 1] if self.passed else None
+
+    @classmethod
+    def walk(
+        cls,
+        tables: Iterable[CellCounts],
+        target: float,
+        metric: str = "demographic_parity",
+        confidence: float = 0.95,
+        *,
+        length: int | None = None,
+        encoders: Sequence[str] | None = None,
+        positive: str | None = None,
+        min_group_size: int = 30,
+    ) -> FixedSequence:
+        """Test encoders in their order until one fails.
+
+        Parameters
+        ----------
+        tables : iterable of CellCounts
+            The certification sample as each encoder counts it. No more are drawn from it than are tested.
+        target : float
+            The largest distance to be accepted.
+        metric, confidence, positive, min_group_size
+            As in :func:`certifare.certify_counts`.
+        length : int, optional
+            How many encoders there are, where ``tables`` does not know.
+        encoders : sequence of str, optional
+            Their digests.
+        """
+        if not 0.0 < target <= 1.0:
+            raise ArgumentError(f"target={target}: a distance between groups lies in (0, 1].")
+        if length is None:
+            tables = list(tables)
+            length = len(tables)
+        chosen = metric_of(metric)
+        steps: list[Step] = []
+        for counts in tables:
+            strata = strata_of(chosen, counts, positive)
+            for label in strata:
+                check_groups(stratum(counts, label), label, max(1, min_group_size))
+            found = statistics_of(counts, strata)
+            step = Step(
+                encoder=None if encoders is None else encoders[len(steps)],
+                cells=counts.n_cells,
+                statistics=found,
+                limit=limit_of(chosen, strata, found, confidence),
+            )
+            steps.append(step)
+            if step.limit > target:
+                break
+        if not steps:
+            raise ArgumentError("A sequence needs at least one encoder.")
+        return cls(target=float(target), length=length, steps=tuple(steps))
+
+    def check(self, counts: CellCounts, metric: str, confidence: float, positive: str | None = None) -> None:
+        """Compute every limit again, and refuse a sequence that does not end with the encoder of these counts."""
+        if self.published is None:
+            raise CertificateMismatchError("No encoder of the sequence passed, so none can be certified by it.")
+        if not 0.0 < self.target <= 1.0:
+            raise CertificateMismatchError("The target of the sequence is no distance between groups.")
+        ended = self.length if self.passed == len(self.steps) else self.passed + 1
+        if len(self.steps) != ended:
+            raise CertificateMismatchError(
+                f"The sequence of {self.length:,} encoders must go on to the first that fails, and end there."
+            )
+        chosen = metric_of(metric)
+        strata = strata_of(chosen, counts, positive)
+        own = statistics_of(counts, strata)
+        sizes = [(n0, n1) for n0, n1, _ in own]
+        for i, step in enumerate(self.steps, 1):
+            if [(n0, n1) for n0, n1, _ in step.statistics] != sizes:
+                raise CertificateMismatchError(f"Encoder {i} of the sequence was tested on other records.")
+            if not all(0 <= m <= n0 * n1 for n0, n1, m in step.statistics):
+                raise CertificateMismatchError(f"Encoder {i} of the sequence has a statistic that no records have.")
+            computed = limit_of(chosen, strata, step.statistics, confidence)
+            if not abs(step.limit - computed) <= RECOMPUTATION_TOLERANCE:
+                raise CertificateMismatchError(
+                    f"Encoder {i} of the sequence states the limit {step.limit:.9g}, but its statistics give "
+                    f"{computed:.9g}."
+                )
+        if (self.published.cells, self.published.statistics) != (counts.n_cells, own):
+            raise CertificateMismatchError("The last encoder that passed is not the one that the counts are about.")
+
+
+def statistics_of(counts: CellCounts, strata: Sequence[str | None]) -> tuple[Statistic, ...]:
+    """n_0, n_1 and M of each pair of groups in each stratum."""
+    return tuple(
+        statistic(stratum(counts, label).of_groups(*pair).table)
+        for label in strata
+        for pair in combinations(counts.groups, 2)
+    )
+
+
+def limit_of(metric: Metric, strata: Sequence[str | None], statistics: Sequence[Statistic], confidence: float) -> float:
+    """Upper confidence limit of the metric, from statistics alone."""
+    epsilon = stratum_epsilon(metric.name, confidence, 1, strata)
+    pairs = len(statistics) // len(strata)
+    labels = [label for label in strata for _ in range(pairs)]
+    limits = [max(0.0, difference_limit(n0, n1, m, epsilon)) for n0, n1, m in statistics]
+    return min(1.0, combine(metric, list(zip(labels, limits, strict=True))))

@@ -1,0 +1,243 @@
+"""How much the cells of an encoder tell about a label: functions of counts alone.
+
+A cell forecasts a label by the shares that the label's values have among its training records. What that is worth is
+measured by one of three utilities:
+
+*information*: the share of the label's entropy that the cells explain, by which the log loss is lower than that of the
+same base rates for everybody;
+*explained*: the share of the label's spread (Gini impurity) that they explain, by the quadratic loss;
+*accuracy*: how often the likeliest value, the cell's majority vote, is right.
+
+The first two see what accuracy cannot, where a label is rare: no cell's majority has it, and yet cells tell a lot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from certifare.certificates import Interval
+from certifare.certificates.lemmas import clopper_pearson
+from certifare.errors import ArgumentError
+from certifare.frontier.target import TRAINING_DISCOUNT
+
+#: What an encoder may be chosen by.
+UTILITIES = ("information", "explained", "accuracy")
+#: How many records at the base rates are added to a cell before its shares are taken.
+PSEUDO_RECORDS = 5.0
+
+Shares = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+def check_utility(name: str) -> str:
+    """Refuse a utility that there is not."""
+    if name not in UTILITIES:
+        raise ArgumentError(f"utility={name!r}: choose one of {', '.join(UTILITIES)}.")
+    return name
+
+
+def base_rates(train: Counts) -> Shares:
+    """Shares of a label's values among all training records; none is quite 0."""
+    totals = train.sum(axis=0)
+    shares: Shares = (totals + 1.0) / (totals.sum() + len(totals))
+    return shares
+
+
+def forecasts(train: Counts) -> Shares:
+    """Each cell's shares of a label's values among training records, drawn a little towards the base rates."""
+    shares: Shares = (train + PSEUDO_RECORDS * base_rates(train)) / (train.sum(axis=1, keepdims=True) + PSEUDO_RECORDS)
+    return shares
+
+
+def losses(utility: str, shares: Shares) -> Shares:
+    """Loss of each forecast (row) if a value (column) comes true."""
+    if utility == "information":
+        return -np.log(shares)
+    if utility == "explained":
+        return 1.0 - 2.0 * shares + (shares**2).sum(axis=1, keepdims=True)
+    wrong: Shares = (np.arange(shares.shape[1]) != shares.argmax(axis=1)[:, None]).astype(np.float64)
+    return wrong
+
+
+def losses_left_out(utility: str, train: Counts) -> Shares:
+    """Loss of each cell's forecast for one of its own training records, made from the others."""
+    prior = PSEUDO_RECORDS * base_rates(train)
+    left = np.maximum(train.sum(axis=1, keepdims=True) - 1, 0)
+    found = np.empty(train.shape)
+    for value in range(train.shape[1]):
+        others = train.astype(np.float64)
+        others[:, value] = np.maximum(others[:, value] - 1.0, 0.0)
+        found[:, value] = losses(utility, (others + prior) / (left + PSEUDO_RECORDS))[:, value]
+    return found
+
+
+def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) -> float:
+    """Measure the utility of an encoder's cells; the mean over several labels.
+
+    Select records count in full. Training records, each forecast from the others of its cell, count as an eighth: they
+    made the cells, as in :mod:`certifare.frontier.target`.
+
+    Parameters
+    ----------
+    utility : str
+        One of ``UTILITIES``.
+    train, select : sequence of ndarray, (cells, values)
+        For each label, records by cell and value.
+    """
+    found = []
+    for seen, fresh in zip(train, select, strict=True):
+        base = np.ones(seen.shape[1]) if utility == "accuracy" else losses(utility, base_rates(seen)[None])
+        lost = (fresh * losses(utility, forecasts(seen))).sum()
+        lost += (seen * losses_left_out(utility, seen)).sum() / TRAINING_DISCOUNT
+        without = ((fresh.sum(axis=0) + seen.sum(axis=0) / TRAINING_DISCOUNT) * base).sum()
+        found.append(1.0 - lost / without)
+    return float(np.mean(found))
+
+
+def beyond_chance(train: Sequence[Counts], select: Sequence[Counts]) -> float:
+    """How many standard errors the forecasts go with the label on the select records, beyond chance.
+
+    The statistic is the mean logarithm of forecast over base rate. Its mean and its error are those that it has if the
+    same labels are dealt to the same records at random. Errors of several labels are added up as if they always fell
+    together, which makes the figure smaller, never larger.
+    """
+    gain = error = 0.0
+    for seen, fresh in zip(train, select, strict=True):
+        n = int(fresh.sum())
+        if n < 2:
+            continue
+        score = np.log(forecasts(seen) / base_rates(seen))
+        cells, values = fresh.sum(axis=1) / n, fresh.sum(axis=0) / n
+        of_cell, of_value = score @ values, cells @ score
+        expected = float(cells @ of_cell)
+        centred = score - of_cell[:, None] - of_value + expected
+        gain += float((fresh * score).sum()) / n - expected
+        error += math.sqrt(float(cells @ centred**2 @ values) / (n - 1))
+    # Cells that all forecast the same have no error, but for roundings.
+    return gain / error if error > 1e-12 else -math.inf
+
+
+# -- figures for people, with their intervals -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """What forecasts of a label are worth on some records; means over several labels.
+
+    Attributes
+    ----------
+    records : int
+    accuracy : Interval
+        Of the likeliest value, by Clopper and Pearson.
+    auc : Interval or None
+        Area under the ROC curve, by DeLong; None where a label has more than two values.
+    explained : Interval
+        Share of the label's spread (Gini impurity) that the forecasts explain.
+    baseline : float
+        Accuracy of always guessing the value that is commonest among training records.
+    """
+
+    records: int
+    accuracy: Interval
+    auc: Interval | None
+    explained: Interval
+    baseline: float
+
+    @classmethod
+    def of(
+        cls,
+        forecasts: Sequence[Shares],
+        bases: Sequence[Shares],
+        counts: Sequence[Counts],
+        confidence: float = 0.95,
+    ) -> Performance:
+        """Measure forecasts.
+
+        Parameters
+        ----------
+        forecasts : sequence of ndarray, (rows, values)
+            For each label what was forecast, for a cell or for a record.
+        bases : sequence of ndarray, (values,)
+            Shares of each label's values among training records.
+        counts : sequence of ndarray, (rows, values)
+            How many records of each row turned out to have each value.
+        confidence : float
+            With which each limit holds by itself.
+        """
+        found = list(zip(forecasts, bases, counts, strict=True))
+        areas = [area(p, t, confidence) for p, _, t in found if t.shape[1] == 2]
+        return cls(
+            records=max(int(t.sum()) for t in counts),
+            accuracy=_mean([_accuracy(p, t, confidence) for p, _, t in found]),
+            auc=_mean(areas) if len(areas) == len(found) else None,
+            explained=_mean([_explained(p, base, t, confidence) for p, base, t in found]),
+            baseline=float(np.mean([t[:, base.argmax()].sum() / max(t.sum(), 1) for _, base, t in found])),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return document
+
+
+def area(shares: Shares, counts: Counts, confidence: float = 0.95) -> Interval:
+    """Area under the ROC curve of the second value's share, with DeLong's interval.
+
+    >>> area(np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[30, 10], [10, 30]])).estimate
+    0.75
+    """
+    # Rows with equal scores are one level: their records are ties.
+    level = np.unique(shares[:, 1], return_inverse=True)[1]
+    negative, positive = (np.bincount(level, weights=counts[:, value]) for value in (0, 1))
+    n, p = negative.sum(), positive.sum()
+    if not n or not p:
+        return Interval(lower=0.0, estimate=0.5, upper=1.0, confidence=confidence)
+    # For each level, the share of the other kind that a record is placed on the right side of; ties count half.
+    above = (np.cumsum(negative) - negative / 2) / n
+    below = 1.0 - (np.cumsum(positive) - positive / 2) / p
+    estimate = float(positive @ above / p)
+    variance = (positive @ (above - estimate) ** 2 / p) / p + (negative @ (below - estimate) ** 2 / n) / n
+    return _around(estimate, math.sqrt(variance), confidence, 0.0)
+
+
+def _accuracy(shares: Shares, counts: Counts, confidence: float) -> Interval:
+    n = int(counts.sum())
+    right = int(counts[np.arange(len(counts)), shares.argmax(axis=1)].sum())
+    low, high = clopper_pearson(np.array([right]), np.array([n]), 2 * (1.0 - confidence))
+    return Interval(lower=float(low[0]), estimate=right / max(n, 1), upper=float(high[0]), confidence=confidence)
+
+
+def _explained(shares: Shares, base: Shares, counts: Counts, confidence: float) -> Interval:
+    n = max(int(counts.sum()), 1)
+    lost, without = losses("explained", shares), np.broadcast_to(losses("explained", base[None]), shares.shape)
+    ratio = float((counts * lost).sum() / max(float((counts * without).sum()), 1e-300))
+    # The error of a ratio of two means over the same records (delta method).
+    scale = float((counts * without).sum()) / n
+    variance = float((counts * (lost - ratio * without) ** 2).sum()) / n / max(scale, 1e-300) ** 2
+    return _around(1.0 - ratio, math.sqrt(variance / n), confidence, -math.inf)
+
+
+def _around(estimate: float, error: float, confidence: float, least: float) -> Interval:
+    reach = float(ndtri(confidence)) * error
+    return Interval(
+        lower=max(estimate - reach, least),
+        estimate=estimate,
+        upper=min(estimate + reach, 1.0),
+        confidence=confidence,
+    )
+
+
+def _mean(intervals: Sequence[Interval]) -> Interval:
+    """Mean of several figures of the same records; errors may fall together, so their limits are averaged, too."""
+    lower, estimate, upper = (
+        float(np.mean([getattr(interval, name) for interval in intervals])) for name in ("lower", "estimate", "upper")
+    )
+    return Interval(lower=lower, estimate=estimate, upper=upper, confidence=intervals[0].confidence)

@@ -1,0 +1,146 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from certifare.errors import ArgumentError
+from certifare.frontier.target import TRAINING_DISCOUNT
+from certifare.frontier.utility import (
+    PSEUDO_RECORDS,
+    UTILITIES,
+    Performance,
+    area,
+    base_rates,
+    beyond_chance,
+    check_utility,
+    forecasts,
+    utility_of,
+)
+
+
+def draw(rng, shares, n):
+    """Records by cell and label, where a cell's label is 1 with the cell's share."""
+    cells = rng.multinomial(n, np.full(len(shares), 1 / len(shares)))
+    ones = rng.binomial(cells, shares)
+    return np.stack([cells - ones, ones], axis=1)
+
+
+def by_record(counts):
+    """Cell and label of every record."""
+    cells, labels = np.nonzero(counts)
+    times = counts[cells, labels]
+    return np.repeat(cells, times), np.repeat(labels, times)
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_utility_is_what_forecasts_save_of_the_loss(utility):
+    """Record by record, each training record forecast from all others of its cell."""
+    rng = np.random.default_rng(0)
+    train, select = draw(rng, [0.1, 0.4, 0.8], 90), draw(rng, [0.1, 0.4, 0.8], 60)
+    base = (train.sum(axis=0) + 1) / (train.sum() + 2)
+
+    def loss(p, label):
+        if utility == "information":
+            return -math.log(p[label])
+        if utility == "explained":
+            return sum((share - (value == label)) ** 2 for value, share in enumerate(p))
+        return float(np.argmax(p) != label)
+
+    lost = without = 0.0
+    for part, weight in ((select, 1.0), (train, 1 / TRAINING_DISCOUNT)):
+        for cell, label in zip(*by_record(part), strict=True):
+            seen = train[cell] - (np.arange(2) == label) * (part is train)
+            lost += weight * loss((seen + PSEUDO_RECORDS * base) / (seen.sum() + PSEUDO_RECORDS), label)
+            without += weight * (1.0 if utility == "accuracy" else loss(base, label))
+    assert utility_of(utility, [train], [select]) == pytest.approx(1 - lost / without)
+
+
+def test_information_sees_a_rare_label_where_accuracy_cannot():
+    rng = np.random.default_rng(1)
+    train, select = draw(rng, [0.01, 0.2], 20_000), draw(rng, [0.01, 0.2], 4_000)
+    assert utility_of("accuracy", [train], [select]) == pytest.approx(0.9, abs=0.01)  # as without any cells
+    assert utility_of("information", [train], [select]) > 0.1
+    assert beyond_chance([train], [select]) > 10
+
+
+def test_cells_that_tell_nothing_are_not_beyond_chance():
+    """One test at 5 %: of worthless encoders about one in twenty passes, of useful ones nearly all."""
+    passed = {0.0: 0, 0.15: 0}
+    for gap in passed:
+        for seed in range(400):
+            rng = np.random.default_rng([seed, int(100 * gap)])
+            shares = [0.3 - gap, 0.3, 0.3 + gap]
+            passed[gap] += beyond_chance([draw(rng, shares, 1_000)], [draw(rng, shares, 300)]) > 1.645
+    assert passed[0.0] <= 30
+    assert passed[0.15] >= 380
+
+
+def test_of_several_labels_the_mean_is_taken():
+    rng = np.random.default_rng(2)
+    train = [draw(rng, shares, 500) for shares in ([0.2, 0.8], [0.4, 0.5])]
+    select = [draw(rng, shares, 300) for shares in ([0.2, 0.8], [0.4, 0.5])]
+    single = [utility_of("information", [t], [s]) for t, s in zip(train, select, strict=True)]
+    assert utility_of("information", train, select) == pytest.approx(np.mean(single))
+    strong, weak = (beyond_chance([t], [s]) for t, s in zip(train, select, strict=True))
+    assert weak < beyond_chance(train, select) < strong
+
+
+def test_a_value_without_training_records_and_cells_without_any():
+    train, select = np.array([[5, 3, 0], [0, 0, 0]]), np.array([[2, 2, 1], [1, 0, 0]])
+    for utility in UTILITIES:
+        assert math.isfinite(utility_of(utility, [train], [select]))
+    assert beyond_chance([train], [np.zeros_like(select)]) == -math.inf
+    with pytest.raises(ArgumentError, match="choose one of information, explained, accuracy"):
+        check_utility("gini")
+
+
+@given(st.integers(0, 10**6), st.integers(1, 8))
+def test_the_area_is_that_of_scikit_learn(seed, cells):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 6, (cells, 2)) + np.array([[1, 1]] + [[0, 0]] * (cells - 1))
+    shares = rng.integers(0, 4, cells) / 4
+    cell, label = by_record(counts)
+    found = area(np.stack([1 - shares, shares], axis=1), counts)
+    assert found.estimate == pytest.approx(roc_auc_score(label, shares[cell]))
+    assert 0 <= found.lower <= found.estimate <= found.upper <= 1
+
+
+def test_limits_hold_as_often_as_they_say():
+    """Each limit of each figure holds in about 95 % of samples."""
+    rng = np.random.default_rng(3)
+    shares = np.array([0.1, 0.3, 0.35, 0.8])
+    train, everybody = draw(rng, shares, 2_000), draw(rng, shares, 4_000_000)
+    measured = ([forecasts(train)], [base_rates(train)])
+    truth = Performance.of(*measured, [everybody])
+    names, runs = ("accuracy", "auc", "explained"), 600
+    misses = {(name, side): 0 for name in names for side in ("lower", "upper")}
+    for _ in range(runs):
+        found = Performance.of(*measured, [draw(rng, shares, 400)])
+        for name in names:
+            true, interval = getattr(truth, name).estimate, getattr(found, name)
+            misses[name, "lower"] += interval.lower > true
+            misses[name, "upper"] += interval.upper < true
+    assert all(5 < count <= 0.05 * runs + 4 * math.sqrt(0.05 * runs) for count in misses.values()), misses
+
+
+def test_performance_of_several_labels_and_of_more_than_two_values():
+    rng = np.random.default_rng(4)
+    two, three = draw(rng, [0.2, 0.7], 400), rng.integers(5, 40, (2, 3))
+    tables = [two, three]
+    found = Performance.of([forecasts(t) for t in tables], [base_rates(t) for t in tables], tables)
+    assert found.auc is None
+    assert found.records == max(two.sum(), three.sum())
+    right = [t[np.arange(2), t.argmax(axis=1)].sum() / t.sum() for t in tables]
+    assert found.accuracy.estimate == pytest.approx(np.mean(right))
+    assert found.baseline == pytest.approx(np.mean([t.sum(axis=0).max() / t.sum() for t in tables]))
+    assert found.to_dict()["accuracy"]["estimate"] == found.accuracy.estimate
+    alone = Performance.of([forecasts(two)], [base_rates(two)], [two])
+    assert alone.auc is not None
+    assert alone.explained.estimate == pytest.approx(utility_of("explained", [two], [two]), abs=0.02)
+
+
+def test_one_kind_of_record_has_no_area():
+    assert area(np.array([[0.5, 0.5]]), np.array([[3, 0]])).estimate == 0.5
