@@ -216,3 +216,13 @@ def test_scores(desk, monkeypatch, capsys):
     """Issue 15, item 1."""
     assert run_all("docs/scores.md", monkeypatch, capsys) == ["encode"]
     execute("docs/scores.md")
+
+
+def test_existing(tmp_path, monkeypatch, capsys):
+    """Issue 15, item 2."""
+    pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    monkeypatch.chdir(tmp_path)
+    execute("docs/existing.md", only=slice(1))
+    done = run_all("docs/existing.md", monkeypatch, capsys)
+    assert done == ["certify"] * 3 + ["fit", "show", "encode", "certify", "verify"]
+    execute("docs/existing.md")

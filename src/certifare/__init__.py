@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         BoostedEncoder,
         FairTreeEncoder,
         KMeansEncoder,
+        certify_column,
         load_encoder,
     )
     from certifare.errors import CertifareError
@@ -46,6 +47,7 @@ _HOME = {
     "Policy": "certifare.policy",
     "Table": "certifare.table",
     "certify": "certifare.certificates",
+    "certify_column": "certifare.encoders",
     "certify_counts": "certifare.certificates",
     "joint_cells": "certifare.certificates",
     "load_encoder": "certifare.encoders",
@@ -69,6 +71,7 @@ __all__ = [
     "Policy",
     "Table",
     "certify",
+    "certify_column",
     "certify_counts",
     "joint_cells",
     "load_encoder",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pyarrow as pa
@@ -129,6 +130,37 @@ def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | C
                 raise ExpressionError(f"{role} {text!r}: {value!r} is not a number to compare {column!r} with.")
             return Comparison(column, sign, value)
     raise absent(first or text, names, role)
+
+
+def select(texts: Sequence[str], names: Sequence[str], role: str) -> list[str]:
+    """Find the columns that are named: each text is a name, a pattern such as ``income_*``, or several with commas.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    names : sequence of str
+        Columns of the table. One whose name has a comma or a star in it is found first.
+    role : str
+        What the columns are for, to be named in errors.
+
+    Returns
+    -------
+    list of str
+        In the order of the table.
+
+    Examples
+    --------
+    >>> select(["a,b*"], ["c", "b2", "b1", "a"], "features")
+    ['b2', 'b1', 'a']
+    """
+    there, found = set(names), set()
+    for text in texts:
+        for part in [text] if text in there else [part.strip() for part in text.split(",")]:
+            matching = [part] if part in there else [name for name in names if fnmatchcase(name, part)]
+            if not matching:
+                raise absent(part, names, role)
+            found.update(matching)
+    return [name for name in names if name in found]
 
 
 def absent(name: str, names: Sequence[str], role: str = "column") -> MissingColumnError:

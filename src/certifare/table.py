@@ -30,7 +30,7 @@ from certifare.certificates.counts import (
 from certifare.columns import Frame
 from certifare.errors import ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
 from certifare.files import MISSING, read_file
-from certifare.roles import Comparison, absent, parse_role
+from certifare.roles import Comparison, absent, parse_role, select
 
 #: A label or a sensitive column with more values is probably a quantity that needs a threshold.
 MOST_VALUES = 100
@@ -126,6 +126,7 @@ class Table:
         categorical: Names = (),
         continuous: Names = (),
         drop: Names = (),
+        feature: Names = (),
         features: Names | None = None,
         missing_groups: MissingGroups = "drop",
     ) -> Table:
@@ -141,7 +142,9 @@ class Table:
         categorical, continuous : str or sequence of str
             Columns that are to be read as categories, or as quantities, against their type.
         drop : str or sequence of str
-            Columns to leave out.
+            Columns to leave out: names, or patterns such as ``income_*`` (:func:`certifare.roles.select`).
+        feature : str or sequence of str
+            Columns to take as features, and no others; named as in ``drop``. Columns with a role are never features.
         features : str or sequence of str, optional
             Take exactly these columns as features, whatever else the table has: what an encoder that is already there
             wants to see, even if it is a sensitive column.
@@ -158,12 +161,8 @@ class Table:
                 if isinstance(found, Comparison):
                     raise RoleError(f"The {role} must be a column, not the comparison {str(found)!r}.")
         used = _used_columns(parsed)
-        for name in drop:
-            if name not in names:
-                raise absent(name, names, "columns to drop")
         if features is None:
-            left_out = {*used, *drop}
-            chosen = [name for name in names if name not in left_out]
+            chosen = _chosen(names, used, drop, _listed(feature))
         else:
             chosen, used = list(_listed(features)), {}
             for name in chosen:
@@ -321,6 +320,7 @@ def read_table(
     categorical: Names = (),
     continuous: Names = (),
     drop: Names = (),
+    feature: Names = (),
     features: Names | None = None,
     missing_groups: MissingGroups = "drop",
     delimiter: str | None = None,
@@ -332,7 +332,7 @@ def read_table(
     Parameters
     ----------
     path : path
-    label, sensitive, weight, cluster, categorical, continuous, drop, features, missing_groups
+    label, sensitive, weight, cluster, categorical, continuous, drop, feature, features, missing_groups
         As in :meth:`Table.from_frame`.
     delimiter, encoding, missing
         For CSV files, as in :func:`certifare.files.read_file`.
@@ -351,6 +351,7 @@ def read_table(
         categorical=categorical,
         continuous=continuous,
         drop=drop,
+        feature=feature,
         features=features,
         missing_groups=missing_groups,
     )
@@ -378,6 +379,16 @@ def _listed(names: Names | None) -> tuple[str, ...]:
     if names is None:
         return ()
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _chosen(names: Sequence[str], used: Mapping[str, str], drop: Sequence[str], feature: Sequence[str]) -> list[str]:
+    """Choose the features: what was asked for, or everything; less what was dropped or has a role."""
+    left_out = {*used, *select(drop, names, "columns to drop")}
+    wanted = select(feature, names, "features") if feature else names
+    for name in feature:
+        if name in used:
+            raise RoleError(f"Column {name!r} was named as {used[name]} and as feature; it can be one of them.")
+    return [name for name in wanted if name not in left_out]
 
 
 def _used_columns(parsed: Mapping[str, Sequence[str | Comparison]]) -> dict[str, str]:

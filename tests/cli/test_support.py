@@ -65,6 +65,11 @@ WAYS = {
             ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--weight", "w"],
             {"sql", "weight", "hashed"},
         ),
+        "column": (["{csv}", "--column", "job", "--sensitive", "sex"], {"records", "csv", "column"}),
+        "column by sql": (
+            ["--column", "job", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"],
+            {"sql", "column"},
+        ),
         "counts": (["{counts}"], {"counts"}),
         "encoder and counts": (["{encoder}", "{counts}"], {"counts"}),
         "to a file": (["{counts}", "--output", "{out}/c.json"], {"counts", "output"}),
@@ -115,7 +120,7 @@ VALUES = {
     "utility": "explained",
 }
 #: Options that are ways of their own.
-SWITCHES = {"sql", "as_json"}
+SWITCHES = {"sql", "as_json", "column"}
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from certifare.cli.column import ColumnName, Cuts, EncoderOutput, encoder_of_file, encoder_of_table, written
 from certifare.cli.common import (
     REFUSED,
     Cluster,
@@ -45,13 +46,18 @@ if TYPE_CHECKING:
 
 def certify(
     context: typer.Context,
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in. Counts files need none.")],
+    encoder: Annotated[
+        Path | None,
+        typer.Argument(help="encoder.json, or the bundle it is in. Counts files and --column need none."),
+    ] = None,
     data: Annotated[
         list[Path] | None,
         typer.Argument(
             help="Records that played no part in fitting (CSV, Parquet or Arrow), or counts files (certifare count)."
         ),
     ] = None,
+    column: ColumnName = None,
+    cuts: Cuts = None,
     sensitive: Sensitive = None,
     label: Label = None,
     metric: MetricName = "demographic_parity",
@@ -71,6 +77,7 @@ def certify(
     table_name: TableName = None,
     row_key: RowKey = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the certificate to this file.")] = None,
+    encoder_output: EncoderOutput = None,
     key: Key = None,
     suppress: Annotated[
         int | None, typer.Option(help="Pool cells with fewer records of a group in the file; T* stays as it is.")
@@ -87,6 +94,7 @@ def certify(
 
     The result bounds the distance between groups of every classifier on the cells. The records can stay where they
     are: in a database that counts them (--sql, --table), or with several holders who send their counts files.
+    With --column there is no encoder: the bound is about every rule that reads only that column of the records.
     """
     from certifare.certificates import certify as certify_records
     from certifare.certificates.claims import metric_of
@@ -96,7 +104,11 @@ def certify(
     from certifare.ledger import open_ledger
     from certifare.records import load_fitted, read_records
 
-    files = [] if sql is not None else counts_files(encoder, data or ())
+    if column is not None:
+        data, encoder = [*([] if encoder is None else [encoder]), *(data or ())], None
+    elif encoder is None:
+        raise ArgumentError("Which encoder? Name its file or bundle; or the column to certify, with --column.")
+    files = [] if sql is not None or encoder is None else counts_files(encoder, data or ())
     if sql is not None:
         refuse_ignored(context, "sql", *(("hashed",) if weight is not None or cluster is not None else ()))
         if data:
@@ -109,6 +121,7 @@ def certify(
         raise ArgumentError("Which records? Name one file, counts files, or a database with --sql and --table.")
     else:
         refuse_ignored(context, *of_file(data[0]))
+    reading: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "missing": listed(missing) or MISSING}
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
     if label is not None and len(label) > 1:
@@ -126,7 +139,7 @@ def certify(
         roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label}
         if sql is not None:
             counted = certify_database(
-                encoder,
+                encoder if column is None else encoder_of_table(sql, str(table_name), column, cuts),
                 sql,
                 str(table_name),
                 **roles,
@@ -140,10 +153,14 @@ def certify(
             )
         else:
             counted = certify_files(None if encoder in files else encoder, files, **roles, **claim)
+        if counted.column is not None:
+            counted.context.update(written(counted.column, None))
         about = {**counted.context, "suppress_below": suppress, "dataset": dataset, "command": command_line(context)}
-        named = about.get("encoder_digest") or digest(about["encoder"])
+        digested = about.get("encoder_digest") or digest(about["encoder"])
         traces = None if counted.origins is None else found.origin(*counted.origins)
-        certificate = _at_look(found, traces, named, counted.certificate, looks)
+        certificate = _at_look(found, traces, digested, counted.certificate, looks)
+        if encoder_output is not None and counted.column is not None:
+            written(counted.column, encoder_output)
         _finish(certificate, output, key, max_bound, as_json, _not_counted(found), **about)
         return
     if not sensitive:
@@ -151,8 +168,18 @@ def certify(
     labelled = metric_of(metric).strata != "all"
     if labelled and one_label is None:
         raise LabelsRequiredError(f"--metric {metric} looks at records of each label: name their column with --label.")
-    file = encoder_file(encoder)
-    fitted = load_fitted(file)
+    named: dict[str, Any]
+    certify_table: Any
+    if column is None:
+        named = {"encoder": encoder_file(encoder)}  # type: ignore[arg-type]  # one or the other, as was checked
+        fitted = load_fitted(named["encoder"])
+        certify_table, digested = certify_records, digest(named["encoder"])
+    else:
+        from certifare.encoders.existing import certify_as_column
+
+        fitted = encoder_of_file(data[0], column, cuts, **reading)  # type: ignore[index]  # one file, as was checked
+        named = written(fitted, None)
+        certify_table, digested = certify_as_column, named["encoder_digest"]
     table = read_records(
         fitted,
         data[0],  # type: ignore[index]  # one file, as was checked
@@ -162,11 +189,9 @@ def certify(
         weight=weight,
         cluster=cluster,
         missing_groups="unknown" if unknown_groups else "drop",
-        delimiter=delimiter,
-        encoding=encoding,
-        missing=listed(missing) or MISSING,
+        **reading,
     )
-    certificate = certify_records(
+    certificate = certify_table(
         fitted,
         table.features,
         table.y,
@@ -179,7 +204,9 @@ def certify(
         exclusions=table.exclusions,
         **claim,
     )
-    certificate = _at_look(found, found.trace(table), digest(file), certificate, looks)
+    certificate = _at_look(found, found.trace(table), digested, certificate, looks)
+    if encoder_output is not None:
+        written(fitted, encoder_output)
     _finish(
         certificate,
         output,
@@ -187,7 +214,7 @@ def certify(
         max_bound,
         as_json,
         (*table.notes, *_not_counted(found)),
-        encoder=file,
+        **named,
         data_digest=table.digest,
         suppress_below=suppress,
         dataset=dataset,

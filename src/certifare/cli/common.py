@@ -132,7 +132,18 @@ Continuous = Annotated[
     typer.Option(help="Read this column as a quantity. Repeat for several.", rich_help_panel=COLUMNS),
 ]
 Drop = Annotated[
-    list[str] | None, typer.Option(help="Leave this column out. Repeat for several.", rich_help_panel=COLUMNS)
+    list[str] | None,
+    typer.Option(
+        help="Leave this column out. A pattern (income_*), commas and repeats name several.", rich_help_panel=COLUMNS
+    ),
+]
+Features = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--feature",
+        help="Let encoders see this column and no others. A pattern (income_*), commas and repeats name several.",
+        rich_help_panel=COLUMNS,
+    ),
 ]
 UnknownGroups = Annotated[
     bool,

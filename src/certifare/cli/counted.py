@@ -11,6 +11,7 @@ from certifare.cli.common import encoder_file
 
 if TYPE_CHECKING:
     from certifare.certificates import CellCounts, Certificate
+    from certifare.encoders import FairTreeEncoder
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,18 @@ class Counted:
         The encoder, and columns that groups and labels were read from.
     origins : tuple of tuples of str or None
         What the records came from, for the ledger; None where looks at them cannot be counted.
+    column : FairTreeEncoder or None
+        The encoder of a column that was certified itself.
     """
 
     certificate: Certificate
     context: dict[str, Any]
     origins: tuple[tuple[str, ...], ...] | None
+    column: FairTreeEncoder | None = None
 
 
 def certify_database(
-    encoder: Path,
+    encoder: Path | FairTreeEncoder | None,
     address: str,
     table: str,
     *,
@@ -45,7 +49,8 @@ def certify_database(
 
     Parameters
     ----------
-    encoder : path
+    encoder : path or FairTreeEncoder
+        A file; or the encoder of a column.
     address, table : str
         The database, and its table.
     sensitive, label, unknown_groups
@@ -54,15 +59,19 @@ def certify_database(
         Of :func:`certifare.engines.warehouse.certify_sql`.
     """
     from certifare.encoders import load_encoder
+    from certifare.encoders.existing import assuming
     from certifare.engines.warehouse import certify_sql, connect
     from certifare.errors import MissingGroupError
 
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-    file = encoder_file(encoder)
+    column = None if encoder is None or isinstance(encoder, Path) else encoder
+    file = encoder_file(encoder) if isinstance(encoder, Path) else None
+    fitted = load_encoder(file) if file is not None else column
+    assert fitted is not None  # noqa: S101  (there is one or the other)
     with connect(address) as warehouse:
         certificate = certify_sql(
-            load_encoder(file),
+            fitted,
             warehouse,
             table,
             sensitive=sensitive,
@@ -74,7 +83,10 @@ def certify_database(
     place = _place(address)
     # The same table, or another name of it.
     origins = (("table", place, table), ("sizes", place, *_sizes(certificate.counts)))
-    return Counted(certificate, {"encoder": file, **_columns(sensitive, label)}, origins)
+    if column is not None:
+        certificate = assuming(column, certificate)
+    named = {} if file is None else {"encoder": file}
+    return Counted(certificate, {**named, **_columns(sensitive, label)}, origins, column)
 
 
 def counts_files(encoder: Path, data: Sequence[Path]) -> list[Path]:

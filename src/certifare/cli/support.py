@@ -54,8 +54,8 @@ def _when(**options: str) -> dict[str, frozenset[str]]:
 
 _CSV = "delimiter encoding missing"
 _SEARCH = _when(
-    always="label sensitive categorical drop output seed jobs as_json kind max_cells split metric confidence utility "
-    "min_group_size looks",
+    always="label sensitive categorical drop feature output seed jobs as_json kind max_cells split metric confidence "
+    "utility min_group_size looks",
     memory="weight cluster continuous unknown_groups",
     csv=_CSV,
     cluster="population",
@@ -71,7 +71,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates ledger")},
     "encode": _when(always="form keep as_json", csv=_CSV, as_csv="spreadsheet_safe"),
     "certify": _when(
-        always="metric confidence method candidates min_group_size looks ledger sql output max_bound as_json",
+        always="metric confidence method candidates min_group_size looks ledger sql output max_bound as_json column",
         records="sensitive label unknown_groups weight cluster seed",
         sql="sensitive label unknown_groups table_name weight cluster",
         hashed="row_key seed",
@@ -79,6 +79,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         counts="sensitive label",
         csv=_CSV,
         cluster="population",
+        column="cuts encoder_output",
         output="key suppress dataset",
     ),
     "count": _when(

@@ -68,7 +68,7 @@ def search_large(path: str | os.PathLike[str], grid: Grid, roles: Mapping[str, A
     for option, default in (("delimiter", None), ("encoding", None), ("missing", MISSING)):
         if roles.get(option, default) != default:
             raise ArgumentError(f"{option} is about CSV files, and {os.fspath(path)!r} is none: leave it out.")
-    own = {name: roles[name] for name in ("label", "sensitive", "categorical", "drop") if name in roles}
+    own = {name: roles[name] for name in ("label", "sensitive", "categorical", "drop", "feature") if name in roles}
     return LargeSearch(path, grid, **own, roles=roles, **options)
 
 
@@ -130,7 +130,7 @@ class LargeSearch(Search):
     ----------
     paths : path, pattern, or sequence of paths
     grid : Grid
-    label, sensitive, categorical, drop
+    label, sensitive, categorical, drop, feature
         Roles of columns, as in :meth:`certifare.table.Table.from_frame`.
     roles : mapping
         Other roles and options of :func:`certifare.table.read_table`. They need the table in memory: refused if set.
@@ -151,6 +151,7 @@ class LargeSearch(Search):
         sensitive: Any,
         categorical: Any = (),
         drop: Any = (),
+        feature: Any = (),
         sample_records: int | None = None,
         folder: str | os.PathLike[str] | None = None,
         seed: int = 0,
@@ -169,7 +170,9 @@ class LargeSearch(Search):
             self._files.n_records, sample_records or SAMPLE_RECORDS, stream(seed, "records in memory")
         )
         sample = _take(self._files, self._sampled, n_jobs)
-        table = Table.from_frame(sample, label=label, sensitive=sensitive, categorical=categorical, drop=drop)
+        table = Table.from_frame(
+            sample, label=label, sensitive=sensitive, categorical=categorical, drop=drop, feature=feature
+        )
         super().__init__(table, grid, seed=seed, n_jobs=n_jobs, parts=parts, **options)
         if self.retain:
             raise ArgumentError("retain= clusters the table in memory, and this one does not fit: set it to 0.")

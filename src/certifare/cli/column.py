@@ -1,0 +1,106 @@
+"""``certifare certify --column``: what an existing model says of each record, as a representation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from certifare.cli.common import COLUMNS
+
+if TYPE_CHECKING:
+    from certifare.encoders import FairTreeEncoder
+
+ColumnName = Annotated[
+    str | None,
+    typer.Option(
+        "--column",
+        help="Certify this column itself (a decision, a band, a score) instead of an encoder.",
+        rich_help_panel=COLUMNS,
+    ),
+]
+Cuts = Annotated[
+    str | None,
+    typer.Option(
+        help="With --column: where the score is cut, such as 0.3,0.6. Fixed before these records were looked at.",
+        metavar="NUMBERS",
+        rich_help_panel=COLUMNS,
+    ),
+]
+EncoderOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "--encoder-output", help="With --column: write the column's cells as an encoder, to count, verify and monitor."
+    ),
+]
+
+
+def encoder_of_file(path: Path, column: str, cuts: str | None, **reading: Any) -> FairTreeEncoder:
+    """Make the encoder of a column of a file."""
+    from certifare.encoders.existing import column_encoder
+    from certifare.files import read_file
+    from certifare.roles import absent
+
+    table, _ = read_file(path, **reading)
+    if column not in table.column_names:
+        raise absent(column, table.column_names, "column to certify")
+    return column_encoder(table.select([column]), name=column, cuts=_numbers(cuts))
+
+
+def encoder_of_table(address: str, table: str, column: str, cuts: str | None) -> FairTreeEncoder:
+    """Make the encoder of a column of a table in a database: its values are asked for, and nothing else."""
+    from certifare.encoders.existing import MOST_VALUES, encoder_of
+    from certifare.encoders.sql import identifier, quoted_table, table_parts
+    from certifare.engines.warehouse import connect
+    from certifare.errors import ColumnTypeError
+    from certifare.roles import absent
+
+    with connect(address) as warehouse:
+        names = list(warehouse.columns(table_parts(table)))
+        if column not in names:
+            raise absent(column, names, "column to certify")
+        wanted = identifier(column, warehouse.dialect).sql(dialect=warehouse.dialect)
+        source = quoted_table(table_parts(table), warehouse.dialect)
+        query = f"SELECT DISTINCT {wanted} FROM {source} WHERE {wanted} IS NOT NULL LIMIT {MOST_VALUES + 1}"  # noqa: S608
+        values = [_plain(row[0]) for row in warehouse.query(query)]
+    kinds = {bool: "boolean", int: "number", float: "number", str: "text"}
+    types = {kinds.get(type(value)) for value in values}
+    if len(types) != 1 or None in types:
+        raise ColumnTypeError(f"Column {column!r} holds no numbers, booleans or text that can be told apart.")
+    return encoder_of(column, types.pop(), values, _numbers(cuts))  # type: ignore[arg-type]
+
+
+def written(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
+    """Write the encoder where that was asked for; say what a certificate's document is to name."""
+    import msgspec
+
+    from certifare.document import digest
+    from certifare.encoders.document import format_json
+    from certifare.storage import atomic_file
+
+    content = (format_json(msgspec.to_builtins(encoder.to_document())) + "\n").encode("utf-8")
+    if path is not None:
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(content)
+    return {"encoder_digest": digest(content)}
+
+
+def _plain(value: Any) -> Any:
+    from decimal import Decimal
+
+    from certifare.columns import plain
+
+    return plain(float(value) if isinstance(value, Decimal) else value)
+
+
+def _numbers(cuts: str | None) -> Sequence[float] | None:
+    from certifare.errors import ArgumentError
+
+    if cuts is None:
+        return None
+    try:
+        return [float(cut) for cut in cuts.split(",")]
+    except ValueError:
+        raise ArgumentError(f"--cuts {cuts}: give numbers in ascending order, such as 0.3,0.6.") from None
