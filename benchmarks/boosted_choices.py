@@ -19,11 +19,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 
 from certifare import BoostedEncoder
-from certifare.columns import Frame
 from certifare.encoders import scoremap, scores
 from certifare.encoders.boosted import Mapped
 from certifare.encoders.scores import Fold, Forest, Opaque, Scores
 from certifare.encoders.training import Training
+from certifare.frames import Frame
 from certifare.growth import CategoricalBins
 from frontier import GAMMAS, Data, Point, acs_income, best
 

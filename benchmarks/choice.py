@@ -30,7 +30,7 @@ from certifare.certificates.exact import difference_limit
 from certifare.frontier.paths import Counted
 from certifare.frontier.search import Search
 from certifare.frontier.utility import Performance, base_rates
-from certifare.split import PARTS, split
+from certifare.parts import PARTS, split
 from certifare.table import Table
 from certifare_research import datasets
 from certifare_research.experiments.shortlist import shortlist

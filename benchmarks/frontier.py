@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify_counts
-from certifare.columns import Field, Frame
 from certifare.encoders.grown import GrownEncoder
-from certifare.encoders.retained import retained_information
+from certifare.encoders.information import retained_information
+from certifare.frames import Field, Frame
 
 LIMITS = (0.02, 0.03, 0.05, 0.08, 0.10, 0.15, 0.30)
 GAMMAS = (

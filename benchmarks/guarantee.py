@@ -510,7 +510,10 @@ def fitting_a_stream(population: Population, n: int, seed: int, *, target: float
 
     path = workplace() / "large.parquet"
     population.draw(n, np.random.default_rng([seed, 10])).to_parquet(path, row_group_size=n // 3)
-    with patch("certifare.engines.large.LARGE", 0), patch("certifare.engines.large.SAMPLE_RECORDS", n // 2):
+    with (
+        patch("certifare.frontier.parquet_search.LARGE", 0),
+        patch("certifare.frontier.parquet_search.SAMPLE_RECORDS", n // 2),
+    ):
         bundle = produce(path, **ROLES, target=target, grid=GRID, seed=seed, n_jobs=1, min_group_size=5)
     assert any("large" in note for note in bundle.notes)
     return _missed(bundle, population.distance)

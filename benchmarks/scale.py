@@ -115,7 +115,7 @@ class Watch:
 def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, folder: str = "") -> dict[str, Any]:
     """Fit from Parquet, step by step; then certify on fresh records, also from Parquet."""
     from certifare import FairTreeEncoder
-    from certifare.engines.streaming import certify_parquet
+    from certifare.engines.parquet.streaming import certify_parquet
     from certifare.growth.histograms import Records
 
     _, categorical = names_of(path)
@@ -211,7 +211,7 @@ def run_dask(path: Path, n_workers: int = 2, ahead: int = 16, n_blocks: int = 0)
     from distributed import Client, LocalCluster
 
     from certifare import FairTreeEncoder
-    from certifare.engines import dask as engine
+    from certifare.engines.dask import cluster as engine
 
     _, categorical = names_of(path)
     with (

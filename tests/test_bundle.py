@@ -14,7 +14,7 @@ from certifare.encoders import Fingerprint
 from certifare.errors import ArgumentError, CandidateError, OutputError, RepeatedRecordsError
 from certifare.files import read_file
 from certifare.frontier import Grid
-from certifare.frontier.chain import LONGEST
+from certifare.frontier.ordering import LONGEST
 from certifare.frontier.search import PARTED
 from certifare.table import Table
 

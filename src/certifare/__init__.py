@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from certifare.errors import CertifareError
     from certifare.frontier.settings import Grid
-    from certifare.frontier.sweep import Frontier, sweep
+    from certifare.frontier.sweeping import Frontier, sweep
     from certifare.policy import Policy
     from certifare.table import Table, read_table
 

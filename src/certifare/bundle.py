@@ -23,16 +23,16 @@ import numpy as np
 from certifare.certificates import Certificate, Exclusion, FixedSequence, Interval, certify_counts
 from certifare.certificates.certificate import percent
 from certifare.certificates.claims import metric_of
-from certifare.engines.large import is_large, search_large
 from certifare.errors import ArgumentError, CandidateError, OutputError
+from certifare.frontier.parquet_search import is_large, search_large
 from certifare.frontier.paths import Counted
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
-from certifare.frontier.sweep import Frontier, Point
+from certifare.frontier.sweeping import Frontier, Point
 from certifare.frontier.target import records_needed
 from certifare.frontier.utility import Performance, base_rates
 from certifare.ledger import open_ledger
-from certifare.split import PARTS
+from certifare.parts import PARTS
 from certifare.storage import atomic_folder, check_folder, write_private
 from certifare.table import Table, read_table
 
@@ -234,7 +234,7 @@ class Bundle:
         Path
         """
         from certifare.document import load_private_key, verify_document, write_document
-        from certifare.document.policy import ANY
+        from certifare.document.verification import ANY
         from certifare.report import describe_encoder, render_html, report_data
 
         if self.certificate is None:

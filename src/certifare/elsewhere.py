@@ -14,5 +14,5 @@ def engine_for(table: Any) -> Any:
     :func:`certifare.certify` does.
     """
     if type(table).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(table, "__dask_graph__"):
-        return import_module("certifare.engines.dask")
+        return import_module("certifare.engines.dask.cluster")
     return None

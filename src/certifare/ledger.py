@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from certifare.certificates import Certificate
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.looks import Look, confidence_of_look
-from certifare.columns import Frame
 from certifare.encoders.fingerprint import mix
 from certifare.errors import LedgerError, LooksError
+from certifare.frames import Frame
 from certifare.growth import Dictionary
 from certifare.randomness import stream
 from certifare.storage import open_regular

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from certifare.certificates import CellCounts
-from certifare.columns import listing
 from certifare.errors import CellCountMismatchError, EncoderFileError
 from certifare.files import MISSING, TEXT, Batches, open_batches, read_file
+from certifare.frames import listing
 from certifare.roles import absent, parse_role
 from certifare.table import MissingGroups, Names, Table
 

@@ -27,9 +27,9 @@ from certifare.certificates.counts import (
     Exclusion,
     name_of,
 )
-from certifare.columns import Frame
 from certifare.errors import ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
 from certifare.files import MISSING, read_file
+from certifare.frames import Frame
 from certifare.roles import Comparison, absent, parse_role, select
 
 #: A label or a sensitive column with more values is probably a quantity that needs a threshold.

@@ -13,8 +13,8 @@ from scipy.stats import multinomial
 
 from certifare.certificates import CellCounts, Certificate, FixedSequence, certify_counts, difference_limit
 from certifare.certificates.certificate import ASSUMPTIONS, FIXED_IN_ADVANCE
-from certifare.certificates.certify import FROM_COUNTS
 from certifare.certificates.claims import METRICS, combine, statistic
+from certifare.certificates.issuing import FROM_COUNTS
 from certifare.document import suppress
 from certifare.errors import ArgumentError, CertificateFormatError, CertificateMismatchError, SmallGroupError
 

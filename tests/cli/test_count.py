@@ -8,8 +8,8 @@ import pytest
 
 from certifare import FairTreeEncoder
 from certifare.document import read_document
+from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS
 from certifare.engines.counting import NOT_LOOKED_UP
-from certifare.engines.federated import OTHER_PEOPLE, OWN_CLUSTERS
 
 from .conftest import people
 

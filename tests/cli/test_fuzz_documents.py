@@ -29,8 +29,8 @@ from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder
 from certifare.bundle import write_rows
 from certifare.cli import main
 from certifare.document import digest, write_document
+from certifare.document.counts_files import CountsFile
 from certifare.document.statement import canonical
-from certifare.engines.federated import CountsFile
 
 FULL = os.environ.get("CERTIFARE_FULL") == "1"
 #: No command may take more memory than this beyond what the process has, or hang.

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 import typer
 
-import certifare.engines.large
+import certifare.frontier.parquet_search
 from certifare.cli import app
 from certifare.cli.support import ALWAYS, CONDITIONS, HONOURED, refuse_ignored
 from certifare.errors import ArgumentError
@@ -149,7 +149,7 @@ def places(files, make_people, tmp_path_factory):
 @pytest.fixture
 def run(cli, places, monkeypatch):
     """Run a command with the files in place."""
-    monkeypatch.setattr(certifare.engines.large, "is_large", lambda path: path == places["large"])
+    monkeypatch.setattr(certifare.frontier.parquet_search, "is_large", lambda path: path == places["large"])
     if not places["counts"].exists():
         assert cli("count", places["encoder"], places["csv"], "--sensitive", "sex", "-o", places["counts"]).status == 0
         assert cli("certify", places["counts"], "-o", places["certificate"]).status == 0

@@ -207,7 +207,7 @@ def test_training_records_are_recognised(encoder, table):
 
 
 def test_a_fingerprint_of_other_columns_is_refused(encoder, table):
-    from certifare.columns import Frame
+    from certifare.frames import Frame
 
     encoder.fingerprint_ = Fingerprint.of([Frame(table).read("age")])
     with pytest.raises(EncoderError, match="belongs to another encoder"):

@@ -5,7 +5,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from certifare import BoostedEncoder, FairTreeEncoder, certify
-from certifare.encoders.retain import N_CLUSTERS
+from certifare.encoders.proxies import N_CLUSTERS
 from certifare.errors import EncoderError
 
 

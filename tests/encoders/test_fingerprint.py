@@ -4,11 +4,11 @@ import polars as pl
 import pytest
 
 from certifare.certificates.repeats import Repeats
-from certifare.columns import Frame
 from certifare.encoders import hashes
 from certifare.encoders.fingerprint import Fingerprint, view_hashes
 from certifare.encoders.hashes import count_repeats, hash_records
 from certifare.errors import EncoderFileError, RepeatedRecordsError
+from certifare.frames import Frame
 
 
 def fields_of(table):

@@ -19,8 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from certifare import FairTreeEncoder, KMeansEncoder, certify, load_encoder
-from certifare.columns import Frame
-from certifare.engines.warehouse import DuckDB, count_sql
+from certifare.engines.sql.warehouse import DuckDB, count_sql
 from certifare.errors import (
     EncoderError,
     EncoderFileError,
@@ -28,6 +27,7 @@ from certifare.errors import (
     SensitiveFeatureError,
     UnknownGroupError,
 )
+from certifare.frames import Frame
 from certifare.roles import parse_role
 
 OPTIONS = {"gamma": 0.7, "max_cells": 16, "min_cell_size": 30, "group_aware": True}

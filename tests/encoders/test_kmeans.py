@@ -4,9 +4,9 @@ import pytest
 from sklearn.cluster import KMeans
 
 from certifare import KMeansEncoder
-from certifare.columns import Frame
 from certifare.encoders.space import Space, find_centres
 from certifare.errors import EncoderError
+from certifare.frames import Frame
 from certifare.growth import fit_bins
 from certifare.randomness import number
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from certifare.columns import Frame
 from certifare.encoders import representatives as module
 from certifare.encoders.representatives import find_representatives
 from certifare.encoders.training import ColumnSchema
+from certifare.frames import Frame
 from certifare.growth import encode, fit_bins
 
 

@@ -15,9 +15,9 @@ from scipy import stats
 
 from certifare import FairTreeEncoder
 from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS
-from certifare.engines import warehouse as warehouse_module
-from certifare.engines.queries import INCOMPLETE, KEPT, Draw, draw_query, uniform_of
-from certifare.engines.warehouse import DuckDB, SQLite, Warehouse, certify_sql, connect
+from certifare.engines.sql import warehouse as warehouse_module
+from certifare.engines.sql.queries import INCOMPLETE, KEPT, Draw, draw_query, uniform_of
+from certifare.engines.sql.warehouse import DuckDB, SQLite, Warehouse, certify_sql, connect
 from certifare.errors import ArgumentError, ColumnTypeError, MissingColumnError, MissingValueError, RoleError
 from certifare.randomness import number
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from certifare import FairTreeEncoder, certify
-from certifare.engines.streaming import certify_parquet, map_words, prepare_parquet
+from certifare.engines.parquet.streaming import certify_parquet, map_words, prepare_parquet
 from certifare.errors import (
     ColumnTypeError,
     EmptyTableError,

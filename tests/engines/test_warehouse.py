@@ -15,11 +15,11 @@ import typer
 
 from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
 from certifare.cli import app
-from certifare.encoders import sql as writing
+from certifare.encoders import expressions as writing
 from certifare.engines.counting import NOT_LOOKED_UP
-from certifare.engines.filing import count_file
-from certifare.engines.streaming import certify_parquet
-from certifare.engines.warehouse import (
+from certifare.engines.memory.batches import count_file
+from certifare.engines.parquet.streaming import certify_parquet
+from certifare.engines.sql.warehouse import (
     Database,
     DuckDB,
     Spark,

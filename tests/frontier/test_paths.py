@@ -8,7 +8,7 @@ from certifare import BoostedEncoder, FairTreeEncoder
 from certifare.errors import StateFileError
 from certifare.frontier import Grid
 from certifare.frontier.paths import Explorer, Path
-from certifare.split import split
+from certifare.parts import split
 
 COMMON = {"metric": "demographic_parity", "positive_label": None, "retain": 0.0, "random_state": 0}
 

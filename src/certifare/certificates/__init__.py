@@ -4,14 +4,14 @@ Nothing here looks at a record. :mod:`~certifare.certificates.counts` holds the 
 from; :mod:`~certifare.certificates.exact` and :mod:`~certifare.certificates.lemmas` bound the distance of two
 groups; :mod:`~certifare.certificates.claims` makes metrics of such distances;
 :mod:`~certifare.certificates.sequence` tests several encoders against a target; and
-:mod:`~certifare.certificates.certify` puts a :class:`Certificate` together.
+:mod:`~certifare.certificates.issuing` puts a :class:`Certificate` together.
 """
 
 from certifare.certificates.certificate import Certificate, Interval
-from certifare.certificates.certify import certify, certify_counts
 from certifare.certificates.claims import METRICS, Part, Witness
 from certifare.certificates.counts import CellCounts, Exclusion, joint_cells
 from certifare.certificates.exact import difference_limit, hoeffding_radius
+from certifare.certificates.issuing import certify, certify_counts
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
 from certifare.certificates.sequence import FixedSequence, Step
 

@@ -529,7 +529,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
         What the bound takes for granted, and what is not claimed, must be said as well.
         """
-        from certifare.certificates.certify import certify_counts
+        from certifare.certificates.issuing import certify_counts
 
         if self.silences:
             raise CertificateMismatchError(f"The certificate leaves out what every one must say: {self.silences[0]}")

@@ -37,7 +37,7 @@ from certifare.cli.common import (
     printable,
 )
 from certifare.cli.count import Sql, TableName
-from certifare.cli.counted import certify_database, certify_files, counts_files
+from certifare.cli.from_counts import certify_database, certify_files, counts_files
 from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:

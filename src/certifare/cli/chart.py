@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from certifare.frontier.sweep import Point
+from certifare.frontier.sweeping import Point
 
 STYLES = {"boosted": "cyan", "tree": "green", "kmeans": "yellow"}
 

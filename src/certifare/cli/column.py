@@ -52,8 +52,8 @@ def encoder_of_file(path: Path, column: str, cuts: str | None, **reading: Any) -
 def encoder_of_table(address: str, table: str, column: str, cuts: str | None) -> FairTreeEncoder:
     """Make the encoder of a column of a table in a database: its values are asked for, and nothing else."""
     from certifare.encoders.existing import MOST_VALUES, encoder_of
-    from certifare.encoders.sql import identifier, quoted_table, table_parts
-    from certifare.engines.warehouse import connect
+    from certifare.encoders.expressions import identifier, quoted_table, table_parts
+    from certifare.engines.sql.warehouse import connect
     from certifare.errors import ColumnTypeError
     from certifare.roles import absent
 
@@ -77,7 +77,7 @@ def written(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
     import msgspec
 
     from certifare.document import digest
-    from certifare.encoders.document import format_json
+    from certifare.encoders.format import format_json
     from certifare.storage import atomic_file
 
     content = (format_json(msgspec.to_builtins(encoder.to_document())) + "\n").encode("utf-8")
@@ -90,7 +90,7 @@ def written(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     from decimal import Decimal
 
-    from certifare.columns import plain
+    from certifare.frames import plain
 
     return plain(float(value) if isinstance(value, Decimal) else value)
 

@@ -421,7 +421,7 @@ def grid_of(kinds: list[str] | None, gammas: list[float] | None, sizes: list[int
 def parts_of(text: str) -> dict[str, float]:
     """Shares of the three parts, from the option."""
     from certifare.errors import SplitError
-    from certifare.split import PARTS
+    from certifare.parts import PARTS
 
     try:
         shares = [float(share) for share in text.split(",")]

@@ -82,11 +82,11 @@ def count(
     """
     import secrets
 
-    from certifare.certificates.certify import check_overlap
+    from certifare.certificates.issuing import check_overlap
     from certifare.document import digest
-    from certifare.engines.federated import CountsFile, Drawn
-    from certifare.engines.filing import count_file
-    from certifare.engines.warehouse import connect, tally_sql
+    from certifare.document.counts_files import CountsFile, Drawn
+    from certifare.engines.memory.batches import count_file
+    from certifare.engines.sql.warehouse import connect, tally_sql
     from certifare.errors import ArgumentError, MissingGroupError
     from certifare.files import MISSING
     from certifare.records import load_fitted

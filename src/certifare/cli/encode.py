@@ -160,7 +160,7 @@ def _flat(column: Any) -> Any:
     """Return a column without a dictionary, and text as plain text."""
     import pyarrow as pa
 
-    from certifare.columns import is_text
+    from certifare.frames import is_text
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

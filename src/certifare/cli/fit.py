@@ -126,9 +126,9 @@ def fit(
     memory is read as a stream: encoders are compared on a sample of it.
     """
     from certifare.bundle import check_output, produce
-    from certifare.engines.large import is_large
     from certifare.errors import MissingGroupError, RoleError
     from certifare.files import MISSING
+    from certifare.frontier.parquet_search import is_large
 
     if not label:
         raise RoleError("Which column is to be predicted? Pass --label.")
@@ -312,7 +312,7 @@ def _interval(interval: Interval, *, percent: bool = False) -> str:
 
 def _front(bundle: Bundle) -> list[Any]:
     """Return the frontier of all points: predicted bounds, and the certified one where there is one."""
-    from certifare.frontier.pareto import pareto
+    from certifare.frontier.fronts import pareto
 
     points = bundle.frontier.points
     return [points[i] for i in pareto([p.bound for p in points], [p.utility for p in points])]

@@ -103,7 +103,7 @@ def gather(
 ) -> tuple[dict[str, Any], Verdict]:
     """Read the files of a bundle, as far as they are there, verify them, and gather what a report says."""
     from certifare.document import read_document, verify_document
-    from certifare.document.policy import ANY
+    from certifare.document.verification import ANY
     from certifare.report import describe_encoder, report_data
 
     if certificate.is_dir():

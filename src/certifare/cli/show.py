@@ -36,7 +36,7 @@ def show(
     refuse_ignored(context, "encoder" if is_encoder else "certificate", *(name for name, true in holds.items() if true))
     if is_certified:
         from certifare.document import read_document, verify_document
-        from certifare.document.policy import ANY
+        from certifare.document.verification import ANY
 
         read = read_document(certificate_file)
         encoder = path / "encoder.json" if path.is_dir() and (path / "encoder.json").exists() else None

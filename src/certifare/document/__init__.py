@@ -1,16 +1,16 @@
 """Certificate files: the signed statement, its keys, and the policy that accepts or refuses it.
 
-:mod:`~certifare.document.statement` says what a file says; :mod:`~certifare.document.files` writes and reads it;
+:mod:`~certifare.document.statement` says what a file says; :mod:`~certifare.document.envelopes` writes and reads it;
 :mod:`~certifare.document.keys` makes keys; :mod:`~certifare.document.suppression` pools small cells before
-publication; :mod:`~certifare.document.policy` decides whether a certificate is accepted, by a
+publication; :mod:`~certifare.document.verification` decides whether a certificate is accepted, by a
 :class:`~certifare.policy.Policy`.
 """
 
-from certifare.document.files import Document, digest, read_document, sign, write_document
+from certifare.document.envelopes import Document, digest, read_document, sign, write_document
 from certifare.document.keys import load_private_key, load_public_key, new_key
-from certifare.document.policy import Check, Outcome, Verdict, verify_document
 from certifare.document.statement import Columns, Selection, Statement, schema, statement
 from certifare.document.suppression import Suppression, suppress
+from certifare.document.verification import Check, Outcome, Verdict, verify_document
 from certifare.policy import Policy
 
 __all__ = [

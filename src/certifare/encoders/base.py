@@ -14,14 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.repeats import Repeats
-from certifare.columns import ColumnType, Field, Frame, Value, check_lengths, listing
 from certifare.elsewhere import engine_for
 from certifare.encoders.cellscores import cell_scores, score_names
 from certifare.encoders.description import Description, Statistics, describe, group_name
 from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.hashes import count_repeats
+from certifare.encoders.information import RetainedInformation, retained_information
 from certifare.encoders.representatives import Representatives
-from certifare.encoders.retained import RetainedInformation, retained_information
 from certifare.encoders.training import ColumnSchema, Group, Training, read_groups, read_training, sensitive_positions
 from certifare.errors import (
     EncoderError,
@@ -30,6 +29,7 @@ from certifare.errors import (
     NotPublishableError,
     SensitiveFeatureError,
 )
+from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, listing
 
 Output: TypeAlias = Literal["representatives", "cells", "onehot", "score"]
 
@@ -388,7 +388,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             (three digits), which ``describe`` shows and scores are made of. Leave them out where even such figures
             must not be published: the file then has cells and no scores.
         """
-        from certifare.encoders.document import write_document
+        from certifare.encoders.format import write_document
         from certifare.encoders.limits import check_limits
 
         document = self.to_document(statistics=statistics)
@@ -399,13 +399,13 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         write_document(document, path)
 
     def to_document(self, *, statistics: bool = True) -> Any:
-        """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.document`."""
+        """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.format`."""
         check_is_fitted(self)
         return self._to_document(statistics)
 
     def digest(self) -> str:
         """SHA-256 digest of the encoder as it is saved, training statistics left out."""
-        from certifare.encoders.document import digest_of
+        from certifare.encoders.format import digest_of
 
         check_is_fitted(self)
         return digest_of(self._to_document(statistics=False))
@@ -445,7 +445,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _to_document(self, statistics: bool) -> Any:
-        """Describe the encoder completely, as one of the structures of :mod:`certifare.encoders.document`."""
+        """Describe the encoder completely, as one of the structures of :mod:`certifare.encoders.format`."""
 
     # What they share.
 

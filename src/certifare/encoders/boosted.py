@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.columns import Field, Frame
 from certifare.encoders.description import map_rules
 from certifare.encoders.grown import GrownEncoder
-from certifare.encoders.retain import Clusters, check_retain
+from certifare.encoders.proxies import Clusters, check_retain
 from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
 from certifare.encoders.scores import default_model, fit_scores
 from certifare.encoders.training import Training
 from certifare.errors import EncoderError
+from certifare.frames import Field, Frame
 from certifare.growth import Charge, Codes, Metric, Targets, grow
 
 

@@ -15,19 +15,19 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from certifare.certificates.certify import certify
-from certifare.columns import Value, plain, read_values
-from certifare.encoders.document import FORMAT, Column, Place, Rule, TreeDocument
+from certifare.certificates.issuing import certify
+from certifare.encoders.format import FORMAT, Column, Place, Rule, TreeDocument
 from certifare.encoders.loading import _build_tree
 from certifare.errors import ArgumentError, ColumnTypeError
+from certifare.frames import Value, plain, read_values
 from certifare.growth import Dictionary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from certifare.certificates import Certificate
-    from certifare.columns import ColumnType, Field
     from certifare.encoders.tree import FairTreeEncoder
+    from certifare.frames import ColumnType, Field
 
 MOST_VALUES = 256
 """A column with more distinct values is refused: it is a quantity, of which only the bins that are used matter."""

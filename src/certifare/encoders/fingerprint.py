@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates.repeats import MOST_TIMES, at_most, frequencies, is_chance
-from certifare.columns import Field
 from certifare.encoders.hashes import MOST_HASHES, HashSample, hash_rounded, mix
 from certifare.errors import EncoderFileError
+from certifare.frames import Field
 from certifare.storage import open_regular, write_private
 
 FORMAT = "certifare/fingerprint"
@@ -169,7 +169,7 @@ class Fingerprint:
     Examples
     --------
     >>> import numpy as np
-    >>> from certifare.columns import Frame
+    >>> from certifare.frames import Frame
     >>> from certifare.encoders.fingerprint import Fingerprint
     >>> frame = Frame(np.random.default_rng(0).normal(size=(1000, 2)))
     >>> fields = [frame.read(0), frame.read(1)]

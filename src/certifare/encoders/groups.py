@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import Field, levels, listing
 from certifare.encoders.training import Group
 from certifare.errors import EncoderError, SensitiveFeatureError, UnknownGroupError
+from certifare.frames import Field, levels, listing
 from certifare.growth import Dictionary
 
 UnknownGroups: TypeAlias = Literal["refuse", "common"]

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.columns import Field, Frame
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
+from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Representatives
-from certifare.encoders.retain import Coordinates
 from certifare.encoders.training import Levels, Training
 from certifare.errors import EncoderError
+from certifare.frames import Field, Frame
 from certifare.growth import Charge, Codes, Criterion, Growth, Targets
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates.repeats import Repeats
-from certifare.columns import Field
 from certifare.compiler import WORTH_COMPILING, helper, kernel
+from certifare.frames import Field
 from certifare.growth import Dictionary
 
 BLOCK = 1 << 16
@@ -41,7 +41,7 @@ def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) ->
     hashes. Text is not rounded.
 
     >>> import numpy as np
-    >>> from certifare.columns import Frame
+    >>> from certifare.frames import Frame
     >>> exact, close = (Frame(np.array([[x, 7.0]])) for x in (40.0, 40.0 + 1e-9))
     >>> one, two = (hash_rounded([f.read(0), f.read(1)], b"salt", [18]) for f in (exact, close))
     >>> bool(one == two)

@@ -6,13 +6,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import Field
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics, nearest_rules
 from certifare.encoders.representatives import Representatives, find_representatives
 from certifare.encoders.space import Space, find_centres
 from certifare.encoders.training import Training
 from certifare.errors import EncoderError
+from certifare.frames import Field
 
 
 class KMeansEncoder(RestrictedEncoder):

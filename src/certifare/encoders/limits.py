@@ -7,7 +7,7 @@ makes, and is named in the error.
 
 from collections.abc import Sequence
 
-from certifare.encoders.document import BoostedDocument, Document, KMeansDocument, Model, TreeDocument
+from certifare.encoders.format import BoostedDocument, Document, KMeansDocument, Model, TreeDocument
 from certifare.errors import EncoderFileError
 
 MOST_COLUMNS = 10_000

@@ -18,7 +18,7 @@ from certifare.encoders.description import (
     nearest_rules,
     path_rules,
 )
-from certifare.encoders.document import (
+from certifare.encoders.format import (
     MAX_BYTES,
     AxisDocument,
     BoostedDocument,
@@ -35,8 +35,8 @@ from certifare.encoders.document import (
     TreeDocument,
     read_document,
 )
+from certifare.encoders.proxies import Clusters
 from certifare.encoders.representatives import Representatives
-from certifare.encoders.retain import Clusters
 from certifare.encoders.scoremap import MOST_SQUARES, Axis, ScoreMap
 from certifare.encoders.scores import FeatureMap, Fold, Forest, Scores
 from certifare.encoders.space import Space

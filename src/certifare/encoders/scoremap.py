@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import Field
 from certifare.compiler import kernel
-from certifare.encoders.retain import Clusters
+from certifare.encoders.proxies import Clusters
 from certifare.encoders.scores import Scores
 from certifare.encoders.training import Levels
+from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins, Codes, ContinuousBins, Growth, Histogram, Split
 from certifare.randomness import stream
 

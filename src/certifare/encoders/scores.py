@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from certifare.columns import Field
 from certifare.compiler import kernel
 from certifare.encoders.training import Levels, Training
 from certifare.errors import NotPublishableError
+from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins
 from certifare.randomness import number, stream
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import Field, scaled
 from certifare.compiler import kernel
+from certifare.frames import Field, scaled
 from certifare.growth import Bins, CategoricalBins
 from certifare.randomness import number
 

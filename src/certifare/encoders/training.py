@@ -7,7 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import (
+from certifare.encoders.fingerprint import Fingerprint
+from certifare.errors import EmptyTableError, EncoderError, MissingColumnError, SensitiveFeatureError
+from certifare.frames import (
     ColumnType,
     Field,
     Frame,
@@ -18,8 +20,6 @@ from certifare.columns import (
     plain,
     read_values,
 )
-from certifare.encoders.fingerprint import Fingerprint
-from certifare.errors import EmptyTableError, EncoderError, MissingColumnError, SensitiveFeatureError
 from certifare.growth import (
     Bins,
     Codes,

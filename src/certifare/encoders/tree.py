@@ -8,13 +8,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import Field
 from certifare.encoders.description import group_name, path_rules
 from certifare.encoders.groups import UnknownGroups, check_unknown_groups, group_codes
 from certifare.encoders.grown import GrownEncoder
-from certifare.encoders.retain import Coordinates, check_retain
+from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.training import Training
 from certifare.errors import EncoderError
+from certifare.frames import Field
 from certifare.growth import Bins, Charge, Codes, Metric, Orderings, encode, grow
 
 
@@ -149,13 +149,13 @@ class FairTreeEncoder(GrownEncoder):
             Columns, or comparisons such as ``"age>=60"``. The columns they are made from are no features.
         **options
             ``drop``, ``missing``, ``folder`` and ``progress`` of
-            :func:`~certifare.engines.streaming.prepare_parquet`.
+            :func:`~certifare.engines.parquet.streaming.prepare_parquet`.
 
         Returns
         -------
         self
         """
-        streaming = import_module("certifare.engines.streaming")
+        streaming = import_module("certifare.engines.parquet.streaming")
         training = streaming.prepare_parquet(self, paths, label=label, sensitive=sensitive, **options)
         return self.fit_from(training)
 
@@ -169,14 +169,14 @@ class FairTreeEncoder(GrownEncoder):
         ----------
         dialect : str
             ``duckdb``, ``postgres``, ``sqlite``, ``spark``, ``bigquery``, ``snowflake`` and more
-            (:data:`certifare.encoders.sql.DIALECTS`).
+            (:data:`certifare.encoders.expressions.DIALECTS`).
         table : str or sequence of str, optional
             A table (``"people"``, ``"schema.people"``, or the parts of its name as a sequence). The result is then
             a query that adds the cell to every row; without it, a ``CASE`` expression.
         name : str
             What to call the column of cells.
         """
-        from certifare.encoders.sql import write_sql
+        from certifare.encoders.expressions import write_sql
 
         return write_sql(self, dialect, table, name)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.description import DIGITS, Statistics, published
-from certifare.encoders.document import (
+from certifare.encoders.format import (
     FORMAT,
     VERSION,
     AxisDocument,

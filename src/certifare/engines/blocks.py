@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.columns import ColumnType, Field, Frame
+from certifare.frames import ColumnType, Field, Frame
 from certifare.growth import Dictionary
 from certifare.roles import Comparison
 

@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
-from certifare.certificates.certify import NOT_LOOKED_UP as NOT_LOOKED_UP
-from certifare.certificates.certify import check_overlap, training_counts
 from certifare.certificates.claims import metric_of
 from certifare.certificates.counts import (
     GROUP_MISSING,
@@ -28,15 +26,17 @@ from certifare.certificates.counts import (
     name_of,
     sort_key,
 )
+from certifare.certificates.issuing import NOT_LOOKED_UP as NOT_LOOKED_UP
+from certifare.certificates.issuing import check_overlap, training_counts
 from certifare.certificates.repeats import Repeats
 from certifare.certificates.sampling import Subsample
-from certifare.columns import Field, levels
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.hashes import HashSample, hash_records
 from certifare.engines.blocks import Block, Feature, Piece, Reading, Role
-from certifare.engines.training import Share, Worker
+from certifare.engines.preparing import Share, Worker
 from certifare.errors import ArgumentError, CellIdError, EmptyGroupError, MissingValueError, SensitiveFeatureError
+from certifare.frames import Field, levels
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
 

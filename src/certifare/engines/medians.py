@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.engines.blocks import Block, Piece
-from certifare.engines.plan import Plan
+from certifare.engines.coding import Plan
 from certifare.growth import Codes, Growth
 
 Tallies = dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.int64]]]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from certifare.columns import ColumnType, Field, Value, levels, listing
 from certifare.encoders.fingerprint import merge_samples, samples_of
 from certifare.encoders.hashes import HashSample
 from certifare.encoders.training import MOST_LABELS, ColumnSchema, Group
 from certifare.engines.blocks import Block, Piece, Reading
 from certifare.errors import EncoderError, MissingValueError
+from certifare.frames import ColumnType, Field, Value, levels, listing
 from certifare.growth import Dictionary
 from certifare.growth.columns import check_columns
 from certifare.growth.summary import Summary, merge, summarize

@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import Field, Frame
 from certifare.errors import StateFileError
+from certifare.frames import Field, Frame
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.utility import Performance, base_rates, forecasts
 from certifare.randomness import stream
@@ -255,7 +255,7 @@ class Explorer:
 
     def walk(self, setting: Setting) -> Path:
         """Fit a growth and count every part on it."""
-        from certifare.encoders.retained import retained_information
+        from certifare.encoders.information import retained_information
 
         encoder = self.fit(setting, bare=True)
         n_cells = int(encoder.n_cells_)

@@ -29,14 +29,13 @@ from certifare.certificates import (
     thin,
 )
 from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.certify import FROM_COUNTS
 from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
 from certifare.certificates.counts import name_of
 from certifare.certificates.exact import epsilon_at
+from certifare.certificates.issuing import FROM_COUNTS
 from certifare.certificates.looks import Look
 from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import check_population
-from certifare.columns import Field, Frame
 from certifare.encoders.hashes import count_repeats
 from certifare.errors import (
     CandidateError,
@@ -47,14 +46,15 @@ from certifare.errors import (
     SplitError,
     StateFileError,
 )
-from certifare.frontier.chain import BEYOND_CHANCE, chain
-from certifare.frontier.pareto import knee, pareto
+from certifare.frames import Field, Frame
+from certifare.frontier.fronts import knee, pareto
+from certifare.frontier.ordering import BEYOND_CHANCE, chain
 from certifare.frontier.paths import Counted, Explorer, Path
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.frontier.utility import beyond_chance, check_utility, utility_of
 from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
-from certifare.split import PARTS, split
+from certifare.parts import PARTS, split
 from certifare.storage import check_writable, open_regular
 from certifare.table import Table
 

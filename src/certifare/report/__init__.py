@@ -4,7 +4,7 @@
 show it, :func:`render_pdf` prints the page; as JSON it is the dictionary itself.
 """
 
-from certifare.report.data import report_data
+from certifare.report.contents import report_data
 from certifare.report.encoder import describe_encoder
 from certifare.report.html import render_html
 from certifare.report.markdown import render_markdown

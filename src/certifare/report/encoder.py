@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from certifare.encoders.description import group_name
-from certifare.encoders.document import BoostedDocument, KMeansDocument, Rule, Side, TreeDocument, read_document
+from certifare.encoders.format import BoostedDocument, KMeansDocument, Rule, Side, TreeDocument, read_document
 from certifare.encoders.loading import describe_document, map_of
 
 if TYPE_CHECKING:

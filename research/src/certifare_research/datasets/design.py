@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.columns import Field, Frame
 from certifare.errors import ColumnTypeError
+from certifare.frames import Field, Frame
 from certifare.growth import Dictionary
 
 Scaling = Literal["unit", "standard", "none"]

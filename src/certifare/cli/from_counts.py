@@ -1,0 +1,187 @@
+"""Certificates from counts alone: of a database that counts its own records, or of counts files of several holders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from certifare.cli.common import encoder_file
+
+if TYPE_CHECKING:
+    from certifare.certificates import CellCounts, Certificate
+    from certifare.encoders import FairTreeEncoder
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A certificate from counts, and what its document says besides.
+
+    Attributes
+    ----------
+    certificate : Certificate
+    context : dict
+        The encoder, and columns that groups and labels were read from.
+    origins : tuple of tuples of str or None
+        What the records came from, for the ledger; None where looks at them cannot be counted.
+    column : FairTreeEncoder or None
+        The encoder of a column that was certified itself.
+    """
+
+    certificate: Certificate
+    context: dict[str, Any]
+    origins: tuple[tuple[str, ...], ...] | None
+    column: FairTreeEncoder | None = None
+
+
+def certify_database(
+    encoder: Path | FairTreeEncoder | None,
+    address: str,
+    table: str,
+    *,
+    sensitive: Sequence[str],
+    label: str | None,
+    unknown_groups: bool,
+    **options: Any,
+) -> Counted:
+    """Certify an encoder on a table that its database counts.
+
+    Parameters
+    ----------
+    encoder : path or FairTreeEncoder
+        A file; or the encoder of a column.
+    address, table : str
+        The database, and its table.
+    sensitive, label, unknown_groups
+        Options of ``certifare certify``.
+    **options
+        Of :func:`certifare.engines.sql.warehouse.certify_sql`.
+    """
+    from certifare.encoders import load_encoder
+    from certifare.encoders.existing import assuming
+    from certifare.engines.sql.warehouse import certify_sql, connect
+    from certifare.errors import MissingGroupError
+
+    if not sensitive:
+        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+    column = None if encoder is None or isinstance(encoder, Path) else encoder
+    file = encoder_file(encoder) if isinstance(encoder, Path) else None
+    fitted = load_encoder(file) if file is not None else column
+    assert fitted is not None  # noqa: S101  (there is one or the other)
+    with connect(address) as warehouse:
+        certificate = certify_sql(
+            fitted,
+            warehouse,
+            table,
+            sensitive=sensitive,
+            label=label,
+            missing="unknown" if unknown_groups else "drop",
+            positive=_positive(label),
+            **options,
+        )
+    place = _place(address)
+    # The same table, or another name of it.
+    origins = (("table", place, table), ("sizes", place, *_sizes(certificate.counts)))
+    if column is not None:
+        certificate = assuming(column, certificate)
+    named = {} if file is None else {"encoder": file}
+    return Counted(certificate, {**named, **_columns(sensitive, label)}, origins, column)
+
+
+def counts_files(encoder: Path, data: Sequence[Path]) -> list[Path]:
+    """Return the counts files among the arguments of ``certifare certify``; none, if these are records.
+
+    Parameters
+    ----------
+    encoder : path
+        The encoder; or the first of the counts files, if no encoder was named.
+    data : sequence of path
+        Counts files, or one table.
+    """
+    from certifare.document.counts_files import is_counts_file
+    from certifare.errors import ArgumentError
+
+    files = [encoder, *data] if is_counts_file(encoder) else list(data)
+    others = [path for path in files if not is_counts_file(path)]
+    if others and len(others) < len(files):
+        raise ArgumentError(f"{str(others[0])!r} is no counts file, and the others are: give one kind only.")
+    return [] if others else files
+
+
+def certify_files(
+    encoder: Path | None, files: Sequence[Path], *, sensitive: Sequence[str], label: str | None, **options: Any
+) -> Counted:
+    """Certify an encoder on the counts of several holders.
+
+    Parameters
+    ----------
+    encoder : path or None
+        The encoder, if it was named.
+    files : sequence of path
+        Counts files.
+    sensitive, label
+        What the counts must be about, if that was said.
+    **options
+        Of :func:`certifare.certify_counts`.
+    """
+    from certifare.document import digest
+    from certifare.document.counts_files import CountsFile, pool
+    from certifare.encoders.format import read_document as read_encoder
+    from certifare.errors import ArgumentError
+    from certifare.records import check_cells
+
+    loaded: dict[str, CountsFile] = {}
+    for path in files:
+        loaded[f"{path}, again" if str(path) in loaded else str(path)] = CountsFile.load(path)
+    named: dict[str, Any] = {}
+    if encoder is None:
+        pooled = pool(loaded)
+        named["encoder_digest"] = pooled.encoder
+    else:
+        named["encoder"] = encoder_file(encoder)
+        pooled = pool(loaded, digest(named["encoder"]))
+        check_cells(read_encoder(named["encoder"]).n_cells, pooled.counts)
+    if sensitive and tuple(sensitive) != pooled.sensitive:
+        raise ArgumentError(f"The counts are by {', '.join(pooled.sensitive)}, not by {', '.join(sensitive)}.")
+    if label is not None and label != pooled.label:
+        found = "have no labels" if pooled.label is None else f"are by the label {pooled.label!r}"
+        raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
+    certificate = pooled.certify(positive=_positive(pooled.label), **options)
+    # A checksum is that of one encoder. Sizes of groups are not, but records that were drawn have others every time.
+    countable = all(file.checksum is not None and file.drawn is None for file in loaded.values())
+    origins = [
+        origin
+        for file in loaded.values()
+        for origin in (("checksum", file.checksum or ""), ("sizes", *file.sensitive, *_sizes(file.counts)))
+    ]
+    return Counted(
+        certificate, {**named, **_columns(pooled.sensitive, pooled.label)}, tuple(origins) if countable else None
+    )
+
+
+def _sizes(counts: CellCounts) -> tuple[str, ...]:
+    """Numbers of records of each group: the same whatever the encoder."""
+    return tuple(f"{group}\0{n}" for group, n in sorted(counts.group_sizes.items()))
+
+
+def _place(address: str) -> str:
+    """Name a database, without who asks it: a file by where it lies."""
+    scheme, _, rest = address.partition("://")
+    # A password may hold any character, so who asks is all before the last @; options behind the name may hold one too.
+    place = rest.rpartition("@")[2].partition("?")[0]
+    path = Path(place.removeprefix("/"))
+    return f"{scheme} {path.resolve() if path.exists() else place}"
+
+
+def _positive(label: str | None) -> str | None:
+    """Name the label that a comparison is about; None if the label is a column."""
+    from certifare.engines.sql.warehouse import parse_blindly
+    from certifare.roles import Comparison
+
+    role = None if label is None else parse_blindly(label)
+    return role.true if isinstance(role, Comparison) else None
+
+
+def _columns(sensitive: Sequence[str], label: str | None) -> dict[str, Any]:
+    return {"columns": {"sensitive": list(sensitive), "label": label}}

@@ -1,0 +1,262 @@
+"""Certificate files: written in one canonical form, read with suspicion.
+
+A plain file is the statement itself. A signed one is a DSSE envelope whose payload is the statement's bytes.
+Reading validates everything and executes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from certifare.certificates import Certificate
+from certifare.document.keys import load_private_key
+from certifare.document.statement import OLDEST_VERSION, PREDICATE, VERSION, Statement, canonical, statement
+from certifare.errors import CertificateFormatError, ExpiredVersionError, FileError, NewerVersionError
+from certifare.storage import atomic_file, open_regular
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import CryptoSigner, SSlibKey
+
+PayloadType = Literal["application/vnd.in-toto+json"]
+PAYLOAD_TYPE: PayloadType = "application/vnd.in-toto+json"
+#: A certificate of a hundred thousand cells has a few megabytes.
+MAX_BYTES = 16 * 2**20
+#: Lists and objects of a file: an empty one takes three bytes there, and fifty or more in memory.
+MOST_LISTS = 2**20
+
+
+class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One signature of an envelope, in base64, and a hint at the key that made it."""
+
+    sig: Annotated[str, msgspec.Meta(max_length=1_000)]
+    keyid: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A DSSE envelope: a payload in base64, its type, and signatures over both."""
+
+    payload: str
+    payload_type: PayloadType = msgspec.field(name="payloadType", default=PAYLOAD_TYPE)
+    signatures: Annotated[tuple[Signature, ...], msgspec.Meta(min_length=1, max_length=32)]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A certificate as it was read from a file, or written to one.
+
+    Attributes
+    ----------
+    statement : Statement
+        What it says.
+    payload : bytes
+        The bytes of the statement, which are what was signed.
+    signatures : tuple of Signature
+        None for a plain file. They are not checked by reading: :meth:`signed_by` does that.
+    """
+
+    statement: Statement
+    payload: bytes
+    signatures: tuple[Signature, ...] = ()
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate itself."""
+        return self.statement.predicate.certificate
+
+    def signed_by(self, key: SSlibKey) -> bool:
+        """Whether one of the signatures was made with this key, over exactly these bytes."""
+        from securesystemslib.exceptions import UnverifiedSignatureError
+        from securesystemslib.signer import Signature as Signed
+
+        message = _preauthentication(self.payload)
+        for signature in self.signatures:
+            try:
+                key.verify_signature(Signed(key.keyid, _base64(signature.sig, "a signature").hex()), message)
+            except UnverifiedSignatureError:
+                continue
+            return True
+        return False
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the file."""
+        if not self.signatures:
+            return self.payload + b"\n"
+        payload = base64.b64encode(self.payload).decode("ascii")
+        return canonical(msgspec.to_builtins(Envelope(payload=payload, signatures=self.signatures))) + b"\n"
+
+
+def write_document(
+    path: str | os.PathLike[str],
+    certificate: Certificate,
+    key: str | os.PathLike[str] | CryptoSigner | None = None,
+    *,
+    encoder: str | os.PathLike[str] | None = None,
+    **context: Any,
+) -> Document:
+    """Write a certificate to a file, signed if a key is given.
+
+    The file appears as a whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        The file, usually ``certificate.json``.
+    certificate : Certificate
+        What to write.
+    key : path or signer, optional
+        The private key.
+    encoder : path, optional
+        The encoder's file, whose digest is recorded. It must have as many cells as the certificate counts.
+    **context
+        What :func:`certifare.document.statement` takes: ``data_digest``, ``selection``, ``suppress_below``,
+        ``columns``, ``command``, ``created`` …
+
+    Returns
+    -------
+    Document
+    """
+    if encoder is not None:
+        from certifare.encoders.format import read_document as read_encoder
+        from certifare.records import check_cells
+
+        check_cells(read_encoder(encoder).n_cells, certificate.counts)
+        context["encoder_digest"] = digest(encoder)
+    document = sign(statement(certificate, **context), key)
+    with atomic_file(path) as name:
+        name.write_bytes(document.to_bytes())
+    return document
+
+
+def sign(stated: Statement, key: str | os.PathLike[str] | CryptoSigner | None) -> Document:
+    """Make a document of a statement; signed, if a private key is given."""
+    payload = canonical(stated.to_dict())
+    if key is None:
+        return Document(stated, payload)
+    signer = load_private_key(key) if isinstance(key, str | os.PathLike) else key
+    signed = signer.sign(_preauthentication(payload))
+    sig = base64.b64encode(bytes.fromhex(signed.signature)).decode("ascii")
+    return Document(stated, payload, (Signature(sig, signed.keyid),))
+
+
+def read_document(source: str | os.PathLike[str] | bytes) -> Document:
+    """Read a certificate file, checking its form. Its figures and signatures are for the policy to check.
+
+    Parameters
+    ----------
+    source : path or bytes
+        A file, or its content.
+
+    Raises
+    ------
+    CertificateFormatError
+        It is no certificate. :class:`~certifare.errors.NewerVersionError` and
+        :class:`~certifare.errors.ExpiredVersionError` say that it is one of another version of the format.
+    """
+    data = source if isinstance(source, bytes) else _read(source)
+    content = parse(data)
+    if isinstance(content, dict) and "payload" in content:
+        try:
+            envelope = msgspec.convert(content, Envelope)
+        except msgspec.ValidationError as error:
+            raise CertificateFormatError(f"Not a signed certificate: {error}") from error
+        payload = _base64(envelope.payload, "the payload")
+        return Document(_statement(parse(payload)), payload, envelope.signatures)
+    return Document(_statement(content), data.rstrip(b"\n"))
+
+
+def digest(source: str | os.PathLike[str] | bytes) -> str:
+    """Return the SHA-256 digest of a file, or of bytes, in hexadecimal digits.
+
+    >>> digest(b"")[:16]
+    'e3b0c44298fc1c14'
+    """
+    if isinstance(source, bytes):
+        return hashlib.sha256(source).hexdigest()
+    try:
+        with open_regular(source) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise FileError(f"The file {os.fspath(source)!r} cannot be read: {error.strerror}.") from error
+
+
+def parse(data: bytes) -> Any:
+    """Parse JSON as strictly as it can be: UTF-8, no duplicate keys, no NaN, no numbers out of range."""
+    if len(data) > MAX_BYTES:
+        raise CertificateFormatError(
+            f"The file is larger than {MAX_BYTES // 2**20} MB: too large for a certificate, so it was not read."
+        )
+    if not data.strip():
+        raise CertificateFormatError("The file is empty.")
+    if (found := data.count(b"[") + data.count(b"{")) > MOST_LISTS:
+        raise CertificateFormatError(f"{found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
+    try:
+        # The first reading is the stricter one, the second sees duplicate keys.
+        msgspec.json.decode(data)
+        return json.loads(data, object_pairs_hook=_without_duplicates)
+    except RecursionError as error:
+        raise CertificateFormatError("Not a certificate: the file is nested too deeply.") from error
+    except CertificateFormatError:
+        raise
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise CertificateFormatError(f"Not a certificate: the file is no valid JSON ({error}).") from error
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise CertificateFormatError(f"Not a certificate: the key {repeated!r} occurs twice in one object.")
+    return found
+
+
+def _statement(content: Any) -> Statement:
+    kind = content.get("predicateType") if isinstance(content, dict) else None
+    version = re.fullmatch(re.escape(PREDICATE) + r"(\d{1,9})", kind) if isinstance(kind, str) else None
+    if version is None:
+        raise CertificateFormatError(
+            "Not a certificate: " + (f"a statement of another kind, {kind!r}." if kind else "no predicateType.")
+        )
+    if int(version[1]) > VERSION:
+        raise NewerVersionError(
+            f"The certificate is in version {version[1]} of the format, and this program knows versions up to "
+            f"{VERSION}: install a newer certifare to read it."
+        )
+    if int(version[1]) < OLDEST_VERSION:
+        raise ExpiredVersionError(
+            f"The certificate is in version {version[1]} of the format, which has expired (the oldest accepted is "
+            f"{OLDEST_VERSION}): ask its producer for a new one."
+        )
+    return Statement.from_dict(content)
+
+
+def _preauthentication(payload: bytes) -> bytes:
+    """Return what DSSE signs: type and payload, with their lengths."""
+    from securesystemslib.dsse import Envelope as Dsse
+
+    return Dsse(payload, PAYLOAD_TYPE, {}).pae()
+
+
+def _base64(text: str, what: str) -> bytes:
+    """Decode base64 of either alphabet, as DSSE asks of readers."""
+    try:
+        return base64.b64decode(text.translate({ord("-"): "+", ord("_"): "/"}), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise CertificateFormatError(f"Not a signed certificate: {what} is no valid base64.") from error
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    try:
+        with open_regular(path) as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise FileError(f"The file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error

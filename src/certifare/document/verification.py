@@ -1,0 +1,619 @@
+"""Whether a certificate is accepted: one policy, for the command line and for programs alike."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from certifare.certificates import CellCounts, Certificate, certify, certify_counts
+from certifare.certificates.certificate import VOID, percent, round_down, round_up
+from certifare.certificates.claims import metric_of, strata_of
+from certifare.certificates.counts import UNKNOWN
+from certifare.certificates.population import draw_of, whom
+from certifare.document.envelopes import Document, digest, read_document
+from certifare.document.keys import load_public_key
+from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
+from certifare.errors import ArgumentError, CertifareError, EncoderFileError, ExpiredVersionError, GroupError
+from certifare.policy import Policy
+from certifare.randomness import stream
+from certifare.records import load_fitted, read_records
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import SSlibKey
+
+    from certifare.encoders import RestrictedEncoder
+    from certifare.table import Table
+
+#: Recomputing takes time in proportion to pairs of groups × (√records + cells / 20). This much takes half a minute; a
+#: file that asks for more (a thousand groups, more records than there are people) is made to keep its reader busy.
+MAX_WORK = 2_000_000
+
+
+#: Requires nothing: the document must hold together, and that is all.
+ANY = Policy(min_confidence=0.0)
+#: A clock may be wrong by this much before a certificate comes from the future.
+LEEWAY = timedelta(days=1)
+
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that was checked.
+
+    Attributes
+    ----------
+    name : str
+        What was checked: version, signature, statement, figures, validity, encoder; what the policy requires
+        (confidence, bound, metric, groups, candidates, date, looks); classifier; data, training records, data bound.
+    ok : bool or None
+        Whether it holds; None where it was not checked, or is undecided.
+    message : str
+        What was found, in a sentence.
+    undecided : bool
+        True where it was asked for, and the verifier's records neither contradict it nor suffice for it.
+    """
+
+    name: str
+    ok: bool | None
+    message: str
+    undecided: bool = False
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a certificate is accepted, and why.
+
+    Attributes
+    ----------
+    claim : str or None
+        The claim in words, where the certificate could be read.
+    bound : float or None
+        T* as the certificate states it.
+    checks : tuple of Check
+        What was checked, in order.
+    """
+
+    claim: str | None
+    bound: float | None
+    checks: tuple[Check, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """PASS: every required check holds. FAIL: one does not. INCONCLUSIVE: your records leave one undecided."""
+        if self.failures:
+            return "FAIL"
+        return "INCONCLUSIVE" if any(check.undecided for check in self.checks) else "PASS"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the outcome is PASS."""
+        return self.outcome == "PASS"
+
+    @property
+    def failures(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if check.ok is False)
+
+    @property
+    def unchecked(self) -> tuple[Check, ...]:
+        """What was not checked: a PASS says nothing about it."""
+        return tuple(check for check in self.checks if check.ok is None and not check.undecided)
+
+    @property
+    def figures_hold(self) -> bool:
+        """Whether words and figures follow from the counts, whatever else was found."""
+        found = {check.name: check.ok for check in self.checks}
+        return found.get("statement") is True and found.get("figures") is True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {
+            "outcome": self.outcome,
+            "passed": self.passed,
+            "claim": self.claim,
+            "bound": self.bound,
+            "checks": [msgspec.to_builtins(check) for check in self.checks],
+            "unchecked": [check.name for check in self.unchecked],
+        }
+
+    def __str__(self) -> str:
+        mark = {True: "ok", False: "FAILED", None: "not checked"}
+        lines = [
+            f"{check.name}: {'undecided' if check.undecided else mark[check.ok]}: {check.message}"
+            for check in self.checks
+        ]
+        return "\n".join([*lines, self.outcome])
+
+
+def verify_document(
+    source: str | os.PathLike[str] | bytes | Document,
+    policy: Policy | None = None,
+    *,
+    key: str | os.PathLike[str] | SSlibKey | None = None,
+    encoder: str | os.PathLike[str] | None = None,
+    data: Table | str | os.PathLike[str] | None = None,
+    sensitive: Sequence[str] = (),
+    label: str | None = None,
+    weight: str | None = None,
+    cluster: str | None = None,
+    predictions: ArrayLike | None = None,
+) -> Verdict:
+    """Check a certificate: that it holds together, that it meets a policy, and its claim on other records.
+
+    Parameters
+    ----------
+    source : path, bytes or Document
+        The certificate file; for a folder, the ``certificate.json`` in it (and the ``encoder.json``, if there is one).
+    policy : Policy, optional
+        What is required of it; a confidence of at least 0.95 unless given.
+    key : path or public key, optional
+        Whose signature is asked for. Without it no signature is checked, and the verdict says so.
+    encoder : path, optional
+        The encoder's file. It must be, byte by byte, the one that was certified, and have as many cells.
+    data : Table or path, optional
+        The verifier's own records, on which the encoder is certified anew. Needs ``encoder``. They are looked up among
+        the training records where the encoder's folder has their fingerprint.
+    sensitive, label, weight, cluster : optional
+        Roles of columns where ``data`` is a file. The sensitive columns and the label are those that the certificate
+        names, unless they are called differently there.
+    predictions : array-like, optional
+        One classifier, by its prediction for each cell, to learn the interval of its own distance.
+
+    Returns
+    -------
+    Verdict
+
+    Raises
+    ------
+    CertifareError
+        The file is no certificate, or another file cannot be read. A certificate that can be read and is not
+        accepted raises nothing: the verdict says why.
+
+    Examples
+    --------
+    >>> from certifare import CellCounts, certify_counts
+    >>> from certifare.document import sign, statement
+    >>> c = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
+    >>> content = sign(statement(c), None).to_bytes()
+    >>> verdict = verify_document(content, Policy(max_bound=0.3))
+    >>> verdict.outcome, [check.name for check in verdict.unchecked]
+    ('PASS', ['signature', 'encoder', 'data'])
+    >>> verify_document(content, Policy(max_bound=0.2)).outcome
+    'FAIL'
+    """
+    policy = Policy() if policy is None else policy
+    roles = {"sensitive": tuple(sensitive), "label": label, "weight": weight, "cluster": cluster}
+    named = [name for name, role in roles.items() if role]
+    if named and not isinstance(data, str | os.PathLike):
+        remedy = "give that as well" if data is None else "a table has its roles already"
+        raise ArgumentError(f"{', '.join(named)}: names of columns in a file of your own records (data); {remedy}.")
+    if isinstance(source, str | os.PathLike) and Path(source).is_dir():
+        folder, source = Path(source), Path(source) / "certificate.json"
+        if encoder is None and (folder / "encoder.json").exists():
+            encoder = folder / "encoder.json"
+    if data is not None and encoder is None:
+        raise ArgumentError("Records can be certified anew only with the encoder: give its file as well.")
+    public = load_public_key(key) if isinstance(key, str | os.PathLike) else key
+    try:
+        document = source if isinstance(source, Document) else read_document(source)
+    except ExpiredVersionError as error:
+        return Verdict(claim=None, bound=None, checks=(Check("version", False, str(error)),))
+
+    checks = [
+        Check("version", True, f"The file is a certificate in version {document.statement.version} of the format."),
+        _signature(document, public, policy.require_signature),
+        _statement(document),
+        _figures(document),
+        _validity(document),
+        _encoder(document, encoder, policy.require_encoder),
+    ]
+    sound = all(check.ok is not False for check in checks[2:])
+    checks += _requirements(document, policy)
+    max_bound = policy.max_bound
+    if predictions is not None:
+        # The bound that is asked for is then that of this classifier.
+        unmade = Check("classifier", None, "Its distance was not computed: what fails above comes first.")
+        checks.append(_classifier(document, predictions, max_bound) if sound else unmade)
+        max_bound = None
+    elif max_bound is not None:
+        checks.append(_bound(document.certificate, max_bound))
+    if data is None or encoder is None:
+        checks.append(Check("data", None, "No records of your own were given: the counts are the producer's word."))
+    elif not sound:
+        checks.append(Check("data", None, "Your records were not looked at: what fails above comes first."))
+    else:
+        checks += _records(document, encoder, data, roles, max_bound)
+    predicate = document.statement.predicate
+    return Verdict(claim=predicate.claim.words, bound=document.certificate.bound, checks=tuple(checks))
+
+
+def _signature(document: Document, key: SSlibKey | None, required: bool) -> Check:
+    # What is required and was not shown has failed; what was not asked for was not checked.
+    missing = False if required else None
+    if not document.signatures:
+        if key is None:
+            return Check("signature", missing, "The certificate is not signed: nothing shows who wrote it.")
+        return Check("signature", False, "The certificate is not signed, and a signature by your key was asked for.")
+    signers = ", ".join(signature.keyid[:16] or "unnamed" for signature in document.signatures)
+    if key is None:
+        return Check(
+            "signature", missing, f"The certificate is signed (key {signers}); give the public key to check it."
+        )
+    if document.signed_by(key):
+        return Check("signature", True, f"The signature is by your key ({key.keyid[:16]}) over exactly this content.")
+    if any(signature.keyid == key.keyid for signature in document.signatures):
+        return Check(
+            "signature",
+            False,
+            f"The signature names your key ({key.keyid[:16]}) but does not fit the content: it was altered after "
+            "signing, or the signature is forged.",
+        )
+    return Check(
+        "signature",
+        False,
+        f"The certificate is signed with another key ({signers}), not with yours ({key.keyid[:16]}).",
+    )
+
+
+def _statement(document: Document) -> Check:
+    """Everything that the statement repeats in words must follow from the certificate that it holds."""
+    stated, certificate = document.statement.predicate, document.certificate
+    selection = stated.selection
+    corrected = {
+        "none": selection.tried == certificate.candidates == 1,
+        "holdout": selection.tried >= certificate.candidates,
+        "simultaneous": selection.tried == certificate.candidates,
+        "sequence": selection.tried >= certificate.candidates,
+    }
+    subjects = [subject.name for subject in document.statement.subject]
+    findings: list[tuple[str, bool]] = [
+        ("the claim does not say what the figures say", stated.claim == claim_of(certificate)),
+        ("ε is not 1 − confidence", stated.epsilon == epsilon_of(certificate)),
+        ("the groups do not have the stated numbers of records", stated.groups == groups_of(certificate)),
+        (
+            "the digest of the counts is that of other counts",
+            document.statement.digest_of("counts") == counts_digest(certificate.counts),
+        ),
+        (
+            "the correction for trying several encoders does not fit their number",
+            corrected[selection.correction]
+            and (selection.correction == "sequence") == (certificate.sequence is not None),
+        ),
+        ("cells are not pooled as stated", _pooled_as_stated(document)),
+        ("it names a subject twice", len(set(subjects)) == len(subjects)),
+        ("what every certificate assumes and does not claim is missing in part", not certificate.silences),
+    ]
+    wrong = [words for words, holds in findings if not holds]
+    if wrong:
+        return Check("statement", False, f"The statement contradicts its own certificate: {'; '.join(wrong)}.")
+    return Check("statement", True, "Words, groups and digests of the statement agree with its certificate.")
+
+
+def _pooled_as_stated(document: Document) -> bool:
+    suppression = document.statement.predicate.suppression
+    if suppression is None:
+        return True
+    counts = document.certificate.counts
+    table = counts.table.reshape(counts.n_cells, -1)
+    pooled = [cell for pool in suppression.pooled for cell in pool]
+    if len(set(pooled)) != len(pooled) or not all(0 <= cell < counts.n_cells for cell in pooled):
+        return False
+    empty = [cell for pool in suppression.pooled for cell in pool[1:]]
+    shown = np.setdiff1d(np.arange(counts.n_cells), empty)
+    small = shown[table[shown].min(axis=1) < suppression.below]
+    return (
+        all(list(pool) == sorted(pool) and len(pool) > 1 for pool in suppression.pooled)
+        and not table[empty].any()
+        and small.tolist() == list(suppression.still_small)
+        and all(
+            len({cell in cells for cell in pool}) == 1
+            for cells in (set(witness.cells) for witness in document.certificate.witnesses)
+            for pool in suppression.pooled
+        )
+    )
+
+
+def _figures(document: Document) -> Check:
+    certificate = document.certificate
+    groups = len(certificate.counts.groups)
+    strata = strata_of(metric_of(certificate.metric), certificate.counts, certificate.positive)
+    pairs = groups * (groups - 1) // 2 * len(strata)
+    counts = certificate.counts
+    tested = 0 if certificate.sequence is None else len(certificate.sequence.steps)
+    if pairs * ((1 + tested) * math.sqrt(counts.n_records) + counts.n_cells / 20) > MAX_WORK:
+        several = f"{tested:,} encoders in sequence, " if tested else ""
+        raise ArgumentError(
+            f"The certificate has {several}{pairs:,} pairs of groups, {counts.n_records:,} records and "
+            f"{counts.n_cells:,} cells: recomputing its figures would take too long."
+        )
+    if len(certificate.parts) != pairs:
+        return Check("figures", False, f"The certificate lists {len(certificate.parts)} bounds for {pairs} pairs.")
+    try:
+        certificate.verify()
+    except (CertifareError, ArithmeticError) as error:
+        return Check("figures", False, str(error))
+    bound = f"T* = {round_up(certificate.bound)}"
+    if certificate.sequence is not None:
+        bound = f"{bound}, the limits of all {tested:,} encoders that were tested against it"
+    return Check("figures", True, f"{bound}, the estimate and the lower limit were recomputed from the counts.")
+
+
+def _validity(document: Document) -> Check:
+    void = [text for text in document.certificate.assumptions if text.startswith(VOID)]
+    if void:
+        return Check("validity", False, f"The certificate itself says that it is not valid: {void[0]}")
+    return Check("validity", True, "The certificate says nothing that would void it.")
+
+
+def _encoder(document: Document, encoder: str | os.PathLike[str] | None, required: bool) -> Check:
+    from certifare.encoders.format import digest_of
+    from certifare.encoders.format import read_document as read_encoder
+
+    certified = document.statement.digest_of("encoder")
+    if encoder is None:
+        return Check(
+            "encoder",
+            False if required else None,
+            "No encoder was given: nothing shows which one the certificate is about.",
+        )
+    if certified is None:
+        return Check("encoder", False, "The certificate names no encoder, so it cannot be about this one.")
+    found = digest(encoder)
+    if found != certified:
+        return Check(
+            "encoder",
+            False,
+            f"The encoder is not the certified one: its SHA-256 digest is {found[:16]}…, the certificate is about "
+            f"{certified[:16]}….",
+        )
+    try:
+        content = read_encoder(encoder)
+    except EncoderFileError as error:
+        return Check("encoder", False, f"The certified file cannot be used as an encoder: {error}")
+    sequence = document.certificate.sequence
+    tested = None if sequence is None or sequence.published is None else sequence.published.encoder
+    if tested is not None and tested != digest_of(content):
+        return Check("encoder", False, "The encoder is not the last one that passed the certificate's sequence.")
+    n_cells = content.n_cells
+    if n_cells != document.certificate.counts.n_cells:
+        return Check(
+            "encoder",
+            False,
+            f"The encoder has {n_cells:,} cells, and the certificate counts {document.certificate.counts.n_cells:,}.",
+        )
+    return Check("encoder", True, f"The encoder is the certified one (SHA-256 {found[:16]}…), with {n_cells:,} cells.")
+
+
+def _requirements(document: Document, policy: Policy) -> list[Check]:
+    """Compare the certificate with what the policy requires, but for its bound."""
+    certificate = document.certificate
+    checks = []
+    if policy.min_confidence > 0.0:
+        joint = certificate.joint_confidence
+        several = "" if joint == certificate.confidence else ", all looks at its records together"
+        words = f"The certificate holds with {percent(joint)} confidence{several}"
+        enough = joint >= policy.min_confidence
+        than = "at least" if enough else "less than"
+        checks.append(Check("confidence", enough, f"{words}, {than} the {percent(policy.min_confidence)} asked for."))
+    if policy.metrics:
+        metric, asked = certificate.metric, ", ".join(policy.metrics)
+        checks.append(Check("metric", metric in policy.metrics, f"The metric is {metric}; asked for: {asked}."))
+    if policy.groups:
+        counted = certificate.counts.groups
+        missing = [group for group in policy.groups if group not in counted]
+        words = f"The certificate is about the groups {_listed(counted)}"
+        checks.append(
+            Check("groups", not missing, f"{words}, not about {_listed(missing)}." if missing else f"{words}.")
+        )
+    if policy.max_candidates is not None:
+        how = "shared ε" if certificate.sequence is None else "were to be tested in sequence"
+        words = f"{certificate.candidates:,} encoders {how} on its records; asked for: {policy.max_candidates:,}"
+        checks.append(Check("candidates", certificate.candidates <= policy.max_candidates, f"{words} at most."))
+    if policy.not_before is not None or policy.max_age is not None:
+        checks.append(_date(document, policy))
+    if policy.max_looks is not None:
+        enough = certificate.look is not None and certificate.look <= policy.max_looks
+        checks.append(Check("looks", enough, f"{certificate.look_words} Asked for: {policy.max_looks:,} at most."))
+    return checks
+
+
+def _date(document: Document, policy: Policy) -> Check:
+    made, now = document.statement.predicate.time, datetime.now(UTC)
+    words = f"The certificate says that it was made on {made.date()}"
+    if made > now + LEEWAY:
+        return Check("date", False, f"{words}, which is in the future.")
+    if policy.not_before is not None and made.date() < policy.not_before:
+        return Check("date", False, f"{words}, before the {policy.not_before} asked for.")
+    if policy.max_age is not None and (now - made).days > policy.max_age:
+        return Check("date", False, f"{words}, more than the {policy.max_age:,} days ago that were asked for.")
+    return Check("date", True, f"{words}.")
+
+
+def _bound(certificate: Certificate, max_bound: float) -> Check:
+    words = f"The certificate bounds the {metric_of(certificate.metric).words} by T* = {round_up(certificate.bound)}"
+    if certificate.bound <= max_bound:
+        return Check("bound", True, f"{words}, within the {max_bound:g} asked for.")
+    return Check("bound", False, f"{words}, above the {max_bound:g} asked for.")
+
+
+def _classifier(document: Document, predictions: ArrayLike, max_bound: float | None) -> Check:
+    certificate = document.certificate
+    values = np.asarray(predictions)
+    suppression = document.statement.predicate.suppression
+    if suppression is not None and len(values) == certificate.counts.n_cells:
+        mixed = [pool for pool in suppression.pooled if len(np.unique(values[list(pool)])) > 1]
+        if mixed:
+            return Check(
+                "classifier",
+                None if max_bound is None else certificate.bound <= max_bound,
+                f"The classifier treats cells differently that are published as one pool ({_cells(mixed[0])}), so its "
+                f"own interval cannot be computed. T* = {round_up(certificate.bound)} holds for it as for every other.",
+            )
+    interval = certificate.for_classifier(values)
+    words = f"The distance of this classifier is {interval}"
+    if max_bound is None:
+        return Check("classifier", True, f"{words}.")
+    if interval.upper <= max_bound:
+        return Check("classifier", True, f"{words}, within the {max_bound:g} asked for.")
+    return Check("classifier", False, f"{words}, above the {max_bound:g} asked for.")
+
+
+def _records(
+    document: Document,
+    encoder: str | os.PathLike[str],
+    data: Table | str | os.PathLike[str],
+    roles: Mapping[str, Any],
+    max_bound: float | None,
+) -> list[Check]:
+    """Certify the encoder on other records, and ask whether they contradict the certificate.
+
+    They do where a set of cells, chosen on one half of them, shows on the other half that some classifier exceeds T*.
+    For a valid certificate of the same population that happens with probability at most ε, beside the certificate's
+    own ε. The sets are chosen on the verifier's records alone: nothing in it is taken from the producer.
+    """
+    certificate = document.certificate
+    labelled = metric_of(certificate.metric).strata != "all"
+    fitted = load_fitted(encoder)
+    if isinstance(data, str | os.PathLike):
+        data = _read(document, fitted, data, roles)
+    data = data.of_labelled() if labelled else data
+    if data.groups is None or (labelled and not data.labels):
+        raise ArgumentError("Your records need a sensitive column, and a label where the metric looks at labels.")
+    overlap = fitted.training_overlap(data.features)
+    if overlap is not None and overlap.excessive:
+        return [
+            Check(
+                "training records",
+                False,
+                f"The encoder was fitted on your records, which can show nothing then: {overlap}. Give others.",
+            )
+        ]
+    looked_up = (
+        Check("training records", True, f"The encoder was not fitted on your records: {overlap}.")
+        if overlap is not None
+        else Check(
+            "training records",
+            None,
+            "No fingerprint of the training records lies beside the encoder: that it was not fitted on your records "
+            "could not be looked up.",
+        )
+    )
+    other = _other_claim(certificate, data.groups.names, data.labels[0].names if labelled else ())
+    if other is not None:
+        return [looked_up, Check("data", None, f"{other} They decide nothing.", undecided=True)]
+    try:
+        own = certify(
+            fitted,
+            data.features,
+            data.y if labelled else None,
+            sensitive_features=data.sensitive,
+            metric=certificate.metric,
+            confidence=certificate.confidence,
+            positive=certificate.positive,
+            weights=data.weights,
+            clusters=data.clusters,
+            min_group_size=1,
+        )
+    except GroupError as error:
+        return [looked_up, Check("data", None, f"Your records do not suffice: {error}", undecided=True)]
+    if draw_of(own.population) != draw_of(certificate.population):
+        words = (
+            f"The certificate is about {whom(certificate.population)}; your records stand for {whom(own.population)}: "
+            "name weights and clusters as its producer did. They decide nothing."
+        )
+        return [looked_up, Check("data", None, words, undecided=True)]
+    lower = _own_lower_limit(own)
+    sample = f"{own.counts.n_records:,} records of your own"
+    words = f"{sample} give T* = {round_up(own.bound)} (estimate {own.estimate:.4f}, lower limit {round_down(lower)})"
+    if lower > certificate.bound:
+        return [
+            looked_up,
+            Check(
+                "data",
+                False,
+                f"{words}: with {percent(certificate.confidence)} confidence some classifier exceeds the certificate's "
+                f"{round_up(certificate.bound)} on your population.",
+            ),
+        ]
+    checks = [looked_up, Check("data", True, f"{words}: they do not contradict the certificate.")]
+    if max_bound is not None:
+        words = f"A certificate on {sample} bounds the {metric_of(own.metric).words} by T* = {round_up(own.bound)}"
+        checks.append(
+            Check("data bound", True, f"{words}, within the {max_bound:g} asked for.")
+            if own.bound <= max_bound
+            else Check(
+                "data bound",
+                None,
+                f"{words}, above the {max_bound:g} asked for: your records do not suffice to confirm it.",
+                undecided=True,
+            )
+        )
+    return checks
+
+
+def _read(
+    document: Document, encoder: RestrictedEncoder, path: str | os.PathLike[str], roles: Mapping[str, Any]
+) -> Table:
+    """Read the verifier's file, with the roles that the certificate names unless others are given."""
+    columns = document.statement.predicate.columns
+    groups = roles["sensitive"] or (columns.sensitive if columns else ())
+    if not groups:
+        raise ArgumentError("The certificate does not say which column is sensitive: name it.")
+    labelled = metric_of(document.certificate.metric).strata != "all"
+    if roles["label"] and not labelled:
+        raise ArgumentError(f"label={roles['label']!r}: the certificate's metric does not look at labels.")
+    label = roles["label"] or (columns.label if columns else None)
+    if labelled and label is None:
+        raise ArgumentError("The metric looks at labels, and the certificate does not say which column: name it.")
+    return read_records(
+        encoder,
+        path,
+        sensitive=groups,
+        label=label if labelled else None,
+        weight=roles["weight"],
+        cluster=roles["cluster"],
+        missing_groups="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
+    )
+
+
+def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequence[str]) -> str | None:
+    """Say why records with these groups and labels are not about the same claim; None where they are."""
+    wanted = certificate.counts.groups
+    if set(groups) != set(wanted):
+        return f"Your records have the groups {_listed(groups)}; the certificate is about {_listed(wanted)}."
+    if certificate.positive is not None and certificate.positive not in labels:
+        return f"Your records have the labels {_listed(labels)}; the certificate is about {certificate.positive}."
+    wanted = certificate.counts.labels or ()
+    if metric_of(certificate.metric).strata == "each label" and set(labels) != set(wanted):
+        return f"Your records have the labels {_listed(labels)}; the certificate is about {_listed(wanted)}."
+    return None
+
+
+def _own_lower_limit(own: Certificate) -> float:
+    """Lower limit with sets of cells chosen on one random half of the records and tested on the other."""
+    counts = own.counts
+    # Each record goes either way with probability ½; the counts are all that is needed for that.
+    half = stream(0, "halves of the verifier's records").binomial(counts.table, 0.5)
+    chosen_on, tested_on = (CellCounts(t, counts.groups, counts.labels) for t in (half, counts.table - half))
+    if min(chosen_on.table.sum(axis=0).min(), tested_on.table.sum(axis=0).min()) == 0:
+        return 0.0
+    return certify_counts(
+        tested_on, own.metric, own.confidence, positive=own.positive, witness=chosen_on, min_group_size=1
+    ).lower
+
+
+def _cells(pool: Sequence[int]) -> str:
+    shown = ", ".join(map(str, pool[:6]))
+    return f"cells {shown}{' …' if len(pool) > 6 else ''}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12])
+    return f"{shown} and {len(names) - 12:,} more" if len(names) > 12 else shown

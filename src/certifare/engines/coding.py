@@ -1,0 +1,111 @@
+"""How records become codes and classes: fixed after the survey, the same for every block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.encoders.proxies import Coordinates
+from certifare.encoders.training import ColumnSchema, Group
+from certifare.engines.blocks import Block, Piece, Reading
+from certifare.errors import TableError
+from certifare.frames import Field, Value, levels
+from certifare.growth import Bins, Codes, Targets, encode
+from certifare.growth.histograms import Layout, Records
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What every block needs to be coded.
+
+    Attributes
+    ----------
+    reading : Reading
+    columns : tuple of ColumnSchema
+        The features.
+    bins : tuple of Bins
+    labels : tuple of (str, tuple)
+        Name and values of each label column.
+    groups : tuple
+        The groups.
+    coordinates : Coordinates or None
+        What is to be retained of a record, if anything.
+    """
+
+    reading: Reading
+    columns: tuple[ColumnSchema, ...]
+    bins: tuple[Bins, ...]
+    labels: tuple[tuple[str, tuple[Value, ...]], ...]
+    groups: tuple[Group, ...]
+    coordinates: Coordinates | None = None
+
+    @property
+    def n_codes(self) -> tuple[int, ...]:
+        """How many codes each feature has."""
+        return tuple(b.n_codes for b in self.bins)
+
+    @property
+    def layout(self) -> Layout:
+        """What coded records hold."""
+        n_coordinates = 0 if self.coordinates is None else self.coordinates.n_coordinates
+        return Layout(self.n_codes, self.n_classes, len(self.groups), n_coordinates)
+
+    @property
+    def n_labels(self) -> tuple[int, ...]:
+        """How many values each label column has."""
+        return tuple(len(values) for _, values in self.labels)
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return int(np.prod(self.n_labels)) * len(self.groups)
+
+    def blocks(self, piece: Piece) -> Iterator[Block]:
+        """Read the records of a piece that have a label and a group."""
+        return (block.complete()[0] for block in piece.blocks(self.reading))
+
+    def codes(self, block: Block) -> Codes:
+        """Code the features of a block."""
+        return encode(
+            self.bins, [field.as_type(c.type).column for field, c in zip(block.fields, self.columns, strict=True)]
+        )
+
+    def classes(self, block: Block) -> NDArray[Any]:
+        """Code the labels and groups of a block, as one number."""
+        *labels, groups = self.targets(block)
+        return Targets.from_columns(labels, groups, self.n_labels, len(self.groups)).classes
+
+    def write(self, records: Records, start: int, block: Block) -> None:
+        """Write the records of a block from place ``start`` on."""
+        codes = self.codes(block)
+        coordinates = None if self.coordinates is None else self.coordinates.of(codes)
+        records.write(start, codes, self.classes(block), coordinates)
+
+    def targets(self, block: Block) -> list[NDArray[np.int64]]:
+        """Code each label column of a block, and last the groups."""
+        labels = [_places([field], values) for field, (_, values) in zip(block.labels, self.labels, strict=True)]
+        return [*labels, _places(block.groups, self.groups)]
+
+
+def _places(fields: Sequence[Field], known: Sequence[Any]) -> NDArray[np.int64]:
+    """Find each record's value (or combination of values, of several columns) among the known ones."""
+    parts = [levels(field, "label or group") for field in fields]
+    if not len(fields[0]):
+        return np.zeros(0, dtype=np.int64)
+    shape = tuple(len(values) for _, values in parts)
+    joint = np.ravel_multi_index([codes for codes, _ in parts], shape)
+    place_of = {value: place for place, value in enumerate(known)}
+    table = np.full(int(np.prod(shape)), -1, dtype=np.int64)
+    for i in np.flatnonzero(np.bincount(joint)).tolist():
+        found = tuple(values[j] for (_, values), j in zip(parts, np.unravel_index(i, shape), strict=True))
+        value = found[0] if len(found) == 1 else found
+        if value not in place_of:
+            raise TableError(
+                f"The table changed while it was read: {fields[0].name!r} now holds {value!r}, and did not before."
+            )
+        table[i] = place_of[value]
+    return table[joint]

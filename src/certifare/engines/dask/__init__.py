@@ -1,0 +1,1 @@
+"""Dask DataFrames: records stay on their cluster."""

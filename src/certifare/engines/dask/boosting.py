@@ -1,0 +1,352 @@
+"""BoostedEncoder over a cluster: LightGBM learns the scores where the records are, the client draws the map.
+
+Folds are dealt by row number. LightGBM's trees are taken out as plain arrays, so that the encoder can be published and
+finds the same cells everywhere. Only the axes of the map come from a sample; squares are counted over all records.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.encoders.boosted import BoostedEncoder
+from certifare.encoders.hashes import hash_numbers
+from certifare.encoders.scoremap import ScoreMap, fit_axes
+from certifare.encoders.scores import INNER_FOLDS, SMOOTHING, FeatureMap, Fold, Forest, Scores, target_values
+from certifare.encoders.training import Levels
+from certifare.engines.blocks import Block, Piece, by_piece
+from certifare.engines.coding import Plan
+from certifare.engines.medians import add_counts
+from certifare.engines.preparing import EngineTraining
+from certifare.errors import EncoderError
+from certifare.growth import Codes, Targets
+from certifare.growth.summary import sample_positions
+from certifare.randomness import number, stream
+
+if TYPE_CHECKING:
+    from certifare.engines.dask.cluster import DaskEngine
+
+AXIS_RECORDS = 500_000
+"""The axes of the map are laid from the scores of at most so many records."""
+
+MODEL = {
+    "n_estimators": 100,
+    "learning_rate": 0.1,
+    "num_leaves": 31,
+    "min_child_samples": 40,
+    "feature_fraction_bynode": 0.3,
+    "verbose": -1,
+}
+"""What the default score model in memory has too, in LightGBM's words."""
+
+
+def map_scores(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTraining) -> EngineTraining:
+    """Add to training records on a cluster what a boosted encoder needs: scores, the map, and counts of its squares."""
+    if encoder.score_model is not None:
+        raise EncoderError("On a cluster the score model is LightGBM's: leave score_model=None.")
+    plan = training.plan
+    folds = Folds(int(encoder.folds), encoder._seed)
+    starts = np.cumsum([0, *training.survey.lengths[:-1]]).tolist()
+    features = FeatureMap(plan.bins)
+    n_classes = (*plan.n_labels, len(plan.groups))
+    sums = engine.reduce(Summer(plan, features, folds), _add_lists, starts)
+    fitted = tuple(_fit_fold(engine, plan, features, folds, fold, sums, starts, n_classes) for fold in range(folds.n))
+    scores = Scores(features, fitted, n_classes)
+    out_of_fold = engine.map(Scorer(plan, scores, folds), starts)
+    score_map = ScoreMap(scores, len(plan.labels), _axes(encoder, engine, training, out_of_fold), None)
+    squares = engine.map(Locator(score_map), out_of_fold)
+    counts = engine.reduce(SquareCounter(plan, score_map.n_squares), add_counts, squares)
+    derived = MappedElsewhere(score_map, Codes((np.zeros(0, dtype=np.uint16),), (score_map.n_squares,)), counts)
+    return replace(training, derived=derived, squares=squares)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedElsewhere:
+    """Training records on the score map, of which only the counts are here."""
+
+    score_map: ScoreMap
+    squares: Codes
+    table: NDArray[np.int64]
+
+    def counts(self, targets: Targets) -> NDArray[np.int64]:
+        """Give the records of each class in each square."""
+        return self.table
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Deals records to folds, and to parts of what is left, by their number in the table."""
+
+    n: int
+    seed: int
+
+    def of(self, start: int, n_records: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Fold and part of the records from number ``start`` on."""
+        places = (hash_numbers(start, n_records, number(self.seed, "folds", bits=64)) >> np.uint64(33)).astype(np.int64)
+        return places % self.n, places // self.n % INNER_FOLDS
+
+
+@dataclass(frozen=True, eq=False)
+class Summer:
+    """Sums the targets over each category, by fold and part."""
+
+    plan: Plan
+    features: FeatureMap
+    folds: Folds
+
+    def __call__(self, piece: Piece, start: int) -> list[NDArray[np.float64]]:
+        """Sum a piece: for each averaged column (codes, folds, parts, 1 + values), the first being the count."""
+        parts: list[list[NDArray[np.float64]]] = []
+        for block in self.plan.blocks(piece):
+            codes = self.features.codes(block.fields)
+            fold, part = self.folds.of(start, len(block))
+            values = np.hstack([np.ones((len(block), 1)), *_target_values(self.plan, block)])
+            found: list[NDArray[np.float64]] = []
+            for i in self.features.averaged:
+                shape = (self.plan.bins[i].n_codes, self.folds.n, INNER_FOLDS)
+                place = np.ravel_multi_index((codes[i].astype(np.int64), fold, part), shape)
+                size = int(np.prod(shape))
+                sums = [np.bincount(place, weights=column, minlength=size).reshape(shape) for column in values.T]
+                found.append(np.stack(sums, axis=-1).astype(np.float64))
+            parts.append(found)
+            start += len(block)
+        return _add_lists(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class RowMaker:
+    """Makes what a fold's models learn from: rows of numbers, and the targets' codes.
+
+    Attributes
+    ----------
+    plan, features, folds
+    fold : int
+        Its own records are left out.
+    means : list of ndarray, (parts, codes, values)
+        For each averaged column the means without each part; a record gets those without its own.
+    """
+
+    plan: Plan
+    features: FeatureMap
+    folds: Folds
+    fold: int
+    means: list[NDArray[np.float64]]
+
+    def __call__(self, piece: Piece, start: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Make the rows of a piece."""
+        rows, targets = [], []
+        for block in self.plan.blocks(piece):
+            fold, part = self.folds.of(start, len(block))
+            others = fold != self.fold
+            codes = self.features.codes(block.fields)
+            looked_up = [table[part, codes[i]] for i, table in zip(self.features.averaged, self.means, strict=True)]
+            rows.append(np.hstack([self.features.numbers(block.fields, codes), *looked_up])[others])
+            targets.append(np.column_stack(self.plan.targets(block))[others])
+            start += len(block)
+        return np.concatenate(rows), np.concatenate(targets)
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """Scores training records by the models that never saw them."""
+
+    plan: Plan
+    scores: Scores
+    folds: Folds
+
+    def __call__(self, piece: Piece, start: int) -> list[NDArray[np.float64]]:
+        """Score a piece: for each target (records, 1) for two classes, else (records, classes)."""
+        features = self.scores.features
+        found: list[list[NDArray[np.float64]]] = [[] for _ in self.scores.n_classes]
+        for block in self.plan.blocks(piece):
+            codes = features.codes(block.fields)
+            numbers = features.numbers(block.fields, codes)
+            fold_of, _ = self.folds.of(start, len(block))
+            outputs = [np.empty((len(block), 1 if n == 2 else n)) for n in self.scores.n_classes]
+            for fold, fitted in enumerate(self.scores.folds):
+                own = np.flatnonzero(fold_of == fold)
+                matrix = features.rows(numbers[own], {i: c[own] for i, c in codes.items()}, fitted.means)
+                for output, model in zip(outputs, fitted.models, strict=True):
+                    output[own] = model.score(matrix)
+            for scores, output in zip(found, outputs, strict=True):
+                scores.append(output)
+            start += len(block)
+        return [np.concatenate(scores) for scores in found]
+
+
+@dataclass(frozen=True, eq=False)
+class Locator:
+    """Finds the squares of scored records."""
+
+    score_map: ScoreMap
+
+    def __call__(self, piece: Piece, scores: Sequence[NDArray[np.float64]]) -> NDArray[np.uint16]:
+        """Find the squares of a piece."""
+        return self.score_map.locate(scores, ()).columns[0]
+
+
+@dataclass(frozen=True, eq=False)
+class SquareCounter:
+    """Counts records by square and class."""
+
+    plan: Plan
+    n_squares: int
+
+    def __call__(self, piece: Piece, squares: NDArray[np.uint16]) -> NDArray[np.int64]:
+        """Count a piece."""
+        n_classes = self.plan.n_classes
+        classes = np.concatenate([self.plan.classes(block) for block in self.plan.blocks(piece)])
+        flat = squares.astype(np.int64) * n_classes + classes
+        return np.bincount(flat, minlength=self.n_squares * n_classes).reshape(self.n_squares, n_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreSampler:
+    """Takes scores and targets of some records."""
+
+    plan: Plan
+
+    def __call__(
+        self, piece: Piece, of_piece: tuple[list[NDArray[np.float64]], NDArray[np.int64]]
+    ) -> list[NDArray[Any]]:
+        """Give the scores, then the targets, at some positions of a piece."""
+        scores, rows = of_piece
+        parts = [self.plan.targets(block) for block in self.plan.blocks(piece)]
+        targets = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+        return [array[rows] for array in (*scores, *targets)]
+
+
+def forest_of(booster: Any, n_classes: int) -> Forest:
+    """Take the trees out of a LightGBM booster; two classes have one output."""
+    feature: list[int] = []
+    threshold: list[float] = []
+    missing_left: list[bool] = []
+    children: list[list[int]] = []
+    value: list[float] = []
+    starts = [0]
+    for tree in booster.dump_model()["tree_info"]:
+        waiting: list[tuple[Any, int, int]] = [(tree["tree_structure"], -1, 0)]
+        while waiting:
+            node, parent, side = waiting.pop()
+            if parent >= 0:
+                children[parent][side] = len(feature) - starts[-1]
+            is_leaf = "leaf_value" in node
+            if not is_leaf:
+                waiting += [(node["right_child"], len(feature), 1), (node["left_child"], len(feature), 0)]
+            cut = 0.0 if is_leaf else float(node["threshold"])
+            feature.append(-1 if is_leaf else int(node["split_feature"]))
+            threshold.append(cut)
+            # Where no value was missing in training, LightGBM takes a missing one for zero.
+            learnt = not is_leaf and node["missing_type"] == "NaN"
+            missing_left.append(bool(node["default_left"]) if learnt else not is_leaf and cut >= 0.0)
+            children.append([0, 0])
+            value.append(float(node["leaf_value"]) if is_leaf else 0.0)
+        starts.append(len(feature))
+    return Forest(
+        n_classes=n_classes,
+        baseline=np.zeros(1 if n_classes == 2 else n_classes),
+        starts=np.array(starts, dtype=np.int64),
+        feature=np.array(feature, dtype=np.int32),
+        threshold=np.array(threshold, dtype=np.float64),
+        missing_left=np.array(missing_left, dtype=bool),
+        left=np.array([left for left, _ in children], dtype=np.int32),
+        right=np.array([right for _, right in children], dtype=np.int32),
+        value=np.array(value, dtype=np.float64),
+    )
+
+
+def _fit_fold(
+    engine: DaskEngine,
+    plan: Plan,
+    features: FeatureMap,
+    folds: Folds,
+    fold: int,
+    sums: Sequence[NDArray[np.float64]],
+    starts: Sequence[int],
+    n_classes: Sequence[int],
+) -> Fold:
+    """Fit the models of one fold on the records of the others."""
+    kept = [np.delete(table, fold, axis=1).sum(axis=1) for table in sums]  # (codes, parts, 1 + values)
+    means = tuple(_means(table.sum(axis=1)) for table in kept)
+    crossed = [np.stack([_means(np.delete(t, p, axis=1).sum(axis=1)) for p in range(INNER_FOLDS)]) for t in kept]
+    rows = engine.map(RowMaker(plan, features, folds, fold, crossed), starts)
+    width = len(features.bins) + sum(table.shape[-1] for table in crossed)
+    models = [_fit_model(engine, rows, width, i, n, folds.seed) for i, n in enumerate(n_classes)]
+    return Fold(means, tuple(models))
+
+
+def _fit_model(engine: DaskEngine, rows: Sequence[Any], width: int, target: int, n_classes: int, seed: int) -> Forest:
+    """Fit one model with LightGBM over the cluster."""
+    import dask.array as da
+    from dask import delayed
+    from lightgbm import DaskLGBMRegressor
+
+    matrices = [da.from_delayed(delayed(_first)(part), (np.nan, width), np.float64) for part in rows]
+    targets = [da.from_delayed(delayed(_second)(part, target), (np.nan,), np.float64) for part in rows]
+    # A classifier would number the classes that each worker has; a regressor with this objective takes them as given.
+    objective = {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": n_classes}
+    model = DaskLGBMRegressor(client=engine.client, random_state=number(seed, "score models"), **MODEL, **objective)
+    with warnings.catch_warnings():
+        # Said at every fit, whatever is set: the cluster decides on threads.
+        warnings.filterwarnings("ignore", "Parameter n_jobs will be ignored")
+        fitted = model.fit(
+            da.concatenate(matrices, allow_unknown_chunksizes=True),
+            da.concatenate(targets, allow_unknown_chunksizes=True),
+        )
+    return forest_of(fitted.booster_, n_classes)
+
+
+def _axes(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTraining, out_of_fold: Sequence[Any]) -> Any:
+    """Lay the axes of the map, from a sample of the records' scores."""
+    plan, lengths = training.plan, training.survey.lengths
+    positions = sample_positions(sum(lengths), AXIS_RECORDS, stream(encoder._seed, "axes"))
+    each = list(zip(out_of_fold, by_piece(positions, lengths), strict=True))
+    sample = engine.reduce(ScoreSampler(plan), _concatenate_lists, each)
+    n_targets = len(plan.labels) + 1
+    *labels, groups = sample[n_targets:]
+    return fit_axes(
+        sample[:n_targets],
+        [Levels(name, codes, values) for (name, values), codes in zip(plan.labels, labels, strict=True)],
+        Levels(encoder_group_name(plan), groups, plan.groups),
+        None if encoder.grid is None else int(encoder.grid),
+        1,
+        [1.0] * len(labels) if encoder.label_weights is None else list(encoder.label_weights),
+    )
+
+
+def encoder_group_name(plan: Plan) -> str:
+    """Name what the groups are, as an encoder in memory does."""
+    return " × ".join(role.name for role in plan.reading.groups)
+
+
+def _target_values(plan: Plan, block: Block) -> list[NDArray[np.float64]]:
+    sizes = [*(values for _, values in plan.labels), plan.groups]
+    return [target_values(Levels("", c, tuple(v))) for c, v in zip(plan.targets(block), sizes, strict=True)]
+
+
+def _means(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of the values in each category, drawn a little towards the overall mean; the first column is the count."""
+    overall = table[:, 1:].sum(axis=0) / max(table[:, 0].sum(), 1.0)
+    means: NDArray[np.float64] = (table[:, 1:] + SMOOTHING * overall) / (table[:, :1] + SMOOTHING)
+    return means
+
+
+def _first(pair: tuple[Any, Any]) -> Any:
+    return pair[0]
+
+
+def _second(pair: tuple[Any, Any], column: int) -> Any:
+    return pair[1][:, column].astype(np.float64)
+
+
+def _add_lists(parts: Sequence[list[NDArray[np.float64]]]) -> list[NDArray[np.float64]]:
+    return [np.sum(arrays, axis=0) for arrays in zip(*parts, strict=True)]
+
+
+def _concatenate_lists(parts: Sequence[list[NDArray[Any]]]) -> list[NDArray[Any]]:
+    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]

@@ -1,0 +1,1 @@
+"""Parquet files of any size, read in pieces on one machine."""

@@ -1,0 +1,399 @@
+"""Tables larger than memory, from Parquet files: read in pieces, coded into a mapped file, grown from there.
+
+A record of nine columns takes about twelve bytes of that file. A split moves the records of a node within the file, in
+order from both ends, so that the system can keep what is in use in memory and write the rest away.
+"""
+
+from __future__ import annotations
+
+import glob
+import mmap
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from certifare.certificates import Certificate
+from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.training import _categorical
+from certifare.encoders.tree import FairTreeEncoder
+from certifare.engines.blocks import Block, Feature, MissingRoles, Reading, Role
+from certifare.engines.coding import Plan
+from certifare.engines.counting import certify_tally, count_over, reading_for
+from certifare.engines.preparing import EngineTraining, Progress, Share, check_kind, prepare_over
+from certifare.errors import ArgumentError, EmptyTableError, FileFormatError, MissingColumnError, OutputError, RoleError
+from certifare.files import BATCH_ROWS, kind_of, readable, validated
+from certifare.frames import Frame
+from certifare.growth import Growth, Histogram
+from certifare.growth.histograms import Records, RecordSource
+from certifare.records import check_columns
+from certifare.roles import Comparison, absent, parse_role
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
+
+T = TypeVar("T")
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Names = str | Sequence[str]
+
+WINDOW = 32
+"""So many results of pieces are kept before they are merged."""
+
+
+def prepare_parquet(
+    encoder: FairTreeEncoder,
+    paths: Paths,
+    *,
+    label: Names,
+    sensitive: Names | None = None,
+    drop: Names = (),
+    missing: MissingRoles = "refuse",
+    folder: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> EngineTraining:
+    """Read and code Parquet files in constant memory; ``encoder.fit_from`` grows from the result.
+
+    The cells equal those that ``encoder.fit`` gives for the whole table.
+
+    Parameters
+    ----------
+    encoder : FairTreeEncoder
+        Its ``n_jobs`` says how many threads read, code and count.
+    paths : path, pattern, or sequence of paths
+        One file; a folder, whose Parquet files are taken in the order of their names; or a pattern such as
+        ``"people/*.parquet"``.
+    label, sensitive : str or sequence of str
+        Columns, or comparisons such as ``"age>=60"``. The columns they are made from are no features. ``sensitive``
+        may be left out if the encoder names it.
+    drop : str or sequence of str
+        Columns that are no features.
+    missing : {"refuse", "drop"}
+        What becomes of records that lack a label or a group.
+    folder : path, optional
+        Where the mapped file goes, about a byte per record and column; the system's temporary folder unless given.
+    progress : callable, optional
+        Called with the name of a step and the share of it that is done.
+
+    Returns
+    -------
+    EngineTraining
+    """
+    check_kind(encoder, FairTreeEncoder)
+    files = ParquetFiles.find(paths)
+    if sensitive is None:
+        if encoder.sensitive is None:
+            raise RoleError('Name the sensitive column: sensitive="sex".')
+        sensitive = encoder.sensitive
+    reading = files.reading(label, sensitive, drop, encoder.categorical_features)
+    engine = ParquetEngine(files, encoder._n_threads, folder)
+    return prepare_over(encoder, engine, reading, missing=missing, progress=progress)
+
+
+def certify_parquet(
+    encoder: RestrictedEncoder,
+    paths: Paths,
+    *,
+    sensitive: Names,
+    label: str | None = None,
+    progress: Share | None = None,
+    **options: Any,
+) -> Certificate:
+    """Certify an encoder on Parquet files of any size, in constant memory.
+
+    Parameters
+    ----------
+    encoder : RestrictedEncoder
+        Its ``n_jobs`` says how many threads read and count.
+    paths, sensitive, label
+        As in :func:`prepare_parquet`; the label for metrics that condition on it.
+    progress : callable, optional
+        Told which share is done.
+    **options
+        ``metric``, ``confidence``, ``candidates``, ``positive``, ``missing``, ``min_group_size``, ``exclusions`` and
+        ``allow_training_records`` of :func:`certifare.certify`.
+    """
+    files = ParquetFiles.find(paths)
+    names = files.schema.names
+    check_columns(encoder, names)
+    groups = roles_of(sensitive, names, "sensitive")
+    labels = () if label is None else roles_of(label, names, "label")
+    engine = ParquetEngine(files, encoder._n_threads)
+    tally = count_over(encoder, engine, reading_for(encoder, labels, groups), progress=progress)
+    return certify_tally(encoder, tally, **options)
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """Parquet files that make one table.
+
+    Attributes
+    ----------
+    paths : tuple of str
+    metadata : tuple of pyarrow.parquet.FileMetaData
+    schema : pyarrow.Schema
+        Of the first file; the others have its columns too.
+    """
+
+    paths: tuple[str, ...]
+    metadata: tuple[FileMetaData, ...]
+    schema: pa.Schema
+
+    @classmethod
+    def find(cls, paths: Paths) -> ParquetFiles:
+        """Find files by path, folder or pattern."""
+        import pyarrow.parquet as pq
+
+        found = _expand(paths)
+        for path in found:
+            if kind_of(path) != "parquet":
+                raise FileFormatError(f"{path!r} is no Parquet file; tables larger than memory are read from Parquet.")
+        try:
+            metadata = tuple(pq.read_metadata(path) for path in found)
+        except (pa.ArrowException, OSError) as error:
+            raise FileFormatError(f"A Parquet file is damaged: {error}.") from error
+        schemas = [m.schema.to_arrow_schema() for m in metadata]
+        for path, schema in zip(found, schemas, strict=True):
+            there = set(schema.names)
+            lost = [name for name in schemas[0].names if name not in there]
+            if lost:
+                raise MissingColumnError(f"{path!r} has no column {lost[0]!r}, which {found[0]!r} has.")
+        return cls(tuple(found), metadata, schemas[0])
+
+    @property
+    def n_records(self) -> int:
+        """How many records there are."""
+        return sum(m.num_rows for m in self.metadata)
+
+    def pieces(self, rows: Rows | None = None) -> list[ParquetPiece]:
+        """List the row groups of all files; of each, the rows that were chosen (all, unless given)."""
+        pieces = []
+        start = 0
+        for path, metadata in zip(self.paths, self.metadata, strict=True):
+            for group in range(metadata.num_row_groups):
+                if metadata.row_group(group).num_rows:
+                    pieces.append(ParquetPiece(path, metadata, group, start, rows))
+                    start += metadata.row_group(group).num_rows
+        return pieces
+
+    def reading(self, label: Names, sensitive: Names, drop: Names = (), categorical: Any = "from_dtype") -> Reading:
+        """Say how the files are read: all columns but those with roles, and those to drop, are features."""
+        names = self.schema.names
+        labels = roles_of(label, names, "label")
+        groups = roles_of(sensitive, names, "sensitive")
+        dropped = [drop] if isinstance(drop, str) else list(drop)
+        for name in dropped:
+            if name not in names:
+                raise absent(name, names, "columns to drop")
+        taken = {role.column for role in (*labels, *groups)} | set(dropped)
+        frame = Frame(self.schema.empty_table().select([name for name in names if name not in taken]))
+        fields = [frame.read(i) for i in range(len(frame.names))]
+        marks = _categorical(frame, range(len(fields)), fields, categorical)
+        features = tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True))
+        return Reading(features, labels, groups)
+
+
+class Rows(Protocol):
+    """Some rows of a table."""
+
+    def mask(self, start: int, n_rows: int) -> NDArray[np.bool_]:
+        """Say which of the rows ``start … start + n_rows - 1`` are among them."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetPiece:
+    """A row group of a file.
+
+    Attributes
+    ----------
+    path : str
+    metadata : pyarrow.parquet.FileMetaData
+    group : int
+        Which row group.
+    start : int
+        How many rows of the table come before it.
+    rows : Rows or None
+        Which rows of the table to read.
+    """
+
+    path: str
+    metadata: FileMetaData
+    group: int
+    start: int = 0
+    rows: Rows | None = None
+
+    def tables(self, columns: Sequence[str], text: Sequence[str] = ()) -> Iterator[pa.Table]:
+        """Read some columns, a batch at a time; those that hold text as dictionaries."""
+        import pyarrow.parquet as pq
+
+        start = self.start
+        with (
+            readable(self.path),
+            pq.ParquetFile(self.path, metadata=self.metadata, read_dictionary=list(text)) as file,
+        ):
+            for batch in file.iter_batches(
+                BATCH_ROWS, row_groups=[self.group], columns=list(columns), use_threads=False
+            ):
+                table = pa.Table.from_batches([validated(batch)])
+                yield table if self.rows is None else table.filter(pa.array(self.rows.mask(start, len(table))))
+                start += len(table)
+
+    def blocks(self, reading: Reading) -> Iterator[Block]:
+        """Read the columns that are wanted, a batch at a time."""
+        text = [feature.name for feature in reading.features if feature.type == "text"]
+        return (reading.read(table) for table in self.tables(reading.columns, text))
+
+
+class ParquetEngine:
+    """Works on Parquet files with threads.
+
+    Parameters
+    ----------
+    files : ParquetFiles
+    n_threads : int
+    folder : path, optional
+        Where the mapped file goes.
+    rows : Rows, optional
+        Which rows to work on; all, unless given.
+    """
+
+    def __init__(
+        self,
+        files: ParquetFiles,
+        n_threads: int = 1,
+        folder: str | os.PathLike[str] | None = None,
+        rows: Rows | None = None,
+    ) -> None:
+        self._pieces = files.pieces(rows)
+        if not self._pieces:
+            raise EmptyTableError(f"{files.paths[0]!r} has columns but no records.")
+        self._n_threads = n_threads
+        self._folder = folder
+        self.n_pieces: int = len(self._pieces)
+        self.n_records: int | None = files.n_records
+
+    def reduce(
+        self,
+        work: Callable[..., T],
+        merge: Callable[[Sequence[T]], T],
+        each: Sequence[Any] | None = None,
+        progress: Share | None = None,
+    ) -> T:
+        """Merge what ``work`` gives for all pieces, in order; few results are in memory at a time."""
+        results: list[T] = []
+        for result in self._map(work, each, progress):
+            results.append(result)
+            if len(results) > WINDOW:
+                results = [merge(results)]
+        return merge(results)
+
+    def code(self, plan: Plan, lengths: Sequence[int], progress: Share | None = None) -> FileSource:
+        """Code all records into a mapped file."""
+        layout = plan.layout
+        records = Records(map_words(sum(lengths), layout.width, self._folder), layout)
+        starts = np.cumsum([0, *lengths[:-1]]).tolist()
+
+        def write(piece: ParquetPiece, start: int) -> None:
+            for block in plan.blocks(piece):
+                plan.write(records, start, block)
+                start += len(block)
+
+        for _ in self._map(write, starts, progress):
+            pass
+        return FileSource(records, self._n_threads)
+
+    def _map(self, work: Callable[..., T], each: Sequence[Any] | None, progress: Share | None) -> Iterator[T]:
+        """Give the results of pieces in order, at most a few of them ahead."""
+        arguments = [(piece,) if each is None else (piece, each[i]) for i, piece in enumerate(self._pieces)]
+        to_come = iter(arguments)
+        with ThreadPoolExecutor(self._n_threads) as pool:
+            waiting = deque(pool.submit(work, *argument) for argument in islice(to_come, 2 * self._n_threads))
+            try:
+                for done in range(1, len(arguments) + 1):
+                    result = waiting.popleft().result()
+                    waiting.extend(pool.submit(work, *argument) for argument in islice(to_come, 1))
+                    if progress is not None:
+                        progress(done / len(arguments))
+                    yield result
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+
+class FileSource(RecordSource):
+    """Counts records of a mapped file."""
+
+    def __init__(self, records: Records, n_threads: int = 1) -> None:
+        super().__init__(records, n_threads)
+        self._all = super().root()
+
+    def root(self) -> Histogram:
+        """Start another growth, with the histogram of all records."""
+        self._runs, self._histograms = {0: self._shares}, {0: self._all}
+        return self._all
+
+    def leaves(self, growth: Growth) -> list[Histogram]:
+        """Count the cells of the tree that was grown last."""
+        # The grower does not ask for children that can never split; they are counted now.
+        for j, split in enumerate(growth.splits):
+            if split.node in self._histograms:
+                self.split(split.node, split.column, split.goes_left, 2 * j + 1, 2 * j + 2)
+        return [self._histograms[node] for node in growth.leaves().tolist()]
+
+
+def map_words(n_records: int, width: int, folder: str | os.PathLike[str] | None = None) -> NDArray[np.uint32]:
+    """Map a file of so many words into memory; it has no name and vanishes with the array."""
+    size = n_records * width * 4
+    try:
+        with tempfile.TemporaryFile(prefix="certifare-", dir=folder) as file:
+            # Room is taken at once: a mapped file that finds the disk full later would end the program.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, max(size, 1))
+            else:
+                file.truncate(max(size, 1))
+            mapped = mmap.mmap(file.fileno(), max(size, 1))
+    except OSError as error:
+        where = tempfile.gettempdir() if folder is None else os.fspath(folder)
+        raise OutputError(
+            f"The codes need {size / 2**30:.1f} GB in {where!r}, which cannot be had: {error.strerror or error}. "
+            "Name another folder (folder=, or the variable TMPDIR)."
+        ) from error
+    return np.frombuffer(mapped, dtype=np.uint32, count=n_records * width).reshape(n_records, width)
+
+
+def _expand(paths: Paths) -> list[str]:
+    if not isinstance(paths, str | os.PathLike):
+        found = [os.fspath(path) for path in paths]
+        if not found:
+            raise ArgumentError("No file was named.")
+        return found
+    text = os.fspath(paths)
+    if Path(text).is_dir():
+        found = sorted(str(path) for path in Path(text).rglob("*.parquet"))
+        if not found:
+            raise EmptyTableError(f"The folder {text!r} holds no file whose name ends in .parquet.")
+        return found
+    if Path(text).exists() or not glob.has_magic(text):
+        return [text]
+    found = sorted(glob.glob(text, recursive=True))
+    if not found:
+        raise EmptyTableError(f"No file matches {text!r}.")
+    return found
+
+
+def roles_of(texts: Names, names: Sequence[str], role: str) -> tuple[Role, ...]:
+    """Understand labels or sensitive columns: columns' names, or comparisons."""
+    listed = [texts] if isinstance(texts, str) else list(texts)
+    if not listed:
+        raise RoleError(f"No {role} column was named.")
+    parsed = [parse_role(text, names, role) for text in listed]
+    return tuple(Role(p.column, str(p), p) if isinstance(p, Comparison) else Role(p, p) for p in parsed)

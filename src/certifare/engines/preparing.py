@@ -1,0 +1,324 @@
+"""Training records that an engine holds: what ``encoder.prepare`` gives, over pieces instead of arrays.
+
+1. Survey: values of all columns, labels and groups; a sample of hashes.
+2. Sample: quantiles of columns that hold other than small whole numbers (only if there are any).
+3. Code: every record becomes small integers, kept where the engine keeps them.
+4. Grow: the grower asks for histograms, and the engine counts.
+5. Medians: values inside the middle bin of each node (only of columns whose bins hold several values).
+
+Each step but the growth is one pass over the pieces. All cells, counts and representatives equal those of ``fit``.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.encoders.base import check_classes
+from certifare.encoders.boosted import BoostedEncoder
+from certifare.encoders.fingerprint import Fingerprint
+from certifare.encoders.proxies import Coordinates, check_retain, coordinate_rows
+from certifare.encoders.representatives import Middle, Representatives, modes
+from certifare.encoders.training import Levels, Training
+from certifare.encoders.tree import FairTreeEncoder
+from certifare.engines.blocks import MissingRoles, Piece, Reading, by_piece
+from certifare.engines.coding import Plan
+from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_tallies
+from certifare.engines.survey import Survey, Surveyor, merge_surveys
+from certifare.errors import EmptyTableError, EncoderError, SensitiveFeatureError
+from certifare.frames import Field
+from certifare.growth import Bins, CategoricalBins, Codes, Growth, Histogram, HistogramSource, Targets
+from certifare.growth.binning import bins_of
+from certifare.growth.summary import SAMPLE_ROWS, sample_positions
+from certifare.randomness import stream
+
+T = TypeVar("T")
+Progress = Callable[[str, float], Any]
+"""Told what is being done ("survey", "sample", "code", "grow", "medians"), and which share of it is."""
+Share = Callable[[float], Any]
+"""Told which share of a step is done."""
+
+
+class CodedRecords(HistogramSource, Protocol):
+    """Records that have been coded, wherever they lie. ``root`` starts another growth."""
+
+    def leaves(self, growth: Growth) -> list[Histogram]:
+        """Count the records of each cell, from left to right, of the tree that was grown last."""
+        ...
+
+
+class Worker(Protocol):
+    """Whoever holds the pieces of a table and can work on each where it lies."""
+
+    def reduce(
+        self,
+        work: Callable[..., T],
+        merge: Callable[[Sequence[T]], T],
+        each: Sequence[Any] | None = None,
+        progress: Share | None = None,
+    ) -> T:
+        """Merge what ``work(piece)``, or ``work(piece, each[i])``, gives for all pieces, in order."""
+        ...
+
+
+class Engine(Worker, Protocol):
+    """A worker that can also keep coded records, and count them for a grower.
+
+    Attributes
+    ----------
+    n_pieces : int
+        In how many pieces the records come.
+    n_records : int or None
+        How many there are, if that is known before they are read.
+    """
+
+    n_pieces: int
+    n_records: int | None
+
+    def code(self, plan: Plan, lengths: Sequence[int], progress: Share | None = None) -> CodedRecords:
+        """Code all records; piece i has ``lengths[i]``."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class EngineTraining(Training):
+    """Training records that an engine holds. ``encoder.fit_from`` takes them, for any gamma and number of cells.
+
+    One growth at a time: each puts the records into another order.
+    The arrays of a `Training` are empty here. ``squares`` are the pieces' squares on a score map, wherever they lie, if
+    the growth decides on those instead of the columns.
+    """
+
+    engine: Engine = None  # type: ignore[assignment]
+    plan: Plan = None  # type: ignore[assignment]
+    survey: Survey = None  # type: ignore[assignment]
+    records: CodedRecords = None  # type: ignore[assignment]
+    squares: Sequence[Any] | None = None
+    progress: Progress | None = None
+
+    def __len__(self) -> int:
+        return self.survey.n_records
+
+    def source(self, targets: Targets, n_threads: int) -> HistogramSource:
+        """Count these records for a grower; where they lie decides on how many threads."""
+        if targets.n_classes != self.plan.n_classes:
+            raise EncoderError("retain= needs the whole table in memory; set retain=0.")
+        return self.records
+
+    def growing(self, max_cells: int) -> Callable[[int], Any] | None:
+        """Say who is told how many of ``max_cells`` cells have grown."""
+        share = _share(self.progress, "grow")
+        return None if share is None else lambda cells: share(cells / max_cells)
+
+    def representatives(
+        self, growth: Growth, codes: Codes, ranges: NDArray[np.int64], n_threads: int
+    ) -> Representatives:
+        """Find representatives from the counts of the cells and, where a bin holds several values, from those."""
+        by_cell = self._count_cells(growth)
+        by_node = np.array([by_cell[low:high].sum(axis=0) for low, high in ranges])
+        offsets = np.cumsum([0, *self.plan.n_codes])
+        values: list[NDArray[Any]] = []
+        wide: dict[int, Middle] = {}
+        for c, (column, bins) in enumerate(zip(self.columns, self.bins, strict=True)):
+            counts = by_node[:, offsets[c] : offsets[c + 1]]
+            if isinstance(bins, CategoricalBins):
+                values.append(modes(bins, counts, column.type == "text"))
+                continue
+            middle = Middle.of(counts)
+            values.append(np.full(len(counts), np.nan))
+            tally = self.survey.summary.tallies[c]
+            if tally is not None and len(tally[0]) == len(bins.edges) + 1:
+                values[c][middle.places] = np.append(bins.edges, self.survey.highest[c])[middle.codes]
+            elif len(middle.places):
+                wide[c] = middle
+        if wide:
+            finder = MedianFinder(self.plan, growth, ranges, {c: (m.places, m.codes) for c, m in wide.items()})
+            found = self.engine.reduce(finder, merge_tallies, self.squares, _share(self.progress, "medians"))
+            for c, middle in wide.items():
+                for place, rank in zip(middle.places.tolist(), middle.ranks.tolist(), strict=True):
+                    numbers, how_often = found[c, place]
+                    values[c][place] = numbers[np.searchsorted(np.cumsum(how_often), rank, side="right")]
+        return Representatives(self.columns, tuple(values))
+
+    def _count_cells(self, growth: Growth) -> NDArray[np.int64]:
+        """Count the codes of all columns in each cell, (cells, codes)."""
+        if self.squares is None:
+            return np.array([leaf.counts.sum(axis=0) for leaf in self.records.leaves(growth)])
+        return self.engine.reduce(CellCounter(self.plan, growth), add_counts, self.squares)
+
+
+def check_kind(encoder: object, *kinds: type) -> None:
+    """Refuse an encoder that cannot grow from a table which is never whole in memory."""
+    if not isinstance(encoder, kinds):
+        raise EncoderError(
+            f"{type(encoder).__name__} needs the whole table in memory: fit it on a sample of the records (of a Dask "
+            f"DataFrame: X.sample(frac=…).compute()). {' and '.join(kind.__name__ for kind in kinds)} can grow from "
+            "this table as it is."
+        )
+
+
+def prepare_over(
+    encoder: FairTreeEncoder | BoostedEncoder,
+    engine: Engine,
+    reading: Reading,
+    *,
+    missing: MissingRoles = "refuse",
+    progress: Progress | None = None,
+) -> EngineTraining:
+    """Do what ``encoder.prepare`` does, over the pieces that an engine holds.
+
+    Parameters
+    ----------
+    encoder : FairTreeEncoder or BoostedEncoder
+    engine : Engine
+    reading : Reading
+        Which columns are features, labels and groups.
+    missing : {"refuse", "drop"}
+        What becomes of records that lack a label or a group.
+    progress : callable, optional
+        Called with the name of a step and the share of it that is done.
+    """
+    check_retain(encoder.retain)
+    if encoder.retain and not isinstance(encoder, FairTreeEncoder):
+        raise EncoderError(
+            "retain= clusters the table in memory; set retain=0 here, or fit on a sample of the records."
+        )
+    salt = secrets.token_bytes(16)
+    surveyor = Surveyor(reading, salt, engine.n_records, engine.n_pieces)
+    survey = engine.reduce(surveyor, merge_surveys, progress=_share(progress, "survey"))
+    _check_records(survey, missing)
+    plan = Plan(
+        reading=reading,
+        columns=survey.schema(reading),
+        bins=_fit_bins(encoder, engine, reading, survey, _share(progress, "sample")),
+        labels=tuple(survey.label_values()),
+        groups=survey.group_values(),
+    )
+    group_name = " × ".join(role.name for role in reading.groups)
+    check_classes("group", group_name, plan.groups, survey.n_records)
+    for name, values in plan.labels:
+        check_classes("label", name, values, survey.n_records)
+    if encoder.retain:
+        each = by_piece(coordinate_rows(survey.n_records, encoder._seed), survey.lengths)
+        sample = engine.reduce(CodeSampler(plan), _stack, each)
+        plan = replace(plan, coordinates=Coordinates.fit(list(sample.T), plan.bins))
+    records = engine.code(plan, survey.lengths, _share(progress, "code"))
+    if not encoder.allow_sensitive_feature:
+        _refuse_copies(records.root(), plan)
+    nobody = np.zeros(0, dtype=np.int64)
+    return EngineTraining(
+        columns=plan.columns,
+        fields=tuple(Field(c.name, np.zeros(0), c.type, c.categorical) for c in plan.columns),
+        named=True,
+        labels=tuple(Levels(name, nobody, values) for name, values in plan.labels),
+        groups=Levels(group_name, nobody, plan.groups),
+        bins=plan.bins,
+        codes=Codes(tuple(np.zeros(0, dtype=np.uint16) for _ in plan.bins), plan.n_codes),
+        fingerprint=Fingerprint.from_samples(salt, [column.name for column in plan.columns], survey.hashes),
+        settings={name: encoder.get_params()[name] for name in encoder._settings},
+        derived=plan.coordinates,
+        engine=engine,
+        plan=plan,
+        survey=survey,
+        records=records,
+        progress=progress,
+    )
+
+
+def _share(progress: Progress | None, step: str) -> Share | None:
+    return None if progress is None else lambda share: progress(step, share)
+
+
+def _check_records(survey: Survey, missing: MissingRoles) -> None:
+    if missing == "refuse":
+        survey.refuse_lacking()
+    if survey.n_records == 0:
+        raise EmptyTableError(
+            f"No record is left: {sum(survey.lacking.values()):,} lack a label or a group."
+            if survey.lacking
+            else "There are no records: 0 sample(s) while a minimum of 1 is required."
+        )
+
+
+def _fit_bins(
+    encoder: FairTreeEncoder | BoostedEncoder, engine: Engine, reading: Reading, survey: Survey, progress: Share | None
+) -> tuple[Bins, ...]:
+    """Fit the bins that :func:`certifare.growth.fit_bins` would fit to the whole table."""
+    sampled = survey.summary.sampled
+    samples: Mapping[int, NDArray[np.float64]] = {}
+    if sampled:
+        positions = sample_positions(survey.n_records, SAMPLE_ROWS, stream(encoder._seed, "bins"))
+        each = by_piece(positions, survey.lengths)
+        matrix = engine.reduce(Sampler(reading.of(sampled)), _stack, each, progress)
+        samples = dict(zip(sampled, matrix.T, strict=True))
+    categorical = [feature.categorical for feature in reading.features]
+    return bins_of(survey.summary, categorical, samples, max_bins=encoder.max_bins)
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Takes the records at some positions of a piece."""
+
+    reading: Reading
+
+    def __call__(self, piece: Piece, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Give numbers, (positions, features)."""
+        found = []
+        start = 0
+        for block in (block.complete()[0] for block in piece.blocks(self.reading)):
+            first, last = np.searchsorted(positions, [start, start + len(block)])
+            rows = positions[first:last] - start
+            found.append(np.column_stack([field.numbers()[rows] for field in block.fields]))
+            start += len(block)
+        return np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class CodeSampler:
+    """Takes the codes of the records at some positions of a piece."""
+
+    plan: Plan
+
+    def __call__(self, piece: Piece, positions: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """Give codes, (positions, features)."""
+        found = [np.zeros((0, len(self.plan.bins)), dtype=np.uint16)]
+        start = 0
+        for block in self.plan.blocks(piece):
+            first, last = np.searchsorted(positions, [start, start + len(block)])
+            rows = positions[first:last] - start
+            if len(rows):
+                columns = [column[rows].astype(np.uint16) for column in self.plan.codes(block).columns]
+                found.append(np.column_stack(columns))
+            start += len(block)
+        return np.concatenate(found)
+
+
+def _stack(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(list(parts))
+
+
+def _refuse_copies(root: Histogram, plan: Plan) -> None:
+    """Refuse features that say the group outright, as ``fit`` does: seen from the counts, each value has one group."""
+    by_group = root.counts.reshape(-1, len(plan.groups), root.counts.shape[1]).sum(axis=0)
+    names = [role.name for role in plan.reading.groups]
+    partitions = [(" × ".join(names), list(range(len(plan.groups))))]
+    if len(names) > 1:
+        for i, name in enumerate(names):
+            values = sorted({group[i] for group in plan.groups})  # type: ignore[index]
+            partitions.append((name, [values.index(group[i]) for group in plan.groups]))  # type: ignore[index]
+    for name, part_of in partitions:
+        counts = np.zeros((max(part_of) + 1, by_group.shape[1]), dtype=np.int64)
+        np.add.at(counts, part_of, by_group)
+        for c, column in enumerate(plan.columns):
+            occupied = counts[:, root.offsets[c] : root.offsets[c + 1]] > 0
+            one_to_one = (occupied.sum(axis=0) <= 1).all() and (occupied.sum(axis=1) == 1).all()
+            if one_to_one and len(counts) > 1:
+                raise SensitiveFeatureError(
+                    f"Column {column.name!r} says which group a record is in: it repeats the sensitive column "
+                    f"{name!r}. Drop it; if it shall be a feature nevertheless, set allow_sensitive_feature=True."
+                )

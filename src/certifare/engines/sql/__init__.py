@@ -1,0 +1,1 @@
+"""Databases that count their own records."""

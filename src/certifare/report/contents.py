@@ -1,0 +1,554 @@
+"""The dictionary that a report is made from: plain data, the same for HTML, Markdown and JSON."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+from certifare.certificates import Certificate, FixedSequence, difference_limit
+from certifare.certificates.certificate import WHOLE_GROUPS, percent, percent_up, round_down, round_up
+from certifare.certificates.claims import metric_of, strata_of, stratum, stratum_epsilon
+from certifare.document import Document, Selection, Verdict, sign, statement, verify_document
+from certifare.document.verification import ANY
+from certifare.errors import ArgumentError
+
+#: Cells that are listed one by one where T* is put together; the others are taken together.
+MOST_CELLS = 24
+#: Selection rates at which ratios of rates are spelled out.
+RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+FOUR_FIFTHS = 0.8
+#: A page with more figures would be of no use to anyone, and take gigabytes to make.
+MOST_SHARES = 100_000
+#: What is shown of an encoder that was tried.
+POINT = ("bound", "accuracy", "auc", "explained", "cells", "gamma", "retained", "step")
+METHODS = {
+    "exact": "exact bound for a difference of two binomial proportions",
+    "mcdiarmid": "closed form (McDiarmid's inequality)",
+    "lemmas": "bound of the FARE paper (three lemmas)",
+}
+CORRECTIONS = {
+    "none": "One encoder was tried.",
+    "holdout": (
+        "{tried:,} encoders were tried. The choice among them was made on other records, and the chosen one alone was "
+        "certified, once."
+    ),
+    "holdout, several": (
+        "{tried:,} encoders were tried. {candidates:,} of them were chosen on other records and then certified "
+        "together, so that their certificates hold together and any may be taken."
+    ),
+    "sequence": (
+        "{tried:,} encoders were tried. {candidates:,} of them were put in order on other records, from safe to bold, "
+        "and tested against the target in that order until one failed; {passed:,} passed. All that passed are below "
+        "the target together, so the last of them may be taken, and the target is its bound."
+    ),
+    "simultaneous": (
+        "{tried:,} encoders were certified together on the same records, so that all their certificates hold together "
+        "and any may be chosen."
+    ),
+}
+
+
+def report_data(
+    certificate: Document | Certificate,
+    *,
+    verdict: Verdict | None = None,
+    encoder: Mapping[str, Any] | None = None,
+    frontier: Sequence[Mapping[str, Any]] | None = None,
+    chosen: int | None = None,
+    target: float | None = None,
+    measured: Mapping[str, Any] | None = None,
+    boosting: Mapping[str, Any] | None = None,
+    files: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Gather what a report says.
+
+    The certificate is verified first, and the report says what was found. One whose words or figures do not follow from
+    its counts is not described at all: its report says what fails, and nothing else.
+
+    Parameters
+    ----------
+    certificate : Document or Certificate
+        A document knows more: who signed it, how many encoders were tried, what was pooled.
+    verdict : Verdict, optional
+        What :func:`certifare.document.verify_document` found; unless given, the certificate is verified here, without
+        key and encoder.
+    encoder : mapping, optional
+        What :func:`certifare.report.describe_encoder` found in the encoder's file.
+    frontier : sequence of mappings, optional
+        One entry for each encoder tried, with ``bound``, ``utility`` (or ``accuracy``), whether the bound is
+        ``certified`` (a prediction, unless said), and, where known, ``accuracy``, ``auc``, ``explained``, ``kind``,
+        ``gamma``, ``cells``, ``retained``, ``step`` (its place in the sequence).
+    chosen : int, optional
+        The position in ``frontier`` of the encoder that was certified.
+    target : float, optional
+        The bound that was asked for.
+    measured, boosting : mapping, optional
+        What the cells' majority votes, and gradient boosting on the table itself, do on the certification records
+        (:class:`certifare.bundle.Measured`).
+    files : mapping, optional
+        Names of the files for the commands that verify them: ``certificate``, ``encoder``, ``key``.
+
+    Returns
+    -------
+    dict
+        Strings, numbers, lists and dictionaries only.
+
+    Examples
+    --------
+    >>> from certifare import CellCounts, certify_counts
+    >>> c = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
+    >>> data = report_data(c, target=0.3)
+    >>> data["target"]["met"], [group["records"] for group in data["groups"]]
+    (True, [1500, 1400])
+    """
+    document = certificate if isinstance(certificate, Document) else sign(statement(certificate), None)
+    if verdict is None:
+        verdict = verify_document(document, ANY)
+    stated, found = document.statement.predicate, document.certificate
+    about = {
+        "format": "certifare/report",
+        "version": 2,
+        "verification": {**verdict.to_dict(), "words": _verification(verdict)},
+        "signature": _signature(document, verdict),
+        "look": {
+            "number": found.look,
+            "planned": found.planned_looks,
+            "spent": found.spent,
+            "joint_confidence": found.joint_confidence,
+            "words": found.look_words,
+            "short": _look(found),
+        },
+        "dataset": stated.dataset,
+        "producer": _producer(document, verdict),
+        "created": stated.created,
+        "tool": f"{stated.tool.name} {stated.tool.version}",
+    }
+    if not verdict.figures_hold:
+        return {**about, "figures": None}
+    if encoder is not None and len(encoder["cells"]) != found.counts.n_cells:
+        raise ArgumentError(
+            f"The encoder has {len(encoder['cells']):,} cells, and the certificate counts {found.counts.n_cells:,}."
+        )
+    shown = found.counts.n_cells * len(found.counts.groups)
+    if shown > MOST_SHARES:
+        raise ArgumentError(
+            f"A report shows the share of each group in each cell, and {shown:,} of them are too many "
+            f"({MOST_SHARES:,} are the most). `certifare verify` and `certifare show` need no report."
+        )
+    sizes = found.counts.group_sizes
+    cells = _cells(found, stated.suppression.pooled if stated.suppression else (), encoder)
+    return {
+        **about,
+        "claim": {"words": stated.claim.words, "formula": stated.claim.formula},
+        "metric": metric_of(found.metric).words,
+        "figures": {
+            "bound": found.bound,
+            "bound_text": round_up(found.bound),
+            "estimate": found.estimate,
+            "estimate_text": f"{found.estimate:.4f}",
+            "lower": found.lower,
+            "lower_text": round_down(found.lower),
+            "confidence": found.confidence,
+            "confidence_text": percent(found.confidence),
+            "epsilon": stated.epsilon,
+            "epsilon_used": _epsilon_used(found),
+            "epsilon_words": _epsilon_words(found, stated.epsilon),
+            "method": METHODS[found.method],
+            "cells": found.counts.n_cells,
+            "records": found.counts.n_records,
+            "effective_size": found.effective_size,
+        },
+        "target": None if target is None else {"value": float(target), "met": verdict.passed and found.bound <= target},
+        "groups": [{"name": name, "records": n, "share": n / sum(sizes.values())} for name, n in sizes.items()],
+        "pairs": [
+            {
+                "groups": list(part.groups),
+                "label": part.label,
+                "records": list(part.records),
+                "estimate": part.estimate,
+                "estimate_text": f"{part.estimate:.4f}",
+                "bound": part.bound,
+                "bound_text": round_up(part.bound),
+            }
+            for part in found.parts
+        ],
+        "meaning": _meaning(found),
+        "follows": list(found.what_follows()),
+        "cells": cells,
+        "frontier": _frontier(frontier, chosen),
+        "encoder": None if encoder is None else {**encoder, "nodes": _nodes(encoder["nodes"], cells["rows"])},
+        "four_fifths": _four_fifths(found),
+        "measured": [
+            {"name": name, **_measured(figures)}
+            for name, figures in (("the cells' majority votes", measured), ("gradient boosting on the table", boosting))
+            if figures is not None
+        ],
+        "sequence": _sequence(found.sequence),
+        "selection": _selection(stated.selection, found),
+        "suppression": None
+        if stated.suppression is None
+        else {
+            "below": stated.suppression.below,
+            "pooled": [list(pool) for pool in stated.suppression.pooled],
+            "still_small": list(stated.suppression.still_small),
+        },
+        "columns": {
+            "sensitive": list(stated.columns.sensitive) if stated.columns else [],
+            "label": stated.columns.label if stated.columns else None,
+        },
+        "population": list(found.population),
+        "exclusions": [{"reason": e.reason, "records": e.records} for e in found.exclusions],
+        "assumptions": list(found.assumptions),
+        "not_claimed": list(found.not_claimed),
+        "verify": _verify(document, {"certificate": "certificate.json", **(files or {})}),
+        "subjects": [{"name": s.name, "sha256": s.digest.sha256} for s in document.statement.subject],
+        "command": stated.command,
+    }
+
+
+def _signature(document: Document, verdict: Verdict) -> dict[str, Any]:
+    """Say whose signature there is, and whether it was checked: a name in a file proves nothing."""
+    checked = next((check.ok for check in verdict.checks if check.name == "signature"), None)
+    words = {True: "checked", False: "does not hold", None: "not checked"}[checked]
+    return {
+        "keys": [signature.keyid for signature in document.signatures],
+        "checked": checked,
+        "words": words if document.signatures else "not signed",
+    }
+
+
+def _look(certificate: Certificate) -> str:
+    """Say in a few words which look at the certification records this is; the claim says it in a sentence."""
+    if certificate.look is None:
+        return "not counted"
+    planned = "" if certificate.planned_looks is None else f" of {certificate.planned_looks:,} planned"
+    return f"number {certificate.look:,}{planned}, by the producer's ledger"
+
+
+def _producer(document: Document, verdict: Verdict) -> str:
+    """Name who made the certificate, as far as a signature shows it."""
+    if not document.signatures:
+        return "not known"
+    keys = " and ".join(f"key {signature.keyid[:16]}…" for signature in document.signatures)
+    checked = {check.name: check.ok for check in verdict.checks}.get("signature")
+    return f"holder of {keys}" if checked else f"holder of {keys}, by its own account"
+
+
+def _verification(verdict: Verdict) -> str:
+    """Say in a few words what verifying the certificate found."""
+    if verdict.failures:
+        return f"fails: {', '.join(check.name for check in verdict.failures)}"
+    unchecked = f"; not checked: {', '.join(check.name for check in verdict.unchecked)}" if verdict.unchecked else ""
+    return f"{sum(check.ok is True for check in verdict.checks)} checks hold{unchecked}"
+
+
+def _selection(selection: Selection, certificate: Certificate) -> str:
+    """Say how many encoders were tried, and how that was paid for."""
+    several = selection.correction == "holdout" and certificate.candidates > 1
+    words = CORRECTIONS["holdout, several" if several else selection.correction]
+    passed = 0 if certificate.sequence is None else certificate.sequence.passed
+    return words.format(tried=selection.tried, candidates=certificate.candidates, passed=passed)
+
+
+def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
+    """Return what was tested against the target, and each encoder's own limit, with which nothing is claimed."""
+    if sequence is None:
+        return None
+    return {
+        "target": sequence.target,
+        "length": sequence.length,
+        "passed": sequence.passed,
+        "steps": [
+            {
+                "step": i,
+                "cells": step.cells,
+                "limit": step.limit,
+                "limit_text": round_up(step.limit),
+                "met": step.limit <= sequence.target,
+            }
+            for i, step in enumerate(sequence.steps, 1)
+        ],
+    }
+
+
+def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return figures with texts that show their limits, rounded outwards."""
+    found: dict[str, Any] = {"records": figures["records"], "baseline": figures["baseline"]}
+    for name, times, places, unit in (
+        ("accuracy", 100, 1, " %"),
+        ("auc", 1, 3, ""),
+        ("explained", 100, 1, " %"),
+        ("distance", 1, 3, ""),
+    ):
+        found[name] = interval = figures[name]
+        found[f"{name}_text"] = None
+        if interval is not None:
+            limits = f"{round_down(times * interval['lower'], places)}, {round_up(times * interval['upper'], places)}"
+            found[f"{name}_text"] = f"{times * interval['estimate']:.{places}f}{unit} [{limits}]"
+    return found
+
+
+def _epsilon_used(certificate: Certificate) -> float:
+    """ε of one bound of this encoder: what is left of it for one of several candidates, and strata."""
+    strata = strata_of(metric_of(certificate.metric), certificate.counts, certificate.positive)
+    shared = certificate.candidates if certificate.sequence is None else 1
+    return stratum_epsilon(certificate.metric, certificate.confidence, shared, strata)
+
+
+def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
+    """Explain ε, and the part of it that was used, in one place."""
+    words = (
+        f"ε\u00a0=\u00a0{epsilon:.6g} is the chance, over samples, that T* comes out below the distance that it "
+        f"bounds: confidence is 1\u00a0−\u00a0ε = {percent(certificate.confidence)}."
+    )
+    used = _epsilon_used(certificate)
+    if certificate.sequence is not None:
+        words = (
+            f"{words} Each encoder was tested with all of it; L, and limits for single classifiers, use ε divided by "
+            f"{certificate.candidates:,}, because the encoder was chosen on these records."
+        )
+    elif math.isclose(used, epsilon):
+        return f"{words} All of it was used for this encoder."
+    several = certificate.candidates > 1 and certificate.sequence is None
+    shared = [f"{certificate.candidates:,} encoders"] if several else []
+    if metric_of(certificate.metric).combine == "mean":
+        shared.append(f"{len(certificate.counts.labels or ()):,} labels")
+    if not shared:
+        return words
+    return f"{words} {' and '.join(shared)} share it, so that each bound was computed with ε\u00a0=\u00a0{used:.6g}."
+
+
+def _meaning(certificate: Certificate) -> str | None:
+    """Say what the bound means for one rate, where it is about a rate of whole groups."""
+    metric = metric_of(certificate.metric)
+    if metric.strata != "all" or certificate.bound >= 1.0:
+        return None
+    # In percent, from the rounded bound, so that the limits are exact and err outwards.
+    rate, shift, digit = Decimal(30), 100 * Decimal(round_up(certificate.bound)), Decimal("0.1")
+    low = max(Decimal(0), rate - shift).quantize(digit, ROUND_FLOOR)
+    high = min(Decimal(100), rate + shift).quantize(digit, ROUND_CEILING)
+    return (
+        f"With the stated confidence, a classifier that selects {rate} % of one group selects between {low} % and "
+        f"{high} % of any other."
+    )
+
+
+def _cells(
+    certificate: Certificate, pooled: Sequence[Sequence[int]], encoder: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return each cell's share of each group in the stratum of the worst pair, and how its bound comes about."""
+    worst = certificate.worst
+    counts = stratum(certificate.counts, worst.label)
+    first, second = (counts.groups.index(group) for group in worst.groups)
+    sizes = [max(1, int(size)) for size in counts.table.sum(axis=0)]
+    rules = {int(entry["cell"]): list(entry["rules"]) for entry in encoder["cells"]} if encoder else {}
+    shown_in = {cell: pool[0] for pool in pooled for cell in pool}
+    names = {pool[0]: f"{pool[0]} +{len(pool) - 1}" for pool in pooled}
+    rows = []
+    for cell, records in enumerate(counts.table.tolist()):
+        shares = [n / size for n, size in zip(records, sizes, strict=True)]
+        rows.append(
+            {
+                "cell": cell,
+                "name": names.get(cell, str(cell)),
+                "rules": rules.get(cell, []),
+                "pool": shown_in.get(cell),
+                "groups": [{"records": n, "share": share} for n, share in zip(records, shares, strict=True)],
+                "difference": shares[first] - shares[second],
+            }
+        )
+    own = worst.bound
+    if certificate.sequence is not None:
+        n0, n1, m = certificate.sequence.steps[certificate.sequence.passed - 1].statistics[
+            certificate.parts.index(worst)
+        ]
+        own = max(0.0, difference_limit(n0, n1, m, _epsilon_used(certificate)))
+    return {
+        "groups": list(counts.groups),
+        "pair": list(worst.groups),
+        "label": worst.label,
+        "rows": rows,
+        "estimate": worst.estimate,
+        "bound": worst.bound,
+        "bound_text": round_up(worst.bound),
+        # After a sequence what is claimed is the target; the pair's own limit lies below it.
+        "own": own,
+        "chance_text": round_up(own - worst.estimate),
+        "slack_text": None if certificate.sequence is None else round_up(max(0.0, worst.bound - own)),
+        "whole": worst.bound == certificate.bound,
+        "steps": _steps(rows, (first, second)),
+    }
+
+
+def _steps(rows: Sequence[Mapping[str, Any]], pair: tuple[int, int]) -> list[dict[str, Any]]:
+    """Return the differences from the largest to the smallest, with their running sum.
+
+    The sum climbs over the cells that have more of the first group, up to the distance in the sample, and falls back to
+    0 over the others. Of many cells, those that differ least are taken together.
+    """
+    shown = sorted((row for row in rows if row["pool"] in (None, row["cell"])), key=lambda row: -row["difference"])
+    least = sorted(shown, key=lambda row: abs(row["difference"]))[: max(0, len(shown) - MOST_CELLS)]
+    together = {row["cell"] for row in least}
+    # Sorted, those that differ least stand in the middle, on both sides of 0.
+    parts: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in shown:
+        more = int(row["difference"] < 0.0)
+        parts.setdefault((more, None if row["cell"] in together else row["cell"]), []).append(row)
+    steps: list[dict[str, Any]] = []
+    total = 0.0
+    for (more, cell), members in parts.items():
+        difference = math.fsum(row["difference"] for row in members)
+        steps.append(
+            {
+                "name": f"{len(members):,} others" if cell is None else members[0]["name"],
+                "more": more,
+                "shares": [math.fsum(row["groups"][g]["share"] for row in members) for g in pair],
+                "difference": difference,
+                "start": total,
+                "end": total + difference,
+            }
+        )
+        total += difference
+    return steps
+
+
+def _nodes(nodes: Sequence[Mapping[str, Any]] | None, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
+    """Add to a tree's nodes how many certification records each holds, and by how much its shares differ.
+
+    Both are None where a pool lies partly inside a node, so that they are not published.
+    """
+    if nodes is None:
+        return None
+    described: list[dict[str, Any]] = []
+    path: list[dict[str, Any]] = []
+    for node in nodes:
+        entry = {**node, "cells": []}
+        del path[node["depth"] :]
+        path.append(entry)
+        described.append(entry)
+        if node["cell"] is not None:
+            for ancestor in path:
+                ancestor["cells"].append(node["cell"])
+    for entry in described:
+        inside = set(entry.pop("cells"))
+        pools = {rows[cell]["pool"] for cell in inside} - {None}
+        known = not any(row["pool"] in pools and row["cell"] not in inside for row in rows)
+        entry["records"] = sum(g["records"] for cell in inside for g in rows[cell]["groups"]) if known else None
+        entry["difference"] = math.fsum(rows[cell]["difference"] for cell in inside) if known else None
+    return described
+
+
+def _frontier(frontier: Sequence[Mapping[str, Any]] | None, chosen: int | None) -> dict[str, Any] | None:
+    """Return the encoders tried, with those marked that no other of their sort, certified or predicted, beats."""
+    if not frontier:
+        return None
+    points: list[dict[str, Any]] = [
+        {
+            "position": i,
+            "kind": str(point.get("kind") or "encoder"),
+            "chosen": i == chosen,
+            "certified": i == chosen or bool(point.get("certified")),
+            "best": False,
+            **{name: _number(point.get(name)) for name in POINT},
+            # What encoders were compared by; a table of others may know the accuracy alone.
+            "utility": _number(point.get("utility", point.get("accuracy"))),
+        }
+        for i, point in enumerate(frontier)
+        if _number(point.get("bound")) is not None
+    ]
+    for certified in (True, False):
+        highest = -math.inf
+        of_sort = [p for p in points if p["certified"] is certified and p["utility"] is not None]
+        for point in sorted(of_sort, key=lambda p: (p["bound"], -p["utility"])):
+            point["best"] = point["utility"] > highest
+            highest = max(highest, point["utility"])
+    return {"points": points, "chosen": chosen, "certified": sum(point["certified"] for point in points)}
+
+
+def _number(value: Any) -> float | int | None:
+    """Return a number that may be written as JSON; None where there is none."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if float(value).is_integer() and not isinstance(value, float) else float(value)
+
+
+def _four_fifths(certificate: Certificate) -> dict[str, Any]:
+    """Say from which selection rates on a ratio of 0.8 follows, in the form that is proved for the metric."""
+    limits: list[dict[str, Any]] = []
+    for label, among in certificate.cases("impact_ratio"):
+        rate = certificate.rate_for_impact_ratio(FOUR_FIFTHS, label=label)
+        bound = certificate.bound if label is None else certificate.within(label)
+        ratios = {r: certificate.impact_ratio(r, label=label) for r in RATES}
+        limits.append(
+            {
+                "label": label,
+                "among": among,
+                "bound": bound,
+                "bound_text": round_up(bound),
+                "rate": rate,
+                "rate_text": None if rate is None else percent_up(rate),
+                "words": _ratio_in_words(rate, among, percent(certificate.confidence)),
+                "ratios": [
+                    {
+                        "rate": r,
+                        "rate_text": f"{100 * r:g} %",
+                        "ratio": ratio,
+                        "ratio_text": round_down(ratio, 3),
+                        "holds": ratio >= FOUR_FIFTHS,
+                    }
+                    for r, ratio in ratios.items()
+                ],
+            }
+        )
+    whole = metric_of(certificate.metric).strata == "all"
+    return {
+        "title": "What follows for the four-fifths rule"
+        if whole
+        else "What follows for ratios of rates within a label",
+        "whole_groups": None if whole else WHOLE_GROUPS.format(metric=metric_of(certificate.metric).words),
+        "limits": limits,
+        # What is drawn and listed is the largest limit; the others are better.
+        "largest": max(range(len(limits)), key=lambda i: limits[i]["bound"]),
+    }
+
+
+def _ratio_in_words(rate: float | None, among: str, confidence: str) -> str:
+    within = f" {among}" if among else ""
+    if rate is None:
+        return f"The bound is too large for a ratio of 0.8 to follow from it at any selection rate{within}."
+    if among:
+        words = (
+            f"{among[0].upper()}{among[1:]}, any classifier on these cells that selects at least {percent_up(rate)} of "
+            "the group it selects most has a ratio of selection rates of at least 0.8"
+        )
+    else:
+        words = (
+            f"Any classifier on these cells that selects at least {percent_up(rate)} of the group it selects most has "
+            "an impact ratio of at least 0.8"
+        )
+    return f"{words}, with {confidence} confidence. Below that rate the certificate does not guarantee it."
+
+
+def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the commands that check the certificate, each with what it does."""
+    base = f"certifare verify {shlex.quote(files['certificate'])}"
+    encoder = f" --encoder {shlex.quote(files.get('encoder', 'encoder.json'))}"
+    columns = document.statement.predicate.columns
+    sensitive = "".join(f" --sensitive {shlex.quote(name)}" for name in (columns.sensitive if columns else ()))
+    commands = [{"what": "Recompute every figure from the counts in the certificate.", "command": base}]
+    if document.signatures:
+        key = f" --key {shlex.quote(files.get('key', 'producer.pub.pem'))}"
+        commands.append({"what": "Check who signed it as well. Get the key from the producer.", "command": base + key})
+        base += key
+    if document.statement.digest_of("encoder") is not None:
+        commands += [
+            {"what": "Check that your encoder is the certified one, byte by byte.", "command": base + encoder},
+            {
+                "what": "Certify the encoder anew on records of your own.",
+                "command": f"{base}{encoder} --data fresh.csv{sensitive or ' --sensitive COLUMN'}",
+            },
+        ]
+    return commands

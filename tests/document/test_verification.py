@@ -1,0 +1,585 @@
+"""One policy: what passes, and what each refusal says."""
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from certifare import CellCounts, CertifareError, KMeansEncoder, Policy, certify_counts
+from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.document import digest, new_key, sign, statement, verify_document, write_document
+from certifare.document.statement import PREDICATE, canonical
+from certifare.errors import ArgumentError, CertificateFormatError, NewerVersionError
+
+from .documents import certificate, changed, fixed_key, in_sequence, plain, signed
+
+
+def refusal(verdict):
+    """The message of the one check that failed."""
+    assert not verdict.passed
+    (failure,) = verdict.failures
+    return failure
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    """A producer's files: encoder, signed certificate, keys."""
+    private, _ = new_key(tmp_path / "producer")
+    encoder = tmp_path / "encoder.json"
+    KMeansEncoder(n_cells=5).fit(np.arange(10.0).reshape(-1, 1)).save(encoder)
+    write_document(tmp_path / "certificate.json", certificate(), private, encoder=encoder, suppress_below=10)
+    return tmp_path
+
+
+def test_everything_in_order(bundle):
+    verdict = verify_document(
+        bundle / "certificate.json",
+        Policy(max_bound=0.3),
+        key=bundle / "producer.pub.pem",
+        encoder=bundle / "encoder.json",
+    )
+
+    assert verdict.passed
+    assert {check.name: check.ok for check in verdict.checks} == {
+        **dict.fromkeys(("version", "signature", "statement", "figures", "validity", "encoder"), True),
+        **dict.fromkeys(("confidence", "bound"), True),
+        "data": None,
+    }
+    assert verdict.bound == certificate().bound
+    assert str(verdict).endswith("PASS")
+
+
+def test_a_folder_stands_for_the_certificate_in_it(bundle):
+    assert verify_document(bundle, encoder=bundle / "encoder.json").passed
+
+
+def test_what_was_not_checked_is_said(bundle):
+    checks = {check.name: check for check in verify_document(bundle / "certificate.json").checks}
+
+    assert checks["signature"].ok is None
+    assert "give the public key" in checks["signature"].message
+    assert checks["encoder"].ok is None
+    assert {name for name, check in checks.items() if check.ok} == {
+        "version", "statement", "figures", "validity", "confidence"
+    }  # fmt: skip
+    verdict = verify_document(bundle / "certificate.json")
+    assert verdict.outcome == "PASS"
+    assert verdict.to_dict()["unchecked"] == ["signature", "encoder", "data"]
+    unsigned = {check.name: check for check in verify_document(plain()).checks}
+    assert unsigned["signature"].ok is None
+    assert "not signed" in unsigned["signature"].message
+
+
+# -- tampering: each with its own message ---------------------------------------------------------------------------
+
+
+def test_one_count_changed(bundle):
+    content = changed(plain(), "predicate", "certificate", "counts", "table", 0, 0, to=399)
+
+    verdict = verify_document(content)
+
+    assert not verdict.passed
+    figures = next(check for check in verdict.checks if check.name == "figures")
+    assert "states bound" in figures.message
+    assert "its counts give" in figures.message
+
+
+def test_one_count_changed_in_a_signed_document():
+    envelope = json.loads(signed())
+    payload = changed(
+        base64.b64decode(envelope["payload"]), "predicate", "certificate", "counts", "table", 0, 0, to=399
+    )
+    envelope["payload"] = base64.b64encode(payload).decode()
+
+    verdict = verify_document(json.dumps(envelope).encode(), key=fixed_key().public_key)
+
+    assert {check.name for check in verdict.failures} == {"signature", "statement", "figures"}
+    assert "altered after signing" in verdict.failures[0].message
+
+
+def test_a_count_moved_so_that_the_figures_stay():
+    """Counts that give the same figures are not noticed by recomputing, but by digest and signature."""
+    content = changed(
+        plain(), "predicate", "certificate", "counts", "table", to=[[400, 300], [8, 5], [290, 402], [2, 9], [0, 0]]
+    )
+
+    assert "digest of the counts" in refusal(verify_document(content)).message
+
+
+def test_one_byte_of_the_encoder_changed(bundle):
+    content = bytearray((bundle / "encoder.json").read_bytes())
+    content[-3] ^= 1
+    (bundle / "encoder.json").write_bytes(content)
+
+    failure = refusal(verify_document(bundle, key=bundle / "producer.pub.pem", encoder=bundle / "encoder.json"))
+
+    assert failure.name == "encoder"
+    assert "not the certified one" in failure.message
+
+
+def test_no_encoder_was_certified(bundle):
+    document = sign(statement(certificate()), None).to_bytes()
+
+    assert "names no encoder" in refusal(verify_document(document, encoder=bundle / "encoder.json")).message
+
+
+def test_the_wrong_key(bundle):
+    new_key(bundle / "other")
+
+    failure = refusal(verify_document(bundle, key=bundle / "other.pub.pem"))
+
+    assert failure.name == "signature"
+    assert "signed with another key" in failure.message
+
+
+def test_a_key_but_no_signature(bundle):
+    failure = refusal(verify_document(plain(), key=bundle / "producer.pub.pem"))
+
+    assert failure.name == "signature"
+    assert "is not signed" in failure.message
+
+
+def test_an_expired_version():
+    failure = refusal(verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}0")))
+
+    assert failure.name == "version"
+    assert "expired" in failure.message
+
+
+def test_a_newer_version_cannot_be_judged():
+    with pytest.raises(NewerVersionError, match="install a newer certifare"):
+        verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}3"))
+
+
+def test_a_forged_signature(bundle):
+    envelope = json.loads((bundle / "certificate.json").read_bytes())
+    envelope["signatures"][0]["sig"] = base64.b64encode(bytes(64)).decode()
+    (bundle / "certificate.json").write_text(json.dumps(envelope))
+
+    assert "forged" in refusal(verify_document(bundle, key=bundle / "producer.pub.pem")).message
+
+
+def test_the_name_of_a_key_proves_nothing():
+    """A signature that names the expected key but was made with another is refused; the reverse passes."""
+    envelope = json.loads(signed(seed=9))
+    envelope["signatures"][0]["keyid"] = fixed_key(7).public_key.keyid
+
+    content = json.dumps(envelope).encode()
+
+    assert not verify_document(content, key=fixed_key(7).public_key).passed
+    assert verify_document(content, key=fixed_key(9).public_key).passed
+
+
+def test_one_good_signature_among_several_suffices():
+    envelope = json.loads(signed(seed=9))
+    envelope["signatures"] += json.loads(signed(seed=7))["signatures"]
+
+    assert verify_document(json.dumps(envelope).encode(), key=fixed_key(7).public_key).passed
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "message"),
+    [
+        (("claim", "words"), "Nobody is ever treated differently.", "the claim does not say"),
+        (("claim", "formula"), "0 = 0", "the claim does not say"),
+        (("epsilon",), 0.01, "ε is not"),
+        (("groups", 0, "records"), 70_000, "stated numbers of records"),
+        (("groups", 0, "name"), "Everyone", "stated numbers of records"),
+        (("selection",), {"tried": 40, "correction": "simultaneous"}, "trying several encoders"),
+        (("selection",), {"tried": 40, "correction": "none"}, "trying several encoders"),
+        (("suppression", "pooled"), [[1, 4], [0, 3]], "not pooled as stated"),
+        (("suppression", "pooled"), [[1, 4], [2, 99]], "not pooled as stated"),
+        (("suppression", "pooled"), [[1, 4], [4, 2]], "not pooled as stated"),
+        (("suppression", "still_small"), [], "not pooled as stated"),
+        (("suppression", "below"), 20, None),
+    ],
+)
+def test_words_that_the_figures_do_not_support(path, to, message):
+    verdict = verify_document(changed(plain(suppress_below=10), "predicate", *path, to=to))
+
+    if message is None:  # the same cells are small at 20
+        assert verdict.passed
+    else:
+        assert message in refusal(verdict).message
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (("bound",), 0.01),
+        (("estimate",), 0.01),
+        (("lower",), 0.0),
+        (("confidence",), 0.99),
+        (("candidates",), 3),
+        (("parts", 0, "bound"), 0.01),
+        (("parts", 0, "records"), [1, 2]),
+        (("parts", 0, "groups"), ["Male", "Female"]),
+        (("witnesses", 0, "cells"), [0, 2]),
+        (("witnesses", 0, "groups"), ["Male", "Nobody"]),
+        (("metric",), "equalized_odds"),
+        (("method",), "lemmas"),
+        (("method",), "luck"),
+    ],
+)
+def test_figures_that_the_counts_do_not_support(path, to):
+    try:
+        verdict = verify_document(changed(plain(), "predicate", "certificate", *path, to=to))
+    except CertificateFormatError:
+        # Labels, a group or a sample are missing: no such certificate can be.
+        assert (path[-1], to) in [("metric", "equalized_odds"), ("groups", ["Male", "Nobody"]), ("method", "lemmas")]
+        return
+    assert "figures" in {check.name for check in verdict.failures}
+
+
+def test_a_certificate_that_calls_itself_void():
+    void = msgspec.structs.replace(
+        certificate(), assumptions=("VOID: 12 of 90 records occur among the training records.", *ASSUMPTIONS[1:])
+    )
+
+    failure = refusal(verify_document(sign(statement(void), None).to_bytes()))
+
+    assert failure.name == "validity"
+    assert "VOID: 12 of 90" in failure.message
+
+
+# -- the bound and the classifier ------------------------------------------------------------------------------------
+
+
+def test_the_largest_bound_accepted():
+    bound = certificate().bound
+
+    assert verify_document(plain(), Policy(max_bound=bound)).passed
+    failure = refusal(verify_document(plain(), Policy(max_bound=bound - 1e-6)))
+    assert failure.name == "bound"
+    assert "above the" in failure.message
+    for nonsense in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ArgumentError, match=r"lies in \[0, 1\]"):
+            verify_document(plain(), Policy(max_bound=nonsense))
+
+
+def test_a_classifier_of_the_consumer():
+    document = plain()
+
+    verdict = verify_document(document, predictions=[1, 1, 0, 0, 0])
+    (check,) = [c for c in verdict.checks if c.name == "classifier"]
+    assert str(certificate().for_classifier([1, 1, 0, 0, 0])) in check.message
+    assert verify_document(document, Policy(max_bound=0.05), predictions=[1] * 5).passed  # a constant classifier
+    assert refusal(verify_document(document, Policy(max_bound=0.05), predictions=[1, 1, 0, 0, 0])).name == "classifier"
+    with pytest.raises(ArgumentError, match="one entry for each of the 5 cells"):
+        verify_document(document, predictions=[1, 0])
+
+
+def test_a_classifier_that_parts_a_pool():
+    document = plain(suppress_below=10)
+
+    def classifier(*predictions):
+        checks = verify_document(document, predictions=predictions).checks
+        return next(check for check in checks if check.name == "classifier")
+
+    assert "The distance of this classifier" in classifier(1, 0, 1, 1, 0).message
+    parted = classifier(1, 1, 1, 1, 0)
+    assert parted.ok is None
+    assert "cells 1, 4" in parted.message
+    assert not verify_document(document, Policy(max_bound=0.1), predictions=[1, 1, 1, 1, 0]).passed
+
+
+# -- item 13: what a verifier requires ------------------------------------------------------------------------------
+
+
+def test_item_13_a_bound_at_hardly_any_confidence_is_refused():
+    """T* = .03 is easily had at a confidence of one half, the least that there is."""
+    sloppy = certify_counts(CellCounts([[600, 590], [400, 410]], groups=["f", "m"]), confidence=0.5)
+    content = sign(statement(sloppy), None).to_bytes()
+    assert sloppy.bound < 0.03
+
+    failure = refusal(verify_document(content, Policy(max_bound=0.03)))
+
+    assert failure.name == "confidence"
+    assert "50 %" in failure.message
+    assert "95 %" in failure.message
+    assert verify_document(content, Policy(max_bound=0.03, min_confidence=0.0)).passed
+
+
+def test_item_13_the_confidence_that_counts_is_the_joint_one():
+    """Twenty candidates at 90 % together have 99.5 % each: it is the 90 % that counts."""
+    many = sign(statement(certificate(confidence=0.9, candidates=20)), None).to_bytes()
+
+    assert refusal(verify_document(many, Policy())).name == "confidence"
+    assert verify_document(many, Policy(min_confidence=0.9)).passed
+
+
+AGO = datetime.now(UTC) - timedelta(days=40)
+DAY = AGO.date()
+
+
+@pytest.mark.parametrize(
+    ("policy", "failing"),
+    [
+        (Policy(min_confidence=0.95), None),
+        (Policy(min_confidence=0.951), "confidence"),
+        (Policy(metrics=["demographic_parity"]), None),
+        (Policy(metrics=["equalized_odds", "demographic_parity"]), None),
+        (Policy(metrics=["equalized_odds"]), "metric"),
+        (Policy(groups=["Male"]), None),
+        (Policy(groups=["Male", "Female"]), None),
+        (Policy(groups=["Male", "Other"]), "groups"),
+        (Policy(max_candidates=3), None),
+        (Policy(max_candidates=2), "candidates"),
+        (Policy(not_before=DAY), None),
+        (Policy(not_before=DAY + timedelta(days=1)), "date"),
+        (Policy(max_age=41), None),
+        (Policy(max_age=39), "date"),
+        (Policy(max_age=41, not_before=DAY + timedelta(days=1)), "date"),
+        (Policy(max_looks=1_000), "looks"),
+        (Policy(require_signature=True), "signature"),
+        (Policy(require_encoder=True), "encoder"),
+    ],
+)
+def test_item_13_each_requirement(policy, failing):
+    created = AGO.strftime("%Y-%m-%dT%H:%M:%SZ")
+    content = sign(statement(certificate(candidates=3), created=created), None).to_bytes()
+
+    verdict = verify_document(content, policy)
+
+    assert [check.name for check in verdict.failures] == ([] if failing is None else [failing])
+    assert verdict.outcome == ("PASS" if failing is None else "FAIL")
+
+
+def test_item_13_what_is_required_can_be_shown(bundle):
+    files = {"key": bundle / "producer.pub.pem", "encoder": bundle / "encoder.json"}
+    both = Policy(require_signature=True, require_encoder=True)
+
+    assert verify_document(bundle / "certificate.json", both, **files).passed
+    unshown = verify_document(bundle / "certificate.json", both)
+    assert {check.name for check in unshown.failures} == {"signature", "encoder"}
+
+
+def test_item_13_the_date_of_tomorrow_never_ages():
+    content = plain(created="2999-01-31T12:00:00Z")
+
+    assert "in the future" in refusal(verify_document(content, Policy(max_age=10**9))).message
+    assert "in the future" in refusal(verify_document(content, Policy(not_before=DAY))).message
+    with pytest.raises(CertificateFormatError):
+        verify_document(changed(content, "predicate", "created", to="2030-02-30T12:00:00Z"))
+
+
+def test_item_13_a_certificate_whose_looks_were_not_counted_does_not_meet_a_number_of_looks():
+    assert "was not counted" in refusal(verify_document(plain(), Policy(max_looks=1))).message
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"min_confidence": 1.0}, {"min_confidence": -0.1}, {"min_confidence": float("nan")}, {"min_confidence": "0.9"},
+        {"max_bound": 1.5}, {"max_bound": True}, {"metrics": "demographic_parity"}, {"metrics": ["luck"]},
+        {"groups": "m"}, {"groups": [1]}, {"max_candidates": 0}, {"max_candidates": 1.5}, {"max_age": -1},
+        {"max_looks": 0}, {"not_before": "2030-01-31"}, {"not_before": AGO}, {"require_signature": "no"},
+    ],
+)  # fmt: skip
+def test_policies_that_mean_nothing_are_refused(nonsense):
+    with pytest.raises(CertifareError, match=str(next(iter(nonsense)))[:5] if "metrics" not in nonsense else "metric"):
+        Policy(**nonsense)
+
+
+# -- item 9 and 12: what must agree -----------------------------------------------------------------------------------
+
+
+def test_item_9_an_encoder_of_another_shape(tmp_path):
+    """A certificate on one cell says nothing about an encoder of four, though it names that encoder's digest."""
+    encoder = tmp_path / "encoder.json"
+    KMeansEncoder(n_cells=4).fit(np.arange(10.0).reshape(-1, 1)).save(encoder)
+    one = certify_counts(CellCounts([[1000, 1000]], groups=["f", "m"]))
+    write_document(tmp_path / "certificate.json", one, encoder_digest=digest(encoder))
+
+    failure = refusal(verify_document(tmp_path))
+
+    assert failure.name == "encoder"
+    assert "has 4 cells, and the certificate counts 1" in failure.message
+
+
+def test_a_certified_file_that_is_no_encoder(tmp_path):
+    (tmp_path / "encoder.json").write_text("{}")
+    write_document(tmp_path / "certificate.json", certificate(), encoder_digest=digest(b"{}"))
+
+    assert "cannot be used as an encoder" in refusal(verify_document(tmp_path)).message
+
+
+@pytest.mark.parametrize("name", ["assumptions", "not_claimed"])
+def test_item_12_what_is_assumed_and_not_claimed_must_be_said(name):
+    for texts in ([], json.loads(plain())["predicate"]["certificate"][name][1:], ["Nothing can go wrong."]):
+        verdict = verify_document(changed(plain(), "predicate", "certificate", name, to=texts))
+
+        assert "is missing in part" in next(check for check in verdict.failures if check.name == "statement").message
+
+
+def test_more_candidates_than_were_tried():
+    content = changed(plain(), "predicate", "selection", "tried", to=1)
+    assert verify_document(content).passed
+    few = sign(statement(certificate(candidates=3), selection={"tried": 2, "correction": "holdout"}), None).to_bytes()
+    assert "trying several encoders" in refusal(verify_document(few)).message
+
+
+def test_a_subject_named_twice():
+    document = json.loads(plain())
+    document["subject"].append({"name": "encoder", "digest": {"sha256": "ff" * 32}})
+
+    assert "a subject twice" in refusal(verify_document(canonical(document))).message
+
+
+# -- files made to waste time ---------------------------------------------------------------------------------------
+
+
+def test_too_many_groups_to_recompute():
+    counts = CellCounts(np.full((2, 200), 10**5), groups=range(200))
+    small = certify_counts(counts.of_groups(0, 1), method="mcdiarmid")
+    document = sign(statement(small), None).statement.to_dict()
+    document["predicate"]["certificate"]["counts"] = counts.to_dict()
+
+    with pytest.raises(ArgumentError, match="19,900 pairs"):
+        verify_document(canonical(document))
+
+
+def test_parts_missing():
+    assert (
+        "lists 2 bounds for 1 pairs"
+        in verify_document(
+            changed(
+                plain(),
+                "predicate",
+                "certificate",
+                "parts",
+                to=json.loads(plain())["predicate"]["certificate"]["parts"] * 2,
+            )
+        )
+        .failures[0]
+        .message
+    )
+
+
+# -- the policy as a whole -------------------------------------------------------------------------------------------
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-3, 10**6) | st.floats(0, 1) | st.text(max_size=4)
+
+
+def leaves(document, prefix=()):
+    children = document.items() if isinstance(document, dict) else enumerate(document)
+    for step, child in children:
+        yield from leaves(child, (*prefix, step)) if isinstance(child, dict | list) else [(*prefix, step)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_no_change_anywhere_goes_unnoticed_under_a_signature(data):
+    envelope = json.loads(signed())
+    payload = base64.b64decode(envelope["payload"])
+    document = json.loads(payload)
+    path = data.draw(st.sampled_from(list(leaves(document))))
+    altered = changed(payload, *path, to=data.draw(SCALARS))
+    assume(json.loads(altered) != document)
+    envelope["payload"] = base64.b64encode(altered).decode()
+    try:
+        verdict = verify_document(json.dumps(envelope).encode(), key=fixed_key().public_key)
+    except CertifareError:
+        return
+    assert not verdict.passed
+
+
+def test_verdicts_are_plain_data(bundle):
+    verdict = verify_document(bundle, Policy(max_bound=0.01))
+
+    document = json.loads(json.dumps(verdict.to_dict()))
+    assert document["passed"] is False
+    assert document["claim"] == verdict.claim
+    assert [c["name"] for c in document["checks"]] == [c.name for c in verdict.checks]
+    assert str(verdict).endswith("FAIL")
+
+
+# -- fixed sequences --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def walked(tmp_path):
+    """A producer's files, with a certificate by a fixed sequence whose second encoder is the published one."""
+    encoder = KMeansEncoder(n_cells=5).fit(np.arange(10.0).reshape(-1, 1))
+    encoder.save(tmp_path / "encoder.json")
+    write_document(
+        tmp_path / "certificate.json",
+        in_sequence(encoder.digest()),
+        encoder=tmp_path / "encoder.json",
+        selection={"tried": 40, "correction": "sequence"},
+        suppress_below=10,
+    )
+    return tmp_path
+
+
+def test_a_sequence_is_verified(walked):
+    verdict = verify_document(walked, Policy(max_bound=0.25, max_candidates=5), encoder=walked / "encoder.json")
+    assert verdict.passed, verdict
+    assert verdict.bound == 0.25
+    checks = {check.name: check.message for check in verdict.checks}
+    assert "the limits of all 3 encoders that were tested against it" in checks["figures"]
+    assert "5 encoders were to be tested in sequence" in checks["candidates"]
+    assert not verify_document(walked, Policy(max_candidates=4)).passed
+    assert not verify_document(walked, Policy(max_bound=0.24)).passed
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "check", "message"),
+    [
+        (("selection", "correction"), "holdout", "statement", "trying several encoders"),
+        (("selection", "tried"), 4, "statement", "trying several encoders"),
+        (("certificate", "sequence", "steps", 0, "limit"), 0.01, "figures", "Encoder 1 of the sequence states"),
+        (("certificate", "sequence", "steps", 2, "limit"), 0.2, "figures", "must go on to the first that fails"),
+        (("certificate", "sequence", "steps", 1, "statistics"), [[700, 716, 5]], "figures", "states the limit"),
+        (("certificate", "sequence", "steps", 0, "statistics"), [[7, 7, 5]], "figures", "other records"),
+        (("certificate", "assumptions"), list(ASSUMPTIONS), "statement", "missing in part"),
+    ],
+)
+def test_a_sequence_that_was_altered_is_refused(walked, path, to, check, message):
+    content = changed((walked / "certificate.json").read_bytes(), "predicate", *path, to=to)
+    failures = {failure.name: failure.message for failure in verify_document(content).failures}
+    assert message in failures[check]
+
+
+def test_a_sequence_without_its_correction_and_the_other_way_round():
+    document = statement(certificate(), selection={"tried": 40, "correction": "sequence"})
+    assert "trying several encoders" in refusal(verify_document(sign(document, None).to_bytes())).message
+
+
+def test_the_encoder_must_be_the_last_that_passed(walked):
+    """Its file may be the certified one, byte by byte: the digest of its content must be that of the sequence."""
+    write_document(
+        walked / "certificate.json",
+        in_sequence("6a" * 32),
+        encoder=walked / "encoder.json",
+        selection={"tried": 40, "correction": "sequence"},
+    )
+    failure = refusal(verify_document(walked, encoder=walked / "encoder.json"))
+    assert failure.name == "encoder"
+    assert "not the last one that passed" in failure.message
+
+
+def test_the_digest_of_an_encoder_does_not_depend_on_published_statistics(tmp_path):
+    from certifare.encoders.format import digest_of, read_document
+
+    rng = np.random.default_rng(0)
+    encoder = KMeansEncoder(n_cells=3).fit(rng.normal(size=(60, 2)), sensitive_features=rng.integers(0, 2, 60))
+    for statistics in (True, False):
+        encoder.save(tmp_path / "encoder.json", statistics=statistics)
+        assert digest_of(read_document(tmp_path / "encoder.json")) == encoder.digest()
+    other = KMeansEncoder(n_cells=3).fit(rng.normal(size=(60, 2)), sensitive_features=rng.integers(0, 2, 60))
+    assert other.digest() != encoder.digest()
+
+
+def test_a_sequence_that_would_take_too_long_is_refused(walked):
+    document = json.loads((walked / "certificate.json").read_bytes())
+    steps = document["predicate"]["certificate"]["sequence"]["steps"]
+    document["predicate"]["certificate"]["sequence"]["steps"] = [steps[0]] * 60_000
+    with pytest.raises(ArgumentError, match="60,000 encoders in sequence"):
+        verify_document(json.dumps(document).encode())

@@ -1,0 +1,145 @@
+"""The whole job on a file that is treated as too large for memory."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from certifare import CellCounts, Policy
+from certifare.bundle import produce
+from certifare.document import verify_document
+from certifare.errors import ArgumentError, RoleError
+from certifare.frontier import parquet_search
+from certifare.frontier.parquet_search import Dealt, LargeSearch, is_large
+from certifare.frontier.settings import Grid
+from certifare.randomness import stream
+
+from .conftest import make_people
+
+GRID = Grid(kinds=["tree"], gammas=[0.5, 0.9], min_cell_sizes=[50], cells=[2, 4, 8])
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    return make_people(24_000, seed=2)
+
+
+@pytest.fixture(scope="module")
+def path(people: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "people.parquet"
+    people.to_parquet(path, row_group_size=5000)
+    return path
+
+
+def test_rows_are_dealt_once() -> None:
+    without = np.array([3, 50, 999])
+    parts = [Dealt(low, high, without, seed=4) for low, high in ((0.0, 0.3), (0.3, 0.8), (0.8, 1.0))]
+    masks = np.array([part.mask(0, 100_000) for part in parts])
+    expected = np.ones(100_000)
+    expected[without] = 0
+    np.testing.assert_array_equal(masks.sum(axis=0), expected)
+    np.testing.assert_allclose(masks.mean(axis=1), [0.3, 0.5, 0.2], atol=0.01)
+    np.testing.assert_array_equal(parts[1].mask(40, 1000), masks[1, 40:1040])
+    assert (Dealt(0.0, 0.3, without, seed=5).mask(0, 1000) != masks[0, :1000]).any()
+
+
+def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert not is_large(path)
+    monkeypatch.setattr(parquet_search, "LARGE", 100_000)
+    monkeypatch.setattr(parquet_search, "SAMPLE_RECORDS", 6000)
+    assert is_large(path)
+    bundle = produce(path, label="paid", sensitive=["sex", "race"], target=0.5, grid=GRID, seed=3)
+    assert bundle.verdict == "PASS"
+    assert bundle.run["records"] == 24_000
+    assert "large" in bundle.notes[-1]
+    # The certificate counts the rows dealt to it, and nothing else.
+    sampled = parquet_search.sample_positions(24_000, 6000, stream(3, "records in memory"))
+    certified = Dealt(0.0, 0.4, sampled, 3).mask(0, 24_000)
+    trained = Dealt(0.4, 1.0, sampled, 3).mask(0, 24_000)
+    assert bundle.certificate.counts.n_records == certified.sum()
+    cells = bundle.encoder.apply(people[certified])
+    rows = people[certified]
+    wanted = CellCounts.from_cells(cells, rows[["sex", "race"]], None, bundle.encoder.n_cells_)
+    assert bundle.certificate.counts == wanted
+    # The tree grew from the rows dealt to it.
+    assert bundle.encoder._growth.node_counts[0].sum() == trained.sum()
+    assert not bundle.encoder.training_overlap(people[certified]).excessive
+    saved = bundle.save(tmp_path / "bundle")
+    assert (saved / "report.html").exists()
+
+
+def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.DataFrame, path: Path) -> None:
+    search = LargeSearch(path, GRID, label=["paid", "member"], sensitive="race", sample_records=4000).run()
+    counted = search.paths[0].counts["train"]
+    mask = Dealt(0.4, 1.0, search._sampled, 0).mask(0, 24_000)
+    encoder = search.explorer.fit(search.paths[0].setting)
+    rows, cells = people[mask], encoder.apply(people[mask])
+    table = CellCounts.from_cells(cells, rows["race"], rows["paid"], encoder.n_cells_).table
+    np.testing.assert_array_equal(counted.groups, np.pad(table, ((0, 0), (0, 0), (0, 1))))
+    for name, by_label in zip(("paid", "member"), counted.labels, strict=True):
+        np.testing.assert_array_equal(by_label, pd.crosstab(cells, rows[name]).to_numpy())
+
+
+def test_boosted_encoders_are_counted_over_one_map(people: pd.DataFrame, path: Path) -> None:
+    """The certification records are scored once; each encoder's counts are what it would have found itself."""
+    grid = Grid(kinds=["boosted"], gammas=[0.5, 0.9], min_cell_sizes=[50], cells=[2, 4, 8])
+    search = LargeSearch(path, grid, label="paid", sensitive="sex", sample_records=6000, seed=1).run()
+    numbers = [0, len(search.candidates) // 2, len(search.candidates) - 1]
+    rows = people[Dealt(0.0, 0.4, search._sampled, 1).mask(0, 24_000)]
+    told: list[tuple[str, int, int]] = []
+    for encoder, certificate in search.certify(numbers, progress=lambda *what: told.append(what)):
+        wanted = CellCounts.from_cells(encoder.apply(rows), rows["sex"], None, encoder.n_cells_)
+        assert certificate.counts == wanted
+    assert told.count(("counting certification records", 100, 100)) == 1
+
+
+def test_the_whole_job_with_both_kinds(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a boosted encoder says about a large file can be checked from its bundle."""
+    monkeypatch.setattr(parquet_search, "LARGE", 100_000)
+    monkeypatch.setattr(parquet_search, "SAMPLE_RECORDS", 6000)
+    grid = Grid(gammas=[0.9], min_cell_sizes=[50], cells=[2, 4, 8])
+    bundle = produce(path, label="paid", sensitive="sex", target=0.3, grid=grid)
+    assert {row["kind"] for row in bundle.rows()} == {"boosted", "tree"}
+    folder = bundle.save(tmp_path / "bundle")
+    verdict = verify_document(folder, Policy(max_bound=0.3))
+    assert verdict.passed
+
+
+def test_what_needs_memory_is_refused(path: Path) -> None:
+    roles = {"label": "paid", "sensitive": "sex"}
+    for option in ({"weight": "wage"}, {"cluster": "code"}, {"delimiter": ";"}, {"missing": ["none"]}, {"lable": "x"}):
+        with pytest.raises(ArgumentError, match=next(iter(option))):
+            parquet_search.search_large(path, GRID, {**roles, **option})
+    with pytest.raises(ArgumentError, match="retain"):
+        LargeSearch(path, GRID, label="paid", sensitive="sex", retain=0.5)
+
+
+def test_a_label_that_the_sample_lacks(people: pd.DataFrame, tmp_path: Path) -> None:
+    frame = people.assign(paid=people["paid"].where(people.index != 777, 2))
+    frame.to_parquet(tmp_path / "people.parquet")
+    with pytest.raises(RoleError, match="rare"):
+        LargeSearch(tmp_path / "people.parquet", GRID, label="paid", sensitive="sex", sample_records=4000).run()
+
+
+@pytest.mark.parametrize("metric", ["demographic_parity", "equal_opportunity"])
+def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: str) -> None:
+    """Issue 11, 6: demographic parity counts them, other metrics leave them out and say so."""
+    frame = people.assign(paid=people["paid"].where(people["miles"] % 3 > 0))
+    frame.to_parquet(tmp_path / "people.parquet", row_group_size=5000)
+    grid = Grid(kinds=["tree", "boosted"], gammas=[0.9], min_cell_sizes=[50], cells=[2, 4])
+    search = LargeSearch(
+        tmp_path / "people.parquet", grid, label="paid", sensitive="sex", sample_records=6000, metric=metric, seed=1
+    ).run()
+    rows = frame[Dealt(0.0, 0.4, search._sampled, 1).mask(0, 24_000)]
+    numbers = [0, len(search.candidates) - 1]
+    labels = None if metric == "demographic_parity" else rows["paid"]
+    for encoder, certificate in search.certify(numbers):
+        wanted = CellCounts.from_cells(encoder.apply(rows), rows["sex"], labels, encoder.n_cells_, missing="drop")
+        assert certificate.counts == wanted
+        assert certificate.population == (() if labels is None else ("with a known label",))
+    # What was expected of the numbers of records, and of the training records without a label, is about right.
+    assert search._certify_sizes().sum() == pytest.approx(certificate.counts.n_records, rel=0.05)
+    for path in search.paths:
+        counted = path.counts["train"].groups
+        assert counted[:, :, -1].sum() / counted.sum() == pytest.approx(1 / 3, abs=0.03)

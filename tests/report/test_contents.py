@@ -1,0 +1,409 @@
+"""What a report says follows from the certificate, and is plain data."""
+
+import dataclasses
+import json
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certifare import CellCounts, certify_counts
+from certifare.certificates import Exclusion
+from certifare.certificates.certificate import round_up
+from certifare.certificates.looks import Look
+from certifare.document import new_key, sign, statement, verify_document
+from certifare.document.keys import load_private_key
+from certifare.encoders import load_encoder
+from certifare.errors import ArgumentError
+from certifare.report import describe_encoder, render_html, render_markdown, report_data
+from certifare.report.contents import MOST_CELLS
+
+from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, encoder_report, hostile_report, table
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    counts = CellCounts(
+        [[400, 300], [3, 1], [290, 402], [2, 9], [5, 4]],
+        groups=["Female", "Male"],
+        exclusions=[Exclusion("group missing", 12)],
+    )
+    return certify_counts(counts)
+
+
+def test_figures_are_those_of_the_certificate_rounded_to_the_safe_side(certificate):
+    data = report_data(certificate, target=0.3)
+    figures = data["figures"]
+
+    assert figures["bound"] == certificate.bound <= float(figures["bound_text"])
+    assert figures["lower"] == certificate.lower >= float(figures["lower_text"])
+    assert data["target"] == {"value": 0.3, "met": True}
+    assert report_data(certificate, target=0.01)["target"]["met"] is False
+    assert data["exclusions"] == [{"reason": "group missing", "records": 12}]
+    assert [group["records"] for group in data["groups"]] == [700, 716]
+    assert data["cells"]["pair"] == ["Female", "Male"]
+    assert data["cells"]["rows"][0]["difference"] == pytest.approx(400 / 700 - 300 / 716)
+    positive = sum(max(row["difference"], 0) for row in data["cells"]["rows"])
+    assert positive == pytest.approx(certificate.estimate)
+
+
+def test_item_17_10_the_positive_differences_sum_to_the_estimate(certificate):
+    cells = report_data(certificate)["cells"]
+    climbing = [step for step in cells["steps"] if step["more"] == 0]
+
+    assert [step["name"] for step in cells["steps"]] == ["0", "1", "4", "3", "2"]
+    assert climbing[0]["start"] == 0.0
+    assert climbing[-1]["end"] == pytest.approx(certificate.estimate)
+    assert cells["steps"][-1]["end"] == pytest.approx(0.0, abs=1e-12)
+    assert all(b["start"] == a["end"] for a, b in pairwise(cells["steps"]))
+    assert all(step["shares"][0] - step["shares"][1] == pytest.approx(step["difference"]) for step in cells["steps"])
+    assert certificate.estimate + float(cells["chance_text"]) >= certificate.bound
+
+
+def test_item_17_10_a_mean_over_labels_is_said_to_be_one():
+    rng = np.random.default_rng(1)
+    counts = CellCounts(rng.integers(50, 400, (8, 3, 2)), groups=["a", "b", "c"], labels=["no", "yes"])
+    mean, largest = (report_data(certify_counts(counts, metric)) for metric in ("equalized_odds", "equalized_odds_max"))
+
+    assert mean["cells"]["bound"] > mean["figures"]["bound"]
+    assert largest["cells"]["bound"] == largest["figures"]["bound"]
+    for render in (render_markdown, render_html):
+        assert "mean over labels of the largest bound of each" in render(mean)
+        assert "bound of this pair" in render(mean)
+        assert "bound of this pair" not in render(largest)
+
+
+def test_item_17_10_many_cells_are_taken_together_and_the_sum_stays():
+    rng = np.random.default_rng(2)
+    certificate = certify_counts(CellCounts(rng.integers(5, 400, (60, 2)), groups=["a", "b"]))
+    steps = report_data(certificate)["cells"]["steps"]
+
+    others = [step for step in steps if "others" in step["name"]]
+    assert len(steps) == MOST_CELLS + len(others)
+    assert sum(int(step["name"].split()[0]) for step in others) == 60 - MOST_CELLS
+    assert max(step["end"] for step in steps) == pytest.approx(certificate.estimate)
+    assert steps == sorted(steps, key=lambda step: step["more"])
+
+
+def test_item_17_2_the_epsilon_that_was_used_is_shown():
+    counts = CellCounts([[400, 300], [300, 400]], groups=["f", "m"])
+    alone, one_of_four = (report_data(certify_counts(counts, candidates=m))["figures"] for m in (1, 4))
+
+    assert alone["epsilon_used"] == pytest.approx(0.05)
+    assert one_of_four["epsilon_used"] == pytest.approx(0.0125)
+    assert "4 encoders share it" in one_of_four["epsilon_words"]
+    assert one_of_four["epsilon_words"].endswith("0.0125.")
+    labelled = CellCounts(np.full((3, 2, 2), 200), groups=["f", "m"], labels=["no", "yes"])
+    mean = report_data(certify_counts(labelled, "equalized_odds"))["figures"]
+    assert mean["epsilon_used"] == pytest.approx(0.025)
+    assert "2 labels share it" in mean["epsilon_words"]
+
+
+def test_item_17_10_nothing_is_said_twice(tmp_path):
+    """No sentence of some length stands twice in a report."""
+    text = re.sub(r"```.*?```", "", render_markdown(encoder_report(tmp_path)), flags=re.S)
+    sentences = [s.strip() for s in re.split(r"(?<=[.:])\s|\n", text) if len(s) > 40 and not s.startswith("|")]
+
+    assert len(sentences) > 10
+    assert len(set(sentences)) == len(sentences)
+    assert text.count("is the chance, over samples") == 1
+
+
+def test_the_four_fifths_rule():
+    certificate = certify_counts(CellCounts([[5000, 4800], [5000, 5200]], groups=["f", "m"]))
+    data = report_data(certificate)["four_fifths"]
+    (limit,) = data["limits"]
+
+    assert data["title"] == "What follows for the four-fifths rule"
+    assert data["whole_groups"] is None
+    assert limit["rate"] == certificate.rate_for_impact_ratio()
+    assert float(limit["rate_text"].removesuffix(" %")) / 100 >= limit["rate"]
+    assert all(entry["holds"] == (entry["rate"] >= 5 * certificate.bound) for entry in limit["ratios"])
+    hopeless = certify_counts(CellCounts([[300, 0], [0, 300]], groups=["a", "b"]))
+    (limit,) = report_data(hopeless)["four_fifths"]["limits"]
+    assert limit["rate"] is None
+    assert "too large" in limit["words"]
+
+
+@pytest.mark.parametrize("metric", ["equal_opportunity", "equalized_odds", "equalized_odds_max"])
+def test_item_4_ratios_of_label_metrics_are_those_within_a_label(metric):
+    """The report said "impact ratio at least 0.8" of whole groups where the true ratio was 0.026."""
+    table = np.zeros((2, 2, 2), dtype=int)
+    table[0, :, 1], table[1, :, 0] = (1_000, 40_000), (99_000, 60_000)
+    certificate = certify_counts(CellCounts(table, groups=["f", "m"], labels=["no", "yes"]), metric)
+    data = report_data(certificate)
+    ratios = data["four_fifths"]
+
+    assert "within a label" in ratios["title"]
+    assert "nothing follows from it for the selection rates of whole groups" in ratios["whole_groups"]
+    among = {limit["label"]: limit["among"] for limit in ratios["limits"]}
+    assert (
+        among
+        == {
+            "equal_opportunity": {"yes": "among the records with label 'yes'"},
+            "equalized_odds": {y: f"among the records with label '{y}'" for y in ("no", "yes")},
+            "equalized_odds_max": {"no": "among the records of any one label"},
+        }[metric]
+    )
+    for limit in ratios["limits"]:
+        assert limit["bound"] == certificate.within(limit["label"])
+        assert limit["words"].startswith("Among the records")
+    assert ratios["limits"][ratios["largest"]]["bound"] == max(limit["bound"] for limit in ratios["limits"])
+    for page in (render_markdown(data), render_html(data)):
+        assert "impact ratio" not in page
+        assert "mong the records" in page
+
+
+def test_everything_is_plain_data(tmp_path, certificate):
+    private, _ = new_key(tmp_path / "producer")
+    signed = sign(statement(certificate, suppress_below=10), load_private_key(private))
+
+    for data in (report_data(certificate), report_data(signed), encoder_report(tmp_path), hostile_report()):
+        assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_item_14_a_signature_that_was_not_checked_is_said_to_be_unchecked(tmp_path, certificate):
+    private, public = new_key(tmp_path / "producer")
+    _, other = new_key(tmp_path / "other")
+    signed = sign(statement(certificate), load_private_key(private))
+
+    def words(document, **key):
+        data = report_data(document, verdict=verify_document(document, **key))
+        assert data["signature"]["words"] in render_markdown(data)
+        return data["signature"]["words"]
+
+    assert words(signed) == "not checked"
+    assert words(signed, key=public) == "checked"
+    assert words(signed, key=other) == "does not hold"
+    assert words(sign(statement(certificate), None)) == "not signed"
+
+
+def test_item_14_markdown_begins_with_what_fails(certificate):
+    import msgspec
+
+    altered = sign(statement(msgspec.structs.replace(certificate, bound=0.01)), None)
+    text = render_markdown(report_data(altered, target=0.3))
+
+    assert text.startswith("# A certificate that does not hold\n\n**FAIL")
+    assert "its counts give" in text
+    assert "PASS" not in text
+    assert "0.0100" not in text
+
+
+def test_an_encoder_of_another_shape_is_not_described(tmp_path, certificate):
+    path, _ = bundle(tmp_path)
+
+    with pytest.raises(ArgumentError, match="has 9 cells, and the certificate counts 5"):
+        report_data(certificate, encoder=describe_encoder(path))
+
+
+def test_pooled_cells_point_to_their_row(certificate):
+    data = report_data(sign(statement(certificate, suppress_below=10), None))
+
+    pools = [row["pool"] for row in data["cells"]["rows"]]
+    assert pools == [0, 0, 2, 2, 0]
+    assert data["suppression"] == {"below": 10, "pooled": [[0, 1, 4], [2, 3]], "still_small": []}
+
+
+def test_commands_name_what_the_certificate_knows(tmp_path, certificate):
+    private, _ = new_key(tmp_path / "producer")
+    context = {"encoder_digest": "00" * 32, "columns": {"sensitive": ["sex", "age >= 60"], "label": "paid"}}
+    data = report_data(
+        sign(statement(certificate, **context), load_private_key(private)), files={"certificate": "my file.json"}
+    )
+
+    commands = [step["command"] for step in data["verify"]]
+    assert commands[0] == "certifare verify 'my file.json'"
+    assert commands[-1].endswith("--data fresh.csv --sensitive sex --sensitive 'age >= 60'")
+    assert all("--key producer.pub.pem" in command for command in commands[1:])
+    assert len(report_data(certificate)["verify"]) == 1
+
+
+def test_selection_in_words(certificate):
+    many = statement(certificate, selection={"tried": 1200, "correction": "holdout"})
+    assert "1,200 encoders were tried" in report_data(sign(many, None))["selection"]
+    assert report_data(certificate)["selection"] == "One encoder was tried."
+
+
+def test_item_17_2_the_best_of_the_frontier_are_marked_among_their_sort(certificate):
+    points = [
+        {"bound": 0.1, "accuracy": 0.7},
+        {"bound": 0.2, "accuracy": 0.6},
+        {"bound": 0.3, "accuracy": 0.9},
+        {"bound": 0.3, "accuracy": None, "kind": "untested"},
+        {"bound": 0.4, "accuracy": float("nan"), "cells": np.int64(3)},
+        {"bound": None, "accuracy": 1.0},
+        {"bound": 0.25, "accuracy": 0.65, "certified": True},
+        {"bound": 0.5, "accuracy": 0.6},
+    ]
+    data = report_data(certificate, frontier=points, chosen=2)["frontier"]
+
+    assert [point["best"] for point in data["points"]] == [True, False, True, False, False, True, False]
+    assert [point["chosen"] for point in data["points"]] == [False, False, True, False, False, False, False]
+    assert [point["certified"] for point in data["points"]] == [False, False, True, False, False, True, False]
+    assert data["certified"] == 2
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert report_data(certificate, frontier=[])["frontier"] is None
+
+
+def test_item_17_9_the_data_set_has_the_name_that_the_producer_gave(certificate):
+    named = report_data(sign(statement(certificate, dataset="Applicants <2029>"), None))
+
+    assert named["dataset"] == "Applicants <2029>"
+    assert "<dt>Data set</dt><dd>Applicants &lt;2029&gt;</dd>" in render_html(named)
+    assert "| data set | Applicants \\<2029\\> |" in render_markdown(named)
+    assert report_data(certificate)["dataset"] is None
+    with pytest.raises(ArgumentError, match="dataset"):
+        statement(certificate, dataset="x" * 201)
+
+
+@settings(max_examples=25)
+@given(first=st.integers(30, 400), second=st.integers(30, 400))
+def test_the_example_of_a_rate_errs_outwards(first, second):
+    certificate = certify_counts(CellCounts([[first, second], [400 - first, 400 - second]], groups=["a", "b"]))
+    words = report_data(certificate)["meaning"]
+    low, high = map(float, re.findall(r"between ([\d.]+) % and ([\d.]+) %", words)[0]) if words else (0.0, 100.0)
+
+    assert low / 100 <= max(0.0, 0.3 - certificate.bound)
+    assert high / 100 >= min(1.0, 0.3 + certificate.bound)
+
+
+def test_item_17_2_the_formula_is_about_t_star(certificate):
+    formula = report_data(certificate)["claim"]["formula"]
+
+    assert "≤ T* ) ≥ 0.95, P over certification samples" in formula
+    assert formula.endswith(f"; here T* = {round_up(certificate.bound)}")
+
+
+def test_item_17_9_who_says_it_and_whether_it_was_checked(tmp_path, certificate):
+    private, public = new_key(tmp_path / "producer")
+    signed = sign(statement(certificate, created="2030-01-31T12:00:00Z"), load_private_key(private))
+    unchecked = report_data(signed)
+    checked = report_data(signed, verdict=verify_document(signed, key=public))
+
+    assert report_data(certificate)["producer"] == "not known"
+    assert unchecked["producer"].endswith("by its own account")
+    assert checked["producer"] == f"holder of key {signed.signatures[0].keyid[:16]}…"
+    assert checked["created"] == "2030-01-31T12:00:00Z"
+    assert "not counted" in checked["look"]["words"]
+    assert checked["look"]["short"] == "not counted"
+    second = report_data(certificate.at_look(Look(number=2, spent=0.05, planned=None)))
+    assert second["look"]["short"] == "number 2, by the producer's ledger"
+    assert render_markdown(second).count("this is look 2") == 1
+    assert checked["verification"]["words"] == "6 checks hold; not checked: encoder, data"
+    assert "signature" in unchecked["verification"]["words"].split("not checked:")[1]
+
+
+# -- the encoder's file -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_item_12_8_cells_are_described_as_the_encoder_describes_them(tmp_path, kind):
+    """From the file, without an encoder, from the encoder, without a file: as the encoder itself does."""
+    path, _ = bundle(tmp_path, kind)
+    encoder = load_encoder(path)
+
+    described = describe_encoder(path)
+
+    assert describe_encoder(encoder) == described
+    assert described["cells"] == [dataclasses.asdict(cell) | {"rules": list(cell.rules)} for cell in encoder.describe()]
+    assert all(cell["rules"] for cell in described["cells"])
+    assert (described["nodes"] is not None) == (kind in ("tree", "aware"))
+    assert described["reads_groups"] == (kind == "aware")
+    assert (described["map"] is not None) == (kind == "boosted")
+
+
+def test_the_drawn_tree_is_the_encoders(tmp_path):
+    """Following the questions from the root leads each record to the cell that the encoder finds."""
+    import operator
+
+    path, _ = bundle(tmp_path, "tree")
+    nodes = describe_encoder(path)["nodes"]
+    records = table(500, seed=5)
+    found = load_encoder(path).apply(records.features)
+
+    def answer(question, record):
+        column, relation, value = question.split(" ", 2)
+        return operator.le(record[column], float(value)) if relation == "≤" else record[column] in value.split(", ")
+
+    for record, cell in zip(records.features.to_pylist(), found.tolist(), strict=True):
+        at = 0
+        while nodes[at]["cell"] is None:
+            wanted = "yes" if answer(nodes[at]["question"], record) else "no"
+            below = [i for i in range(at + 1, len(nodes)) if nodes[i]["depth"] == nodes[at]["depth"] + 1]
+            at = next(i for i in below if nodes[i]["answer"] == wanted)
+        assert nodes[at]["cell"] == cell
+
+
+def test_questions_of_a_group_aware_tree_name_the_groups(tmp_path):
+    path, document = bundle(tmp_path, "aware")
+    described = describe_encoder(path)
+
+    questions = [node["question"] for node in described["nodes"] if node["question"]]
+    assert len(questions) == len(described["cells"]) - 1
+    assert all(("(f)" in question and "(m)" in question) or "(f, m)" in question for question in questions)
+    assert "depends on its group" in render_html(report_data(document, encoder=described))
+
+
+@pytest.mark.parametrize("below", [None, 200])
+def test_item_17_10_nodes_of_a_tree_know_their_records(tmp_path, below):
+    """A node holds what its children hold; what is pooled with cells outside is not published."""
+    data = encoder_report(tmp_path, "tree", suppress_below=below)
+    nodes, rows = data["encoder"]["nodes"], data["cells"]["rows"]
+
+    assert nodes[0]["records"] == data["figures"]["records"]
+    assert nodes[0]["difference"] == pytest.approx(0.0, abs=1e-12)
+    for i, node in enumerate(nodes):
+        if node["cell"] is not None:
+            pooled = rows[node["cell"]]["pool"] is not None
+            assert (node["records"] is None) == pooled
+            assert pooled or node["difference"] == rows[node["cell"]]["difference"]
+            continue
+        later = nodes[i + 1 :]
+        end = next((j for j, other in enumerate(later) if other["depth"] <= node["depth"]), len(later))
+        children = [other for other in later[:end] if other["depth"] == node["depth"] + 1]
+        if all(child["records"] is not None for child in children):
+            assert node["records"] == sum(child["records"] for child in children)
+            assert node["difference"] == pytest.approx(sum(child["difference"] for child in children))
+    assert any(node["records"] is None for node in nodes) == (below is not None)
+
+
+def test_the_drawn_map_holds_every_cell(tmp_path):
+    path, document = bundle(tmp_path, "boosted")
+    drawn = describe_encoder(path)["map"]
+
+    assert set(np.unique(drawn["cells"])) == set(range(document.certificate.counts.n_cells))
+    assert len(drawn["cells"]) == len(drawn["x"]["places"])
+    assert len(drawn["cells"][0]) == len(drawn["y"]["places"])
+    assert drawn["flattened"] is False
+
+
+# -- Markdown -----------------------------------------------------------------------------------------------------
+
+
+def test_markdown_says_what_the_page_says(tmp_path):
+    data = encoder_report(tmp_path)
+    text = render_markdown(data)
+
+    assert f"# T\\* = {data['figures']['bound_text']}" in text
+    assert "**PASS** (target 0.3)" in text
+    for heading in ("four-fifths", "left out", "assumes", "does not claim", "verify"):
+        assert any(heading in line.replace("\\", "") for line in text.splitlines() if line.startswith("## "))
+    assert text.count("certifare verify") >= 3
+
+
+def test_names_in_markdown_are_text():
+    text = render_markdown(hostile_report())
+
+    outside_code = "\n".join(part for i, part in enumerate(text.split("```")) if i % 2 == 0)
+    assert re.search(r"(?<!\\)[<>]", outside_code) is None
+    assert "\\<script\\>" in outside_code
+    assert SCRIPT in text  # inside the block of code that shows the command
+    assert HOSTILE[4].strip() in outside_code
+    cells = [line for line in outside_code.splitlines() if re.match(r"\| \d+ \|", line)]
+    columns = [len(re.findall(r"(?<!\\)\|", line)) - 1 for line in cells]
+    # First the pair that differs most, then all groups and which records they are.
+    assert columns == [4] * columns.count(4) + [1 + len(HOSTILE) + 1] * 40

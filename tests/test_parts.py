@@ -1,0 +1,121 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certifare.errors import SplitError
+from certifare.parts import PARTS, split
+from certifare.table import Table
+
+
+def make(groups, labels, clusters=None) -> Table:
+    columns = {"x": np.arange(len(groups)), "s": pa.array(groups), "y": pa.array(labels)}
+    if clusters is not None:
+        columns["c"] = pa.array(clusters)
+    return Table.from_frame(pa.table(columns), label="y", sensitive="s", cluster=None if clusters is None else "c")
+
+
+@st.composite
+def tables(draw, clustered=False):
+    n = draw(st.integers(60, 400))
+    seed = draw(st.integers(0, 10**6))
+    rng = np.random.default_rng(seed)
+    groups = rng.choice(["a", "b", "c"][: draw(st.integers(2, 3))], n, p=None)
+    groups[:2] = ["a", "b"]
+    labels = (rng.random(n) < draw(st.floats(0.05, 0.95))).astype(int)
+    labels[:2] = [0, 1]
+    clusters = rng.integers(0, n // 3 + 1, n) if clustered else None
+    return make(groups, labels, clusters)
+
+
+@st.composite
+def shares(draw):
+    weights = draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+    names = draw(st.permutations(["train", "select", "certify", "test"]))
+    return {name: w / sum(weights) for name, w in zip(names, weights, strict=False)}
+
+
+@given(tables(), shares(), st.integers(0, 100))
+def test_each_record_is_in_exactly_one_part(table, parts, seed):
+    rows = split(table, parts, seed)
+    assert list(rows) == list(parts)
+    assert sorted(np.concatenate(list(rows.values())).tolist()) == list(range(len(table)))
+
+
+@given(tables(clustered=True), st.integers(0, 100))
+def test_no_cluster_is_in_two_parts(table, seed):
+    rows = split(table, PARTS, seed)
+    of_record = np.empty(len(table), dtype=object)
+    for name, part in rows.items():
+        of_record[part] = name
+    for cluster in np.unique(table.clusters):
+        assert len(set(of_record[table.clusters == cluster])) == 1
+
+
+@given(tables(), shares(), st.integers(0, 100))
+def test_sizes_follow_the_shares(table, parts, seed):
+    rows = split(table, parts, seed)
+    for name, share in parts.items():
+        assert abs(len(rows[name]) - share * len(table)) <= 2
+
+
+@given(tables(), st.integers(0, 100))
+def test_parts_are_stratified(table, seed):
+    rows = split(table, PARTS, seed)
+    stratum = table.groups.codes * 2 + table.labels[0].codes
+    certify = table.groups.codes[rows["certify"]]
+    assert np.all(np.abs(np.bincount(certify, minlength=3) - 0.4 * np.bincount(table.groups.codes, minlength=3)) <= 1)
+    rest = np.setdiff1d(np.arange(len(table)), rows["certify"])
+    available = np.bincount(stratum[rest], minlength=6)
+    for name in ("train", "select"):
+        found = np.bincount(stratum[rows[name]], minlength=6)
+        assert np.all(np.abs(found - available * PARTS[name] / 0.6) < 2)
+
+
+def test_the_certify_part_is_drawn_without_regard_to_the_label():
+    """Its label shares vary as in a simple random sample; tied to those of the rest they would not be independent."""
+    table = make(["a", "b"] * 200, [0, 0, 1, 1] * 100)
+    positives = [table.labels[0].codes[split(table, PARTS, seed)["certify"]].sum() for seed in range(400)]
+    # A hypergeometric count: 160 of 400 records, half of them positive, 80 of 200 in each group.
+    expected = 160 * 0.25 * (1 - 80 / 200) * 200 / 199
+    assert 0.75 * expected < np.var(positives) < 1.3 * expected
+
+
+def test_clusters_of_one_group_are_drawn_by_group():
+    groups = np.repeat(["a"] * 30 + ["b"] * 170, 2)
+    table = make(groups, [0, 1] * 200, np.repeat(np.arange(200), 2))
+    for seed in range(20):
+        certify = split(table, PARTS, seed)["certify"]
+        assert table.groups.codes[certify].sum() == 136
+        assert len(certify) == 160
+
+
+def test_equal_seeds_give_equal_parts_and_others_do_not():
+    table = make(["a", "b"] * 100, [0, 0, 1, 1] * 50)
+    first, again, other = split(table, seed=1), split(table, seed=1), split(table, seed=2)
+    assert all(np.array_equal(first[name], again[name]) for name in PARTS)
+    assert not all(np.array_equal(first[name], other[name]) for name in PARTS)
+
+
+@pytest.mark.parametrize(
+    "parts", [{}, {"train": 0.5}, {"train": 0.5, "test": 0.6}, {"train": 1.5, "test": -0.5}, {"train": float("nan")}]
+)
+def test_impossible_shares_are_refused(parts):
+    with pytest.raises(SplitError, match="add up to 1"):
+        split(make(["a", "b"] * 10, [0, 1] * 10), parts)
+
+
+def test_too_few_records_are_refused():
+    with pytest.raises(SplitError, match="too few"):
+        split(make(["a", "b"], [0, 1]))
+
+
+def test_records_without_a_label_are_dealt_like_all_others():
+    rng = np.random.default_rng(0)
+    table = make(rng.choice(["a", "b"], 4000), np.where(rng.random(4000) < 0.3, None, rng.integers(0, 2, 4000)))
+    for name, part in split(table).items():
+        assert len(part) == pytest.approx(PARTS[name] * 4000, abs=2)
+        # The certify part is drawn by group alone, the others by label as well.
+        share = (~table.labelled[part]).mean() - (~table.labelled).mean()
+        assert abs(share) < (0.05 if name == "certify" else 0.02)
