@@ -23,13 +23,14 @@ from certifare.errors import (
     NegativeCountError,
     RaggedTableError,
 )
+from certifare.levels import INTERSECTION as INTERSECTION
+from certifare.levels import UNKNOWN as UNKNOWN
+from certifare.levels import Levels, intersect
+from certifare.levels import name_of as name_of
+from certifare.levels import sort_key as sort_key
 
 Missing = Literal["refuse", "unknown", "drop"]
 
-#: The group of records whose group is missing, where they are counted as one.
-UNKNOWN = "unknown"
-#: Joins the values of several sensitive columns into the name of one group.
-INTERSECTION = " × "
 #: Why records without a value in a column that plays a role are left out.
 GROUP_MISSING, LABEL_MISSING = "group missing", "label missing"
 WEIGHT_MISSING, CLUSTER_MISSING = "weight missing", "cluster missing"
@@ -335,31 +336,36 @@ class PlacedRecords:
         if missing not in ("refuse", "unknown", "drop"):
             raise ArgumentError(f'missing={missing!r}: choose "refuse", "unknown" or "drop".')
         ids, k = _cell_ids(cells, n_cells)
-        columns = columns_of(sensitive_features)
-        codes, groups = _factorize(columns[0], "sensitive_features")
-        for column in columns[1:]:
-            codes, groups = _intersect(codes, groups, *_factorize(column, "sensitive_features"))
-        _same_length(ids, codes, "cells", "sensitive_features")
-        known, exclusions, groups = _settle_missing(codes, groups, missing)
-
-        labels: tuple[str, ...] | None = None
-        places = ids * len(groups) + codes
-        shape: tuple[int, ...] = (k, len(groups))
-        if y is not None:
-            label_codes, labels = _factorize(y, "y")
-            _same_length(ids, label_codes, "cells", "y")
-            lacking = known & (label_codes < 0)
-            if lacking.any():
-                if missing != "drop":
-                    raise MissingValueError(
-                        f"{int(lacking.sum()):,} records lack a label in y. Remove them, or pass "
-                        'missing="drop" to leave them out and have their number recorded.'
-                    )
-                exclusions.append(Exclusion(LABEL_MISSING, int(lacking.sum())))
-                known &= ~lacking
-            places = places * len(labels) + label_codes
-            shape = (k, len(groups), len(labels))
-        return cls(places, shape, groups, labels, known, tuple(exclusions))
+        columns = [Levels.of(column, "sensitive_features").by_name() for column in columns_of(sensitive_features)]
+        groups = intersect(columns)
+        _same_length(ids, groups.codes, "cells", "sensitive_features")
+        lacking = groups.missing
+        exclusions = [Exclusion(GROUP_MISSING, int(lacking.sum()))]
+        if lacking.any() and missing == "refuse":
+            raise MissingValueError(
+                f"{int(lacking.sum()):,} of {len(ids):,} records lack a group in sensitive_features. "
+                'Pass missing="unknown" to count them as a group of their own, or missing="drop" '
+                "to leave them out and have their number recorded."
+            )
+        if missing == "unknown":
+            groups, exclusions = groups.filled(UNKNOWN), []
+        if not groups.values:
+            raise EmptyGroupError("No record has a group: sensitive_features is empty.")
+        known = ~groups.missing
+        places, shape = ids * len(groups.values) + groups.codes, (k, len(groups.values))
+        if y is None:
+            return cls(places, shape, groups.names, None, known, merge(exclusions))
+        labels = Levels.of(y, "y").by_name()
+        _same_length(ids, labels.codes, "cells", "y")
+        lacking = known & labels.missing
+        if lacking.any() and missing != "drop":
+            raise MissingValueError(
+                f"{int(lacking.sum()):,} records lack a label in y. Remove them, or pass "
+                'missing="drop" to leave them out and have their number recorded.'
+            )
+        exclusions.append(Exclusion(LABEL_MISSING, int(lacking.sum())))
+        places, known = places * len(labels.values) + labels.codes, known & ~lacking
+        return cls(places, (*shape, len(labels.values)), groups.names, labels.names, known, merge(exclusions))
 
     def count(self, rows: NDArray[np.bool_] | None = None) -> CellCounts:
         """Count all known records; or some of them, and leave it to the caller to say what became of the others."""
@@ -402,17 +408,6 @@ def joint_cells(*releases: ArrayLike, n_cells: Sequence[int]) -> tuple[NDArray[n
         if total > MAX_RECORDS:
             raise CellIdError(f"The releases have more than {MAX_RECORDS:,} cells together.")
     return joint, total
-
-
-def name_of(value: object) -> str:
-    """Return the name of a group or label: its text; whole floating-point numbers read like integers."""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return str(value)
 
 
 def _listing(names: Sequence[str], most: int = 8) -> str:
@@ -503,96 +498,6 @@ def columns_of(values: Any) -> list[Any]:
     if not columns:
         raise MissingGroupError("sensitive_features has no column.")
     return columns
-
-
-def array_of(values: Any) -> NDArray[Any]:
-    """Return a column as an array; lists keep their objects (numpy would make a NaN among texts the text "nan")."""
-    return np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
-
-
-def _factorize(values: Any, what: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return a code for each record, −1 where missing, and the sorted names that the codes stand for."""
-    import pyarrow as pa
-
-    array = array_of(values)
-    if array.ndim != 1:
-        raise LengthMismatchError(f"{what} must be one value per record; got shape {array.shape}.")
-    if array.dtype.kind in "OUST":
-        lacking = np.array([_is_missing(v) for v in array.tolist()], dtype=bool)
-        names = pa.array([None if m else name_of(v) for v, m in zip(array.tolist(), lacking, strict=True)])
-        encoded = names.dictionary_encode() if len(names) else None
-        codes = np.full(len(array), -1, dtype=np.int64)
-        found: list[str] = []
-        if encoded is not None and not lacking.all():
-            codes[~lacking] = encoded.indices.drop_null().to_numpy()
-            found = encoded.dictionary.to_pylist()
-    else:
-        lacking = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), dtype=bool)
-        values_found, inverse = np.unique(array[~lacking], return_inverse=True)
-        codes = np.full(len(array), -1, dtype=np.int64)
-        codes[~lacking] = inverse
-        found = [name_of(value) for value in values_found]
-    if not found:
-        return codes, ()
-    order = sorted(range(len(found)), key=lambda i: sort_key(found[i]))
-    rank = np.empty(len(found) + 1, dtype=np.int64)
-    rank[order] = np.arange(len(found))
-    rank[-1] = -1  # code −1 stays missing
-    return rank[codes], tuple(found[i] for i in order)
-
-
-def _is_missing(value: object) -> bool:
-    """None, NaN, and the missing values of pandas (whose comparison with themselves is no boolean)."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
-
-
-def sort_key(name: str) -> tuple[int, float, str]:
-    """Numbers by value, then texts."""
-    try:
-        return 0, float(name), name
-    except ValueError:
-        return 1, 0.0, name
-
-
-def _intersect(
-    codes: NDArray[np.int64],
-    names: tuple[str, ...],
-    other_codes: NDArray[np.int64],
-    other_names: tuple[str, ...],
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the groups made by two columns together; missing in one is missing in both."""
-    _same_length(codes, other_codes, "a sensitive column", "another")
-    joint = np.where((codes < 0) | (other_codes < 0), -1, codes * len(other_names) + other_codes)
-    present = np.unique(joint[joint >= 0])
-    position = np.full(len(names) * len(other_names) + 1, -1, dtype=np.int64)
-    position[present] = np.arange(len(present))
-    found = tuple(names[j // len(other_names)] + INTERSECTION + other_names[j % len(other_names)] for j in present)
-    return position[joint], found
-
-
-def _settle_missing(
-    codes: NDArray[np.int64], groups: tuple[str, ...], missing: Missing
-) -> tuple[NDArray[np.bool_], list[Exclusion], tuple[str, ...]]:
-    """Apply the caller's choice for records without a group; changes ``codes`` in place."""
-    keep = codes >= 0
-    n_missing = int(len(codes) - keep.sum())
-    exclusions: list[Exclusion] = []
-    if n_missing and missing == "refuse":
-        raise MissingValueError(
-            f"{n_missing:,} of {len(codes):,} records lack a group in sensitive_features. "
-            'Pass missing="unknown" to count them as a group of their own, or missing="drop" '
-            "to leave them out and have their number recorded."
-        )
-    if n_missing and missing == "unknown":
-        if UNKNOWN not in groups:
-            groups = (*groups, UNKNOWN)
-        codes[~keep] = groups.index(UNKNOWN)
-        keep = np.ones(len(codes), dtype=bool)
-    elif n_missing:
-        exclusions.append(Exclusion(GROUP_MISSING, n_missing))
-    if not groups:
-        raise EmptyGroupError("No record has a group: sensitive_features is empty.")
-    return keep, exclusions, groups
 
 
 def _same_length(first: NDArray[Any], second: NDArray[Any], name: str, other: str) -> None:
