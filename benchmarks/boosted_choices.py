@@ -63,7 +63,7 @@ def refitted(training: Training) -> Training:
         fitted = scores.default_model(0).fit(matrix, target.codes)
         models.append(Forest.of(fitted) or Opaque(fitted))
     whole = Scores(features, (Fold(tuple(means), tuple(models)),), score_map.scores.n_classes)
-    return replace(training, derived=Mapped(replace(score_map, scores=whole), training.derived.squares))
+    return replace(training, derived=Mapped(replace(score_map, scores=whole), training.derived.codes))
 
 
 def by_counts(score_map: scoremap.ScoreMap) -> Any:
@@ -117,7 +117,7 @@ def measure(data: Data, variant: Variant) -> list[float]:
         encoder = BoostedEncoder(**common)
         training = refit(encoder.prepare(data.of(0), data.y[train], sensitive_features=data.s[train]))
         score_map = training.derived.score_map
-        codes, losses = [training.derived.squares], []
+        codes, losses = [training.derived.codes], []
         for part, rows in enumerate(others, start=1):
             frame = Frame(data.of(part))
             fields = [frame.read(name) for name in frame.names]

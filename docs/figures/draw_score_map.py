@@ -31,7 +31,7 @@ def main() -> None:
     training = encoder.prepare(table[FEATURES], label, sensitive_features=women)
     encoder.fit_from(training)
     cells = encoder.cell_map_
-    squares = training.derived.squares.columns[0]
+    squares = training.derived.codes.columns[0]
     sizes = np.bincount(squares, minlength=cells.size)
     rates = {
         "earn more than $50,000": np.bincount(squares, weights=label, minlength=cells.size),

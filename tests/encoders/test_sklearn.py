@@ -31,8 +31,8 @@ class Boosted(Alternating, BoostedEncoder):
     pass
 
 
-class Aware(FairTreeEncoder):
-    """A group-aware tree whose groups follow from the record itself, since scikit-learn's checks give none."""
+class Reading:
+    """A group-aware encoder whose groups follow from the record itself, since scikit-learn's checks give none."""
 
     @staticmethod
     def groups(X):
@@ -56,6 +56,14 @@ class Aware(FairTreeEncoder):
         return super().predict_proba(X, sensitive_features=self.groups(X))
 
 
+class Aware(Reading, FairTreeEncoder):
+    pass
+
+
+class AwareBoosted(Reading, BoostedEncoder):
+    pass
+
+
 QUICK = HistGradientBoostingClassifier(max_iter=2, random_state=0)
 
 ENCODERS = [
@@ -63,6 +71,7 @@ ENCODERS = [
     Boosted(gamma=0.1, min_cell_size=1, max_cells=5, folds=2, grid=4, score_model=QUICK),
     KMeansEncoder(n_cells=3),
     Aware(gamma=0.1, min_cell_size=1, max_cells=5, group_aware=True),
+    AwareBoosted(gamma=0.1, min_cell_size=1, max_cells=5, folds=2, grid=4, score_model=QUICK, group_aware=True),
 ]
 
 

@@ -15,7 +15,7 @@ from .test_dask import cut, distribute
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
 
-from certifare.engines import boosted  # noqa: E402
+from certifare.engines.dask import boosting as boosted  # noqa: E402
 from certifare.engines.dask.boosting import Folds, forest_of  # noqa: E402
 
 
@@ -104,3 +104,9 @@ def test_other_models_are_refused(client: Any, tmp_path: Path) -> None:
         BoostedEncoder(score_model=LogisticRegression()).fit(
             spread[["age", "wage"]], spread["paid"], sensitive_features=spread["sex"]
         )
+
+
+def test_group_aware_encoders_are_fitted_in_memory() -> None:
+    nowhere: Any = None
+    with pytest.raises(EncoderError, match="fitted in memory"):
+        boosted.map_scores(BoostedEncoder(group_aware=True), nowhere, nowhere)

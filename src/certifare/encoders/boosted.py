@@ -8,15 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.encoders.description import map_rules
+from certifare.encoders.description import group_name, map_rules, path_rules
+from certifare.encoders.groups import UnknownGroups
 from certifare.encoders.grown import GrownEncoder
-from certifare.encoders.proxies import Clusters, check_retain
+from certifare.encoders.proxies import Clusters, Coordinates, check_retain
 from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
-from certifare.encoders.scores import default_model, fit_scores
+from certifare.encoders.scores import Scores, default_model, fit_scores
+from certifare.encoders.scoretree import ScoreTree, fit_columns
 from certifare.encoders.training import Training
 from certifare.errors import EncoderError
 from certifare.frames import Field, Frame
-from certifare.growth import Charge, Codes, Metric, Targets, grow
+from certifare.growth import Charge, Codes, MemorySource, Metric, Targets, grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,13 +26,22 @@ class Mapped:
     """Training records on the score map."""
 
     score_map: ScoreMap
-    squares: Codes
+    codes: Codes
 
     def counts(self, targets: Targets) -> NDArray[np.int64]:
         """Count the records of each class in each square."""
         n_squares, n_classes = self.score_map.n_squares, targets.n_classes
-        flat = self.squares.columns[0].astype(np.int64) * n_classes + targets.classes
+        flat = self.codes.columns[0].astype(np.int64) * n_classes + targets.classes
         return np.bincount(flat, minlength=n_squares * n_classes).reshape(n_squares, n_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Training records as a group-aware encoder's tree sees them, and what is to be retained of them."""
+
+    tree: ScoreTree
+    codes: Codes
+    coordinates: Coordinates | None
 
 
 class BoostedEncoder(GrownEncoder):
@@ -61,7 +72,14 @@ class BoostedEncoder(GrownEncoder):
         As in :class:`FairTreeEncoder`, and so is ``allow_sensitive_feature``.
     retain : float
         From 0 to 1: weight of a label that stands for the table itself, the record's k-means cluster. The clusters
-        also become a third coordinate of the map.
+        also become a third coordinate of the map. With ``group_aware``: weight of what a split explains of the columns,
+        which then can be split, too.
+    group_aware : bool
+        Let the score models see the group, and every split have a threshold for each group. There is no map then: a
+        tree grows over P(y|x,s). A record's cell depends on its group, which ``apply`` and ``transform`` need. Not
+        where a decision about a person must not read the group.
+    unknown_groups : {"refuse", "common"}
+        As in :class:`FairTreeEncoder`. ``common`` scores such records as if their group were missing.
     random_state : int
         Deals the folds and seeds the models and clusters; the same records give the same cells.
 
@@ -70,7 +88,8 @@ class BoostedEncoder(GrownEncoder):
     n_cells_ : int
         How many cells there are.
     cell_map_ : ndarray of int
-        The cell of each square: label axes, then group axes, then clusters if ``retain`` asked for them.
+        The cell of each square: label axes, then group axes, then clusters if ``retain`` asked for them. A group-aware
+        encoder has none.
     representatives_ : ndarray
         One row per cell.
     columns_, groups_, labels_, fingerprint_, n_features_in_, feature_names_in_
@@ -98,9 +117,11 @@ class BoostedEncoder(GrownEncoder):
         "score_model",
         "folds",
         "grid",
+        "group_aware",
     )
 
     _score_map: ScoreMap
+    _score_tree: ScoreTree
 
     def __init__(
         self,
@@ -117,6 +138,8 @@ class BoostedEncoder(GrownEncoder):
         sensitive: Any = None,
         retain: float = 0.0,
         charge: Charge = "every",
+        group_aware: bool = False,
+        unknown_groups: UnknownGroups = "refuse",
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,
@@ -136,6 +159,8 @@ class BoostedEncoder(GrownEncoder):
         self.sensitive = sensitive
         self.retain = retain
         self.charge = charge
+        self.group_aware = group_aware
+        self.unknown_groups = unknown_groups
         self.label_weights = label_weights
         self.positive_label = positive_label
         self.allow_sensitive_feature = allow_sensitive_feature
@@ -147,14 +172,17 @@ class BoostedEncoder(GrownEncoder):
     def cell_map_(self) -> NDArray[np.int32]:
         """Cell of each square of the map."""
         check_is_fitted(self)
+        if self.group_aware:
+            raise AttributeError("A group-aware encoder has no map: its cells are those of a tree over scores.")
         n = self._score_map.n_squares
         squares = Codes((np.arange(n, dtype=np.uint16),), (n,))
         return self._growth.apply(squares, self.n_cells_).reshape(self._score_map.shape)
 
-    def forecasts(self, X: Any) -> list[NDArray[np.float64]]:
+    def forecasts(self, X: Any, *, sensitive_features: Any = None) -> list[NDArray[np.float64]]:
         """Forecast each label by the score models on the columns themselves, not by the cell.
 
-        What a consumer gives up who sees the cell only is the difference to these.
+        What a consumer gives up who sees the cell only is the difference to these. ``sensitive_features`` as in
+        :meth:`apply`: the models of a group-aware encoder see the group.
 
         Returns
         -------
@@ -162,8 +190,10 @@ class BoostedEncoder(GrownEncoder):
             For each label, the probability of each of its values.
         """
         check_is_fitted(self)
-        found = self._score_map.scores.probabilities(self._read(Frame(X)), self._n_threads)
-        return found[: self._score_map.n_label_targets]
+        frame = Frame(X)
+        groups = self._groups(frame, sensitive_features)
+        scores = self._score_tree.scores if self.group_aware else self._score_map.scores
+        return scores.probabilities(self._read(frame), self._n_threads, groups)[: len(self.labels_)]
 
     def _derive(self, training: Training) -> Training:
         check_retain(self.retain)
@@ -172,23 +202,42 @@ class BoostedEncoder(GrownEncoder):
         if self.grid is not None and (not isinstance(self.grid, int | np.integer) or self.grid < 2):
             raise EncoderError(f"grid is {self.grid!r}; give a whole number from 2, or None.")
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
-        targets = [*training.labels, training.groups]
+        targets = training.labels if self.group_aware else (*training.labels, training.groups)
         model = default_model(self._seed) if self.score_model is None else self.score_model
-        scores, out_of_fold = fit_scores(training, targets, model, int(self.folds), self._seed, self._n_threads)
-        clusters = Clusters.fit(training, self._seed) if self.retain else None
-        axes = fit_axes(
-            out_of_fold,
-            training.labels,
-            training.groups,
-            None if self.grid is None else int(self.grid),
-            1 if clusters is None else len(clusters.centres),
-            [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights),
+        scores, out_of_fold = fit_scores(
+            training, targets, model, int(self.folds), self._seed, self._n_threads, bool(self.group_aware)
         )
+        weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
+        grid = None if self.grid is None else int(self.grid)
+        if self.group_aware:
+            return replace(training, derived=self._score_columns(training, scores, out_of_fold, grid, weights))
+        clusters = Clusters.fit(training, self._seed) if self.retain else None
+        n_clusters = 1 if clusters is None else len(clusters.centres)
+        axes = fit_axes(out_of_fold, training.labels, training.groups, grid, n_clusters, weights)
         score_map = ScoreMap(scores, len(training.labels), axes, clusters)
         return replace(training, derived=Mapped(score_map, score_map.locate(out_of_fold, training.fields)))
 
+    def _score_columns(
+        self,
+        training: Training,
+        scores: Scores,
+        out_of_fold: Sequence[NDArray[np.float64]],
+        grid: int | None,
+        weights: Sequence[float],
+    ) -> Scored:
+        """Lay the columns that a group-aware tree grows over."""
+        assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
+        names = [column.name for column in training.columns]
+        columns = fit_columns(out_of_fold, training.labels, training.groups, grid, weights, names)
+        tree = ScoreTree(scores, columns, training.bins if self.retain else ())
+        codes = tree.locate(out_of_fold, training.codes if self.retain else None, training.groups.codes)
+        return Scored(tree, codes, Coordinates.of_training(training, self._seed) if self.retain else None)
+
     def _grow(self, training: Training) -> None:
         self._check_size(training)
+        if self.group_aware:
+            self._grow_by_group(training, training.derived)
+            return
         mapped: Mapped = training.derived
         score_map = mapped.score_map
         clusters = None if score_map.clusters is None else score_map.clusters.levels(training.fields)
@@ -203,16 +252,34 @@ class BoostedEncoder(GrownEncoder):
             orderings="directional",
         )
         self._score_map = score_map
-        self._keep(over_squares(growth, codes, score_map.n_squares), training, mapped.squares)
+        self._keep(over_squares(growth, codes, score_map.n_squares), training, mapped.codes)
+
+    def _grow_by_group(self, training: Training, scored: Scored) -> None:
+        targets, criterion = self._criterion(training, coordinates=scored.coordinates)
+        growth = grow(
+            MemorySource(scored.codes, targets, self._n_threads),
+            scored.tree.bins,
+            criterion,
+            max_cells=self.max_cells,
+            min_cell_size=self.min_cell_size,
+            group_aware=True,
+        )
+        self._score_tree = scored.tree
+        self._keep(growth, training, scored.codes)
 
     def _codes(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
+        if self.group_aware:
+            return self._score_tree.codes(fields, groups, self._n_threads)
         return self._score_map.squares(fields, self._n_threads)
 
     def _rules(self) -> list[tuple[str, ...]]:
+        if self.group_aware:
+            groups = [group_name(group) for group in self.groups_]
+            return path_rules(self._growth, *self._score_tree.in_words(self.columns_), self.n_cells_, groups)
         axes = [(axis.name, axis.coordinates) for axis in self._score_map.axes]
         return map_rules(axes, self.cell_map_, self._score_map.clusters is not None)
 
     def _to_document(self, statistics: bool) -> Any:
-        from certifare.encoders.writing import boosted_document
+        from certifare.encoders.writing import boosted_document, boosted_tree_document
 
-        return boosted_document(self, statistics)
+        return (boosted_tree_document if self.group_aware else boosted_document)(self, statistics)

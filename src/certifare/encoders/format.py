@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -121,6 +121,14 @@ class AxisDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
     weights: list[float] | None = None
 
 
+class ScoreDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A score of the labels as a column: the edges that matter for cells (log-odds, if there are no weights)."""
+
+    name: str
+    edges: list[float]
+    weights: list[float] | None = None
+
+
 class Centres(Struct, forbid_unknown_fields=True):
     """Centres among standardised numbers and one-hot categories."""
 
@@ -175,6 +183,23 @@ class BoostedDocument(Document, tag="boosted", kw_only=True):
         return len(self.parents) + 1
 
 
+class BoostedTreeDocument(Document, tag="boosted tree", kw_only=True):
+    """A group-aware :class:`BoostedEncoder`: score models that see the group, and a tree over scores and columns.
+
+    Splits as in :class:`TreeDocument`; their column is a score, or a column of the table.
+    """
+
+    folds: list[FoldDocument]
+    scores: list[ScoreDocument]
+    splits: list[Rule]
+    nodes: list[Place]
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells: each split makes one more."""
+        return len(self.splits) + 1
+
+
 class KMeansDocument(Document, tag="kmeans", kw_only=True):
     """A :class:`KMeansEncoder`: one centre per cell."""
 
@@ -205,9 +230,10 @@ def write_document(document: Document, path: str | os.PathLike[str]) -> None:
     Path(path).write_text(format_json(msgspec.to_builtins(document)) + "\n", encoding="utf-8")
 
 
-def read_document(
-    path: str | os.PathLike[str], max_bytes: int = MAX_BYTES
-) -> TreeDocument | BoostedDocument | KMeansDocument:
+AnyDocument: TypeAlias = TreeDocument | BoostedDocument | BoostedTreeDocument | KMeansDocument
+
+
+def read_document(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> AnyDocument:
     """Read and check the form of a document, and what it asks for; its meaning is checked when the encoder is built."""
     from certifare.encoders.limits import check_limits
 
@@ -232,7 +258,7 @@ def read_document(
             )
         if header.version < 1:
             raise EncoderFileError(f"{path}: there is no version {header.version} of the format.")
-        document = msgspec.json.decode(content, type=TreeDocument | BoostedDocument | KMeansDocument)
+        document: AnyDocument = msgspec.json.decode(content, type=AnyDocument)
         check_limits(document)
         return document
     except EncoderFileError:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
+from certifare.encoders.groups import UnknownGroups, check_unknown_groups, group_codes
 from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.training import Levels, Training
@@ -31,6 +32,8 @@ class GrownEncoder(RestrictedEncoder):
     positive_label: Any
     retain: float
     charge: Any
+    group_aware: bool
+    unknown_groups: UnknownGroups
 
     _growth: Growth
     _node_representatives: Representatives
@@ -94,12 +97,30 @@ class GrownEncoder(RestrictedEncoder):
         return self._node_statistics.take(self._growth.leaves(self.n_cells_))
 
     @property
+    def reads_groups(self) -> bool:
+        """Whether a record's cell depends on its group too, so that encoding needs it."""
+        return bool(self.group_aware)
+
+    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+        if not self.group_aware:
+            return None
+        return group_codes(fields, self.groups_, self.group_column_, self.unknown_groups)
+
+    @property
     def _charge(self) -> Charge:
         """What the splits pay for."""
         charge: Charge = self.charge
-        return charge
+        if not self.group_aware:
+            return charge
+        if charge not in ("every", "distance"):
+            raise EncoderError(
+                f"charge is {charge!r}, but the splits of a group-aware tree pay what they add to the distance: "
+                "leave charge as it is."
+            )
+        return "distance"
 
     def _check_size(self, training: Training) -> None:
+        check_unknown_groups(self.unknown_groups)
         if not isinstance(self.min_cell_size, int | np.integer) or self.min_cell_size < 1:
             raise EncoderError(f"min_cell_size is {self.min_cell_size!r}; give a whole number from 1.")
         if self.min_cell_size > len(training):

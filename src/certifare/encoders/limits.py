@@ -7,7 +7,14 @@ makes, and is named in the error.
 
 from collections.abc import Sequence
 
-from certifare.encoders.format import BoostedDocument, Document, KMeansDocument, Model, TreeDocument
+from certifare.encoders.format import (
+    BoostedDocument,
+    BoostedTreeDocument,
+    Document,
+    KMeansDocument,
+    Model,
+    TreeDocument,
+)
 from certifare.errors import EncoderFileError
 
 MOST_COLUMNS = 10_000
@@ -34,9 +41,12 @@ def check_limits(document: Document) -> None:
     _limit(len(document.groups), MOST_GROUPS, "groups")
     for label in document.labels:
         _limit(len(label.values), MOST_GROUPS, f"values of the label {label.name[:60]!r}")
-    if isinstance(document, TreeDocument):
+    if isinstance(document, TreeDocument | BoostedTreeDocument):
         _limit(len(document.splits) + 1, MOST_CELLS, "cells")
         codes_of = {c.name: len(c.edges or ()) + len(c.categories or ()) + 2 for c in document.columns}
+        if isinstance(document, BoostedTreeDocument):
+            _limit(len(document.scores), MOST_COLUMNS, "scores")
+            codes_of |= {score.name: len(score.edges) + 2 for score in document.scores}
         codes = [codes_of.get(rule.column, 0) * (1 + len(rule.by_group or ())) for rule in document.splits]
         _limit(sum(codes), MOST_CODES, "codes of splits")
         nodes = [rule.node for rule in document.splits]
@@ -45,13 +55,11 @@ def check_limits(document: Document) -> None:
     elif isinstance(document, BoostedDocument):
         # Every cell has a square of its own, of which there are few; that is checked when they are laid out.
         _limit(len(document.parents) + 1, MOST_CELLS, "cells")
-        _limit(
-            sum(_steps(model) for fold in document.folds for model in fold.models),
-            MOST_STEPS,
-            "steps through its trees",
-        )
     elif isinstance(document, KMeansDocument):
         _limit(len(document.cells), MOST_CELLS, "cells")
+    if isinstance(document, BoostedDocument | BoostedTreeDocument):
+        steps = sum(_steps(model) for fold in document.folds for model in fold.models)
+        _limit(steps, MOST_STEPS, "steps through its trees")
 
 
 def sum_over_cells(parents: Sequence[int], costs: Sequence[int]) -> int:

@@ -20,8 +20,10 @@ from certifare.encoders.description import (
 )
 from certifare.encoders.format import (
     MAX_BYTES,
+    AnyDocument,
     AxisDocument,
     BoostedDocument,
+    BoostedTreeDocument,
     Centres,
     Column,
     Document,
@@ -30,6 +32,7 @@ from certifare.encoders.format import (
     Model,
     Place,
     Rule,
+    ScoreDocument,
     Side,
     Tree,
     TreeDocument,
@@ -39,6 +42,7 @@ from certifare.encoders.proxies import Clusters
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.scoremap import MOST_SQUARES, Axis, ScoreMap
 from certifare.encoders.scores import FeatureMap, Fold, Forest, Scores
+from certifare.encoders.scoretree import Score, ScoreTree, columns_in_words, score_bins
 from certifare.encoders.space import Space
 from certifare.encoders.training import ColumnSchema
 from certifare.errors import EncoderFileError
@@ -93,6 +97,8 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
             return _build_tree(document)
         if isinstance(document, BoostedDocument):
             return _build_boosted(document)
+        if isinstance(document, BoostedTreeDocument):
+            return _build_boosted_tree(document)
         return _build_kmeans(document)
 
 
@@ -109,15 +115,13 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
         raise EncoderFileError(f"{os.fspath(path)}: {problem}.") from error
 
 
-def describe_document(
-    document: TreeDocument | BoostedDocument | KMeansDocument, path: str | os.PathLike[str] = "The encoder"
-) -> Description:
+def describe_document(document: AnyDocument, path: str | os.PathLike[str] = "The encoder") -> Description:
     """Put the cells of a document into words, as the encoder that it holds does (``encoder.describe()``)."""
     with _named(path):
         return _describe(document)
 
 
-def _describe(document: TreeDocument | BoostedDocument | KMeansDocument) -> Description:
+def _describe(document: AnyDocument) -> Description:
     columns, bins = _restore_columns(document)
     names = [group_name(group) for group in _groups(document)]
     if isinstance(document, KMeansDocument):
@@ -127,6 +131,11 @@ def _describe(document: TreeDocument | BoostedDocument | KMeansDocument) -> Desc
         growth = _restore_growth(_restore_splits(document, bins), document.nodes)
         places = [document.nodes[leaf] for leaf in growth.leaves()]
         rules = path_rules(growth, bins, columns, document.n_cells, names)
+    elif isinstance(document, BoostedTreeDocument):
+        scores, table = _restore_scores(document, bins)
+        growth = _restore_growth(_restore_splits(document, score_bins(scores, table)), document.nodes)
+        places = [document.nodes[leaf] for leaf in growth.leaves()]
+        rules = path_rules(growth, *columns_in_words(scores, table, columns, True), document.n_cells, names)
     else:
         growth = _restore_growth(_restore_squares(document), document.nodes)
         places = [document.nodes[leaf] for leaf in growth.leaves()]
@@ -161,6 +170,7 @@ def _build_boosted(document: BoostedDocument) -> "BoostedEncoder":
 
     encoder = BoostedEncoder()
     columns, bins = _restore_common(encoder, document)
+    _require(not encoder.group_aware, "a group-aware boosted encoder is a tree")
     _require(len(document.labels) > 0 and len(document.groups) > 1, "a boosted encoder has labels and groups")
     n_classes = (*(len(label.values) for label in document.labels), len(document.groups))
     features = FeatureMap(bins)
@@ -176,6 +186,50 @@ def _build_boosted(document: BoostedDocument) -> "BoostedEncoder":
     encoder._score_map = score_map
     _restore_nodes(encoder, _restore_squares(document), document, columns)
     return encoder
+
+
+def _build_boosted_tree(document: BoostedTreeDocument) -> "BoostedEncoder":
+    """Make the encoder."""
+    from certifare.encoders.boosted import BoostedEncoder
+
+    encoder = BoostedEncoder()
+    columns, bins = _restore_common(encoder, document)
+    _require(bool(encoder.group_aware), "a boosted tree is group-aware")
+    _require(len(document.labels) > 0, "a boosted encoder has labels")
+    n_classes = tuple(len(label.values) for label in document.labels)
+    features = FeatureMap(bins, len(document.groups))
+    folds = tuple(
+        _restore_fold(fold, features, columns, n_classes, f"folds[{i}]") for i, fold in enumerate(document.folds)
+    )
+    _require(len(folds) > 0, "folds: there are none")
+    encoder._score_tree = ScoreTree(Scores(features, folds, n_classes), *_restore_scores(document, bins))
+    _restore_nodes(encoder, _restore_splits(document, encoder._score_tree.bins), document, columns)
+    return encoder
+
+
+def _restore_scores(
+    document: BoostedTreeDocument, bins: tuple[Bins, ...]
+) -> tuple[tuple[Score, ...], tuple[Bins, ...]]:
+    """Restore the scores, and the bins of the table's columns if ``retain`` lets splits be of those, too."""
+    n_classes = [len(label.values) for label in document.labels]
+    names = [*(score.name for score in document.scores), *(column.name for column in document.columns)]
+    _require(len(document.scores) > 0, "scores: there are none")
+    _require(len(set(names)) == len(names), "scores: a name occurs twice, or is that of a column")
+    scores = tuple(_restore_score(score, n_classes, f"scores[{i}]") for i, score in enumerate(document.scores))
+    return scores, bins if document.parameters.get("retain") else ()
+
+
+def _restore_score(document: ScoreDocument, n_classes: Sequence[int], where: str) -> Score:
+    edges = np.array(document.edges, dtype=np.float64)
+    _require(
+        bool((np.diff(edges) > 0).all()) and len(edges) < (1 << 16) - 1, f"{where}: edges are not sorted, or too many"
+    )
+    if list(n_classes) == [2]:
+        _require(document.weights is None, f"{where}: two classes need no weights")
+    else:
+        _require(len(document.weights or ()) == sum(n_classes), f"{where}: not one weight per class")
+    weights = None if document.weights is None else np.array(document.weights, dtype=np.float64)
+    return Score(document.name, weights, edges)
 
 
 def _build_kmeans(document: KMeansDocument) -> "KMeansEncoder":
@@ -251,8 +305,8 @@ def _restore_bins(column: Column, where: str) -> Bins:
     return ContinuousBins(column.name, edges)
 
 
-def _restore_splits(document: TreeDocument, bins: Sequence[Bins]) -> list[Split]:
-    position = {column.name: i for i, column in enumerate(document.columns)}
+def _restore_splits(document: TreeDocument | BoostedTreeDocument, bins: Sequence[Bins]) -> list[Split]:
+    position = {b.name: i for i, b in enumerate(bins)}
     aware = bool(document.parameters.get("group_aware"))
     _require(not aware or len(document.groups) > 1, "a group-aware tree has groups")
     places: dict[int, dict[Any, int]] = {}
@@ -351,7 +405,7 @@ def _restore_growth(splits: Sequence[Split], nodes: Sequence[Place]) -> Growth:
 def _restore_nodes(
     encoder: "GrownEncoder",
     splits: Sequence[Split],
-    document: TreeDocument | BoostedDocument,
+    document: TreeDocument | BoostedDocument | BoostedTreeDocument,
     columns: tuple[ColumnSchema, ...],
 ) -> None:
     encoder._growth = _restore_growth(splits, document.nodes)
@@ -410,8 +464,10 @@ def _restore_fold(
         table = _matrix(document.means[name], f"{where}.means[{name!r}]")
         _require(len(table) == features.bins[i].n_codes, f"{where}.means[{name!r}]: not one row per category")
         means.append(table)
-    n_features = len(columns) + sum(table.shape[1] for table in means)
-    _require(len(document.models) == len(n_classes), f"{where}: not one model per label and for the groups")
+    n_features = features.n_numbers + sum(table.shape[1] for table in means)
+    _require(
+        len(document.models) == len(n_classes), f"{where}: not one model per label, and for the groups if it sees none"
+    )
     models = tuple(
         _restore_forest(model, n, n_features, f"{where}.models[{i}]")
         for i, (model, n) in enumerate(zip(document.models, n_classes, strict=True))

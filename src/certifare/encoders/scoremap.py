@@ -202,9 +202,9 @@ def fit_axes(
     """
     sides = split_sides(scores, len(labels))
     plans: list[tuple[str, Literal["label", "group"], NDArray[np.float64] | None, NDArray[np.float64]]] = []
-    group_side = _side([groups], sides["group"], [1.0], GROUP_AXES)
+    group_side = side_axes([groups], sides["group"], [1.0], GROUP_AXES)
     most_labels = MOST_AXES - len(group_side)
-    label_side = _side(labels, sides["label"], [np.sqrt(w) for w in label_weights], most_labels)
+    label_side = side_axes(labels, sides["label"], [np.sqrt(w) for w in label_weights], most_labels)
     plans += [(name, "label", weights, truth) for name, weights, truth in label_side]
     plans += [(name, "group", weights, truth) for name, weights, truth in group_side]
     most = int((MOST_SQUARES / n_clusters) ** (1.0 / len(plans)) + 1e-9)
@@ -218,7 +218,7 @@ def fit_axes(
 def split_sides(scores: Sequence[NDArray[np.float64]], n_labels: int) -> dict[str, NDArray[np.float64]]:
     """Scores of the labels and of the groups, each side by side."""
     return {
-        "label": scores[0] if n_labels == 1 else np.hstack([_probabilities(score) for score in scores[:n_labels]]),
+        "label": scores[0] if n_labels == 1 else np.hstack([probabilities(score) for score in scores[:n_labels]]),
         "group": scores[n_labels],
     }
 
@@ -245,7 +245,7 @@ def over_squares(growth: Growth, codes: Sequence[NDArray[Any]], n_squares: int) 
     return Growth(tuple(splits), growth.node_counts)
 
 
-def _probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
+def probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
     """Class probabilities from scores; log-odds become a pair."""
     if score.shape[1] > 1:
         return score
@@ -253,7 +253,7 @@ def _probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.hstack([1.0 - second, second])
 
 
-def _side(
+def side_axes(
     targets: Sequence[Levels], scores: NDArray[np.float64], scales: Sequence[float], most: int
 ) -> list[tuple[str, NDArray[np.float64] | None, NDArray[np.float64]]]:
     """Axes of one side: name, weights of the class probabilities, and what each record truly has along the axis."""

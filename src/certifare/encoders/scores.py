@@ -168,9 +168,21 @@ class FeatureMap:
     """How records become rows of numbers: numbers as they are, categories as positions and as means of the targets.
 
     Missing values are NaN.
+
+    Attributes
+    ----------
+    bins : tuple of Bins
+    n_groups : int
+        If not 0, the record's group is a number, too, behind the columns; NaN if it is none of so many.
     """
 
     bins: tuple[Bins, ...]
+    n_groups: int = 0
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers are the same in every fold."""
+        return len(self.bins) + int(self.n_groups > 0)
 
     @property
     def averaged(self) -> tuple[int, ...]:
@@ -183,9 +195,14 @@ class FeatureMap:
         """Codes of the categorical columns."""
         return {i: b.encode(fields[i].column) for i, b in enumerate(self.bins) if isinstance(b, CategoricalBins)}
 
-    def numbers(self, fields: Sequence[Field], codes: dict[int, NDArray[Any]]) -> NDArray[np.float64]:
-        """Numbers that are the same in every fold, (records, columns)."""
-        matrix = np.empty((len(fields[0]), len(self.bins)))
+    def numbers(
+        self, fields: Sequence[Field], codes: dict[int, NDArray[Any]], groups: NDArray[Any] | None = None
+    ) -> NDArray[np.float64]:
+        """Numbers that are the same in every fold, (records, numbers)."""
+        matrix = np.empty((len(fields[0]), self.n_numbers))
+        if self.n_groups:
+            assert groups is not None  # noqa: S101  (asked for before records are scored)
+            matrix[:, -1] = np.where(groups < self.n_groups, groups, np.nan)
         for i, (field, bins) in enumerate(zip(fields, self.bins, strict=True)):
             if isinstance(bins, CategoricalBins):
                 matrix[:, i] = codes[i]
@@ -218,10 +235,15 @@ class Scores:
     folds: tuple[Fold, ...]
     n_classes: tuple[int, ...]
 
-    def score(self, fields: Sequence[Field], n_threads: int = 1) -> list[NDArray[np.float64]]:
-        """Mean score over the folds, for each target: (n, 1) for two classes, else (n, classes)."""
+    def score(
+        self, fields: Sequence[Field], n_threads: int = 1, groups: NDArray[Any] | None = None
+    ) -> list[NDArray[np.float64]]:
+        """Mean score over the folds, for each target: (n, 1) for two classes, else (n, classes).
+
+        ``groups`` are the records' positions among the groups, for models that see them.
+        """
         codes = self.features.codes(fields)
-        numbers = self.features.numbers(fields, codes)
+        numbers = self.features.numbers(fields, codes, groups)
         outputs = [np.empty((len(numbers), 1 if n == 2 else n)) for n in self.n_classes]
 
         def block(start: int) -> None:
@@ -239,10 +261,12 @@ class Scores:
             list(pool.map(block, range(0, len(numbers), BLOCK_ROWS)))
         return outputs
 
-    def probabilities(self, fields: Sequence[Field], n_threads: int = 1) -> list[NDArray[np.float64]]:
+    def probabilities(
+        self, fields: Sequence[Field], n_threads: int = 1, groups: NDArray[Any] | None = None
+    ) -> list[NDArray[np.float64]]:
         """Probability of each class of each target, (n, classes): what the mean scores say."""
         found = []
-        for score, model in zip(self.score(fields, n_threads), self.folds[0].models, strict=True):
+        for score, model in zip(self.score(fields, n_threads, groups), self.folds[0].models, strict=True):
             if score.shape[1] == 1:
                 second = expit(score) if isinstance(model, Forest) else score
                 score = np.hstack([1.0 - second, second])
@@ -276,9 +300,17 @@ def default_model(seed: int) -> Any:
 
 
 def fit_scores(
-    training: Training, targets: Sequence[Levels], model: Any, n_folds: int, seed: int, n_threads: int = 1
+    training: Training,
+    targets: Sequence[Levels],
+    model: Any,
+    n_folds: int,
+    seed: int,
+    n_threads: int = 1,
+    group_aware: bool = False,
 ) -> tuple[Scores, list[NDArray[np.float64]]]:
     """Fit score models fold by fold, folds side by side on as many threads as asked for.
+
+    If ``group_aware``, the models see the group.
 
     Returns
     -------
@@ -290,11 +322,12 @@ def fit_scores(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     n_folds = min(n_folds, len(training))
-    fold_of = _assign_folds(targets, n_folds, seed)
+    seen = training.groups if group_aware else None
+    fold_of = _assign_folds(targets if seen is None else [*targets, seen], n_folds, seed)
     rare = _rare(targets, fold_of, n_folds)
-    features = FeatureMap(training.bins)
+    features = FeatureMap(training.bins, 0 if seen is None else len(seen.values))
     codes = features.codes(training.fields)
-    numbers = features.numbers(training.fields, codes)
+    numbers = features.numbers(training.fields, codes, None if seen is None else seen.codes)
     values = np.hstack([target_values(target) for target in targets])
     n_classes = tuple(len(target.values) for target in targets)
     out_of_fold = [np.empty((len(training), 1 if n == 2 else n)) for n in n_classes]

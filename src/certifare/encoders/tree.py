@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.description import group_name, path_rules
-from certifare.encoders.groups import UnknownGroups, check_unknown_groups, group_codes
+from certifare.encoders.groups import UnknownGroups
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.training import Training
-from certifare.errors import EncoderError
 from certifare.frames import Field
 from certifare.growth import Bins, Charge, Codes, Metric, Orderings, encode, grow
 
@@ -180,24 +179,12 @@ class FairTreeEncoder(GrownEncoder):
 
         return write_sql(self, dialect, table, name)
 
-    @property
-    def _charge(self) -> Charge:
-        if not self.group_aware:
-            return self.charge
-        if self.charge not in ("every", "distance"):
-            raise EncoderError(
-                f"charge is {self.charge!r}, but the splits of a group-aware tree pay what they add to the distance: "
-                "leave charge as it is."
-            )
-        return "distance"
-
     def _derive(self, training: Training) -> Training:
         check_retain(self.retain)
         return replace(training, derived=Coordinates.of_training(training, self._seed) if self.retain else None)
 
     def _grow(self, training: Training) -> None:
         self._check_size(training)
-        check_unknown_groups(self.unknown_groups)
         targets, criterion = self._criterion(training, coordinates=training.derived)
         growth = grow(
             training.source(targets, self._n_threads),
@@ -211,16 +198,6 @@ class FairTreeEncoder(GrownEncoder):
         )
         self._bins = training.bins
         self._keep(growth, training, training.codes)
-
-    @property
-    def reads_groups(self) -> bool:
-        """Whether a record's cell depends on its group too, so that encoding needs it."""
-        return bool(self.group_aware)
-
-    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
-        if not self.group_aware:
-            return None
-        return group_codes(fields, self.groups_, self.group_column_, self.unknown_groups)
 
     def _codes(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
         return encode(self._bins, [field.column for field in fields], n_threads=self._n_threads).of_groups(groups)

@@ -13,6 +13,7 @@ from certifare.encoders.format import (
     VERSION,
     AxisDocument,
     BoostedDocument,
+    BoostedTreeDocument,
     Centres,
     Column,
     FoldDocument,
@@ -22,6 +23,7 @@ from certifare.encoders.format import (
     Place,
     Rule,
     Scalar,
+    ScoreDocument,
     Side,
     Tree,
     TreeDocument,
@@ -84,6 +86,42 @@ def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocu
         else _centres_document(score_map.clusters.space, score_map.clusters.centres),
         parents=[split.node for split in encoder._growth.splits[: encoder.n_cells_ - 1]],
         squares=leaves[encoder.cell_map_.ravel()].tolist(),
+        nodes=_nodes(encoder, statistics),
+    )
+
+
+def boosted_tree_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedTreeDocument:
+    """Write down a group-aware boosted encoder."""
+    tree = encoder._score_tree
+    tree.scores.check_publishable()
+    names = [column.name for column in encoder.columns_]
+    splits = encoder._growth.splits[: encoder.n_cells_ - 1]
+    used = [_used(bins, [s for s in splits if s.column == i]) for i, bins in enumerate(tree.bins)]
+    scores, table = used[: len(tree.columns)], used[len(tree.columns) :]
+    return BoostedTreeDocument(
+        **_common(
+            encoder,
+            [
+                _column_document(schema, bins if isinstance(bins, CategoricalBins) else shown)
+                for schema, bins, shown in zip(
+                    encoder.columns_,
+                    tree.scores.features.bins,
+                    table or [_used(bins, []) for bins in tree.scores.features.bins],
+                    strict=True,
+                )
+            ],
+        ),
+        folds=[_fold_document(fold, tree.scores.features, names) for fold in tree.scores.folds],
+        scores=[
+            ScoreDocument(
+                name=score.name,
+                edges=bins.edges.tolist(),
+                weights=None if score.weights is None else score.weights.tolist(),
+            )
+            for score, bins in zip(tree.columns, scores, strict=True)
+            if isinstance(bins, ContinuousBins)
+        ],
+        splits=[_rule(split, tree.bins[split.column]) for split in splits],
         nodes=_nodes(encoder, statistics),
     )
 

@@ -294,7 +294,7 @@ class Explorer:
         """Cells of the training records; of a boosted encoder, by scores from models that never saw the record."""
         training = self.prepare(setting.kind)
         if _grows(setting):
-            codes = training.derived.squares if setting.kind == "boosted" else training.codes
+            codes = training.derived.codes if setting.kind == "boosted" else training.codes
             return encoder.apply_codes(codes).astype(np.int64)
         return encoder.apply(self.train.features).astype(np.int64)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from certifare.encoders.description import group_name
-from certifare.encoders.format import BoostedDocument, KMeansDocument, Rule, Side, TreeDocument, read_document
+from certifare.encoders.format import (
+    BoostedDocument,
+    BoostedTreeDocument,
+    KMeansDocument,
+    Rule,
+    Side,
+    TreeDocument,
+    read_document,
+)
 from certifare.encoders.loading import describe_document, map_of
 
 if TYPE_CHECKING:
@@ -20,7 +29,12 @@ if TYPE_CHECKING:
 MOST_NAMED = 5
 #: A tree with more nodes, or deeper than this, is not drawn: it would fill pages, and the cells' rules say the same.
 MOST_NODES, DEEPEST = 4_000, 100
-KINDS: dict[type, str] = {TreeDocument: "fair tree", BoostedDocument: "boosted", KMeansDocument: "k-means"}
+KINDS: dict[type, str] = {
+    TreeDocument: "fair tree",
+    BoostedDocument: "boosted",
+    BoostedTreeDocument: "boosted",
+    KMeansDocument: "k-means",
+}
 
 
 def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dict[str, Any]:
@@ -36,7 +50,7 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
     dict
         ``kind``, ``parameters``, ``columns``, ``labels``, ``group_column``, ``reads_groups``, ``cells`` (each with its
         rules and what is known of its training records), and for a tree ``nodes`` (unless it is too large to
-        be drawn), for a boosted encoder ``map``.
+        be drawn), for a boosted encoder ``map`` (if it is group-aware, ``nodes``).
     """
     document = read_document(encoder) if isinstance(encoder, str | os.PathLike) else encoder.to_document()
     return {
@@ -58,7 +72,7 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
                 document, encoder if isinstance(encoder, str | os.PathLike) else "The encoder"
             )
         ],
-        "nodes": _tree(document) if isinstance(document, TreeDocument) else None,
+        "nodes": _tree(document) if isinstance(document, TreeDocument | BoostedTreeDocument) else None,
         "map": _map(document) if isinstance(document, BoostedDocument) else None,
     }
 
@@ -67,13 +81,15 @@ def _plain(value: Any) -> bool:
     return isinstance(value, int | float | str)
 
 
-def _tree(document: TreeDocument) -> list[dict[str, Any]] | None:
+def _tree(document: TreeDocument | BoostedTreeDocument) -> list[dict[str, Any]] | None:
     """List the nodes from top to bottom and left to right: what is asked, and the cell at the end of each path."""
     if 2 * len(document.splits) + 1 > MOST_NODES:
         return None
     split_of = {rule.node: j for j, rule in enumerate(document.splits)}
     may_be_missing = {column.name for column in document.columns if column.missing}
     groups = [group_name(tuple(group) if isinstance(group, list) else group) for group in document.groups]
+    scores = document.scores if isinstance(document, BoostedTreeDocument) else ()
+    log_odds = {score.name for score in scores if score.weights is None}
     nodes: list[dict[str, Any]] = []
     n_cells = 0
     stack = [(0, 0, "")]
@@ -85,23 +101,24 @@ def _tree(document: TreeDocument) -> list[dict[str, Any]] | None:
             entry["cell"], n_cells = n_cells, n_cells + 1
         else:
             rule = document.splits[j]
-            entry["question"] = f"{rule.column} {_question(rule, groups, rule.column in may_be_missing)}"
+            question = _question(rule, groups, rule.column in may_be_missing, rule.column in log_odds)
+            entry["question"] = f"{rule.column} {question}"
             stack += [(2 * j + 2, depth + 1, "no"), (2 * j + 1, depth + 1, "yes")]
         nodes.append(entry)
     return nodes if max(node["depth"] for node in nodes) <= DEEPEST else None
 
 
-def _question(rule: Rule, groups: Sequence[str], may_be_missing: bool) -> str:
-    """Say in words what goes left; where that depends on the group, for each."""
+def _question(rule: Rule, groups: Sequence[str], may_be_missing: bool, log_odds: bool = False) -> str:
+    """Say in words what goes left; where that depends on the group, for each. Log-odds are shown as probabilities."""
     if rule.by_group is None:
-        return _side(rule, may_be_missing)
+        return _side(rule, may_be_missing, log_odds)
     names: dict[str, list[str]] = {}
     for group, side in zip(groups, rule.by_group, strict=True):
-        names.setdefault(_side(side, may_be_missing), []).append(group)
+        names.setdefault(_side(side, may_be_missing, log_odds), []).append(group)
     return ", ".join(f"{text} ({', '.join(of)})" for text, of in names.items())
 
 
-def _side(side: Rule | Side, may_be_missing: bool) -> str:
+def _side(side: Rule | Side, may_be_missing: bool, log_odds: bool) -> str:
     missing = side.missing == "left" and may_be_missing
     if side.categories is not None:
         shown = [str(category) for category in side.categories[:MOST_NAMED]]
@@ -110,7 +127,11 @@ def _side(side: Rule | Side, may_be_missing: bool) -> str:
     elif isinstance(side, Side) and side.known == "right":
         return "is missing" if missing else "never"
     else:
-        text = "is known" if side.at_most is None else f"≤ {side.at_most:.6g}"
+        limit = side.at_most
+        if limit is not None and log_odds:
+            limit = round(1.0 / (1.0 + math.exp(-min(max(limit, -500.0), 500.0))), 4)
+        # A score is never missing: where no limit is given, all of the group goes this way.
+        text = ("always" if log_odds else "is known") if limit is None else f"≤ {limit:.6g}"
     return f"{text}, or missing" if missing else text
 
 

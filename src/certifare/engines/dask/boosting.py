@@ -49,6 +49,11 @@ def map_scores(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTrai
     """Add to training records on a cluster what a boosted encoder needs: scores, the map, and counts of its squares."""
     if encoder.score_model is not None:
         raise EncoderError("On a cluster the score model is LightGBM's: leave score_model=None.")
+    if encoder.group_aware:
+        raise EncoderError(
+            "A group-aware boosted encoder is fitted in memory: fit it on a sample of the records, or use "
+            "FairTreeEncoder(group_aware=True) here."
+        )
     plan = training.plan
     folds = Folds(int(encoder.folds), encoder._seed)
     starts = np.cumsum([0, *training.survey.lengths[:-1]]).tolist()
@@ -70,7 +75,7 @@ class MappedElsewhere:
     """Training records on the score map, of which only the counts are here."""
 
     score_map: ScoreMap
-    squares: Codes
+    codes: Codes
     table: NDArray[np.int64]
 
     def counts(self, targets: Targets) -> NDArray[np.int64]:
