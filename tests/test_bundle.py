@@ -217,7 +217,7 @@ def test_people_without_a_label_are_in_the_population_of_demographic_parity():
     assert bundle.certificate.population == bundle.certificate.exclusions == ()
     assert bundle.frontier.points[bundle.point.number].certified
     # The prediction from train and select records counts them, too.
-    predicted = bundle.frontier._search.candidates[bundle.point.number].prediction
+    predicted = bundle.frontier.search.candidates[bundle.point.number].prediction
     assert predicted.estimate == pytest.approx(truth, abs=0.08)
     # They cannot be learnt from, or be predicted right or wrong.
     assert bundle.encoder.training_counts_.n_records == pytest.approx(2000, abs=100)

@@ -20,9 +20,10 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from certifare.certificates import Certificate, Exclusion, FixedSequence, Interval, certify_counts
+from certifare.certificates import Certificate, Exclusion, Interval, certify_counts
 from certifare.certificates.certificate import percent
 from certifare.certificates.claims import metric_of
+from certifare.certificates.looks import Look
 from certifare.errors import ArgumentError, CandidateError, OutputError
 from certifare.frontier.parquet_search import is_large, search_large
 from certifare.frontier.paths import Counted
@@ -34,7 +35,7 @@ from certifare.frontier.utility import Performance, base_rates
 from certifare.ledger import open_ledger
 from certifare.parts import PARTS
 from certifare.storage import atomic_folder, check_folder, write_private
-from certifare.table import Table, read_table
+from certifare.table import table_of
 
 Verdict = Literal["PASS", "NO SOLUTION", "DONE"]
 #: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
@@ -384,13 +385,7 @@ def produce(
     }
     if isinstance(table, str | os.PathLike) and is_large(table):
         return _choose(search_large(table, grid or Grid(), roles, **options), target, min_cells, progress)
-    if isinstance(table, str | os.PathLike):
-        table = read_table(table, **roles)
-    elif not isinstance(table, Table):
-        table = Table.from_frame(table, **roles)
-    elif roles:
-        raise ArgumentError(f"{', '.join(roles)}: this table has its roles already.")
-    return _choose(Search(table, grid or Grid(), **options), target, min_cells, progress)
+    return _choose(Search(table_of(table, **roles), grid or Grid(), **options), target, min_cells, progress)
 
 
 def _choose(search: Search, target: float | None, min_cells: int, progress: Progress | None) -> Bundle:
@@ -399,38 +394,71 @@ def _choose(search: Search, target: float | None, min_cells: int, progress: Prog
     most = max(candidate.cells for candidate in search.candidates)
     if most < min_cells:
         raise CandidateError(f"No encoder has {min_cells} cells or more; the largest has {most}. Ask for fewer.")
-    numbers = search.knee(min_cells) if target is None else search.chain(min_cells)
-    walked: FixedSequence | None = None
-    found: tuple[Any, Certificate] | None = None
-    if numbers and target is None:
-        (found,) = search.certify(numbers, progress=progress)
-    elif numbers and target is not None:
-        walked, found = search.walk(numbers, target, progress=progress)
-    chosen = None if found is None else numbers[0 if walked is None else walked.passed - 1]
-    frontier = Frontier(search, "holdout", {} if chosen is None or found is None else {chosen: found})
-    limits = [] if walked is None else [step.limit for step in walked.steps]
-    verdict: Verdict = "NO SOLUTION" if chosen is None else "DONE" if target is None else "PASS"
-    encoder, certificate = found or (None, None)
+    if target is None:
+        frontier = Frontier(search, "holdout")
+        knee = search.knee(min_cells)
+        return bundle_of(frontier, frontier.points[knee[0]], progress) if knee else _bundle(frontier, None)
+    numbers = search.chain(min_cells)
+    if not numbers:
+        return _bundle(Frontier(search, "holdout"), None, target=target)
+    walked, found = search.walk(numbers, target, progress=progress)
+    if found is None:
+        frontier, chosen = Frontier(search, "holdout"), None
+    else:
+        number = numbers[walked.passed - 1]
+        frontier = Frontier(search, "holdout", {number: found[1]}, {number: found[0]})
+        chosen = frontier.points[number]
     if progress is not None:
         progress("measuring", 0, 1)
+    return _bundle(
+        frontier,
+        chosen,
+        target=target,
+        order=[frontier.points[number] for number in numbers],
+        limits=[step.limit for step in walked.steps],
+    )
+
+
+def bundle_of(frontier: Frontier, point: Point, progress: Progress | None = None) -> Bundle:
+    """Make the bundle of a point: with its certificate, or where bounds are predictions by certifying it now, once."""
+    if not frontier.points[point.number].certified and frontier.correction == "holdout":
+        frontier.certify(point, progress)
+    frontier.certificate(point)  # refuses a point that was not certified with the others
+    if progress is not None:
+        progress("measuring", 0, 1)
+    return _bundle(frontier, frontier.points[point.number])
+
+
+def _bundle(
+    frontier: Frontier,
+    point: Point | None,
+    *,
+    target: float | None = None,
+    order: Sequence[Point] = (),
+    limits: Sequence[float] = (),
+) -> Bundle:
+    """Describe a result: a certified point, or none."""
+    search = frontier.search
+    encoder = None if point is None else frontier.encoder(point)
+    certificate = None if point is None else frontier.certificate(point)
     return Bundle(
-        verdict=verdict,
+        verdict="NO SOLUTION" if point is None else "DONE" if target is None else "PASS",
         encoder=encoder,
         certificate=certificate,
-        point=None if chosen is None else frontier.points[chosen],
-        measured=None if chosen is None or certificate is None else _votes(search, chosen, encoder, certificate),
-        boosting=None if chosen is None else _boosting(search),
+        point=point,
+        measured=None if certificate is None or point is None else _votes(search, point.number, encoder, certificate),
+        boosting=None if point is None else _boosting(search),
         frontier=frontier,
-        order=() if target is None else tuple(frontier.points[number] for number in numbers),
+        order=tuple(order),
         tested=tuple(
-            Tested(frontier.points[number], limit, target is not None and limit <= target)
-            for number, limit in zip(numbers, limits, strict=False)
+            Tested(tested, limit, target is not None and limit <= target)
+            for tested, limit in zip(order, limits, strict=False)
         ),
         target=target,
-        advice=_advice(search, numbers, target) if chosen is None else (),
+        advice=_advice(search, order, target) if point is None else (),
         exclusions=search.table.exclusions if certificate is None else certificate.exclusions,
         notes=frontier.notes,
-        run=_run(search),
+        run=_run(search, search.look if certificate is None else certificate.counted_look),
     )
 
 
@@ -509,12 +537,12 @@ def _boosting(search: Search) -> Measured | None:
     )
 
 
-def _advice(search: Search, numbers: Sequence[int], target: float | None) -> tuple[Advice, ...]:
+def _advice(search: Search, order: Sequence[Point], target: float | None) -> tuple[Advice, ...]:
     """Say what would help: more records, or a larger target.
 
     Nothing here comes from the certification records: whoever follows the advice has not chosen on them.
     """
-    if not numbers or target is None:
+    if not order or target is None:
         return (
             Advice(
                 f"No encoder tells more about the label than chance does, as far as {len(search.select):,} records can "
@@ -572,7 +600,7 @@ def _round_up(number: float) -> int:
     return math.ceil(number / 10**digits) * 10**digits
 
 
-def _run(search: Search) -> dict[str, Any]:
+def _run(search: Search, look: Look | None) -> dict[str, Any]:
     from certifare import __version__
 
     table = search.table
@@ -587,8 +615,8 @@ def _run(search: Search) -> dict[str, Any]:
         "certification_records": int(search._certify_sizes().sum()),
         "certify_digest": search.certify_digest,
         "look": None
-        if search.look is None
-        else {**msgspec.to_builtins(search.look), "joint_confidence": search.look.joint(search.confidence)},
+        if look is None
+        else {**msgspec.to_builtins(look), "joint_confidence": look.joint(search.confidence)},
         "table_digest": table.digest,
         "seed": search.seed,
         "retain": search.retain,

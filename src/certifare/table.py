@@ -27,7 +27,7 @@ from certifare.certificates.counts import (
     Exclusion,
     name_of,
 )
-from certifare.errors import ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
+from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
 from certifare.files import MISSING, read_file
 from certifare.frames import Frame
 from certifare.roles import Comparison, absent, parse_role, select
@@ -308,6 +308,25 @@ class Table:
         for array in (self.weights, self.clusters):
             state.update(b"" if array is None else array.tobytes())
         return state.hexdigest()
+
+
+def table_of(table: Any, **roles: Any) -> Table:
+    """Return a table as it is, or give roles to a dataframe or to the columns of a file.
+
+    Parameters
+    ----------
+    table : Table, dataframe or path
+    **roles
+        ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a dataframe
+        as in :meth:`Table.from_frame`, for a file as in :func:`read_table`. A Table has its roles already.
+    """
+    if isinstance(table, str | os.PathLike):
+        return read_table(table, **roles)
+    if not isinstance(table, Table):
+        return Table.from_frame(table, **roles)
+    if roles:
+        raise ArgumentError(f"{', '.join(roles)}: this table has its roles already.")
+    return table
 
 
 def read_table(

@@ -36,20 +36,24 @@ def options_of(command):
 SEARCH = ["{csv}", "--label", "approved", "--sensitive", "sex"]
 WAYS = {
     "fit": {
-        "csv": (SEARCH, {"records", "csv", "memory", "grown", "retained"}),
-        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "binary", "memory", "grown", "retained"}),
-        "large": (["{large}", *SEARCH[1:]], {"records", "binary", "large", "grown"}),
-        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"records", "csv", "memory"}),
-        "cluster": ([*SEARCH, "--cluster", "home"], {"records", "csv", "memory", "grown", "retained", "cluster"}),
+        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown", "retained"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "binary", "memory", "grown", "retained"}),
+        "large": (["{large}", *SEARCH[1:]], {"table", "records", "binary", "large", "grown"}),
+        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"table", "records", "csv", "memory"}),
+        "cluster": (
+            [*SEARCH, "--cluster", "home"],
+            {"table", "records", "csv", "memory", "grown", "retained", "cluster"},
+        ),
+        "kept": (["--from", "{kept}", "--point", "0"], {"kept"}),
         "equal opportunity": (
             [*SEARCH, "--metric", "equal_opportunity"],
-            {"records", "csv", "memory", "grown", "retained", "equal_opportunity"},
+            {"table", "records", "csv", "memory", "grown", "retained", "equal_opportunity"},
         ),
     },
     "sweep": {
-        "csv": (SEARCH, {"records", "csv", "memory", "grown", "retained", "simultaneous"}),
-        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "memory", "grown", "retained", "simultaneous"}),
-        "holdout": ([*SEARCH, "--correction", "holdout"], {"records", "csv", "memory", "grown", "retained"}),
+        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown", "retained", "simultaneous"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "memory", "grown", "retained", "simultaneous"}),
+        "holdout": ([*SEARCH, "--correction", "holdout"], {"table", "records", "csv", "memory", "grown", "retained"}),
     },
     "encode": {
         "csv": (["{encoder}", "{csv}", "{out}/encoded.csv"], {"records", "csv", "as_csv"}),
@@ -110,7 +114,9 @@ WAYS = {
 }
 #: Values of options that take no text.
 VALUES = {
-    **dict.fromkeys(["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "seed", "suppress"], 5),
+    **dict.fromkeys(
+        ["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "point", "seed", "suppress"], 5
+    ),
     **dict.fromkeys(["confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
     **dict.fromkeys(["max_age", "max_candidates", "looks", "max_looks", "min_group_size"], 5),
     "min_confidence": 0.5,
@@ -120,7 +126,7 @@ VALUES = {
     "utility": "explained",
 }
 #: Options that are ways of their own.
-SWITCHES = {"sql", "as_json", "column"}
+SWITCHES = {"sql", "as_json", "column", "swept"}
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +142,7 @@ def places(files, make_people, tmp_path_factory):
         connection.execute(f"CREATE TABLE people AS SELECT * FROM '{folder}/people.parquet'")  # noqa: S608
     return {
         "encoder": files / "encoder.json",
+        "kept": folder / "kept",
         "csv": folder / "people.csv",
         "parquet": folder / "people.parquet",
         "large": folder / "large.parquet",

@@ -170,8 +170,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise CertificateFormatError("phrases of the population are repeated, or out of order.")
         if self.look is None and (self.spent or self.planned_looks is not None):
             raise CertificateFormatError("looks were not counted, and figures of other looks are given.")
-        if self._look is not None:
-            self._look.check()
+        if self.counted_look is not None:
+            self.counted_look.check()
         metric, counts, strata = metric_of(self.metric), self.counts, self._strata()
         stratum_epsilon(self.metric, self.confidence, self.candidates, strata)
         if (metric.strata == "all") != (counts.labels is None):
@@ -240,7 +240,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
         Where looks were not counted, it is that of this certificate alone.
         """
-        return self.confidence if self._look is None else self._look.joint(self.confidence)
+        return self.confidence if self.counted_look is None else self.counted_look.joint(self.confidence)
 
     @property
     def look_words(self) -> str:
@@ -267,7 +267,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return msgspec.structs.replace(self, **figures, assumptions=assumptions)
 
     @property
-    def _look(self) -> Look | None:
+    def counted_look(self) -> Look | None:
+        """The look that it is; None where looks were not counted."""
         return None if self.look is None else Look(number=self.look, spent=self.spent, planned=self.planned_looks)
 
     @property

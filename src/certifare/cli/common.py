@@ -218,6 +218,7 @@ CellSizes = Annotated[
         "--min-cell-size", help="Fewest training records of a cell. Repeat for several.", rich_help_panel=SEARCH
     ),
 ]
+MinCells = Annotated[int, typer.Option(help="The fewest cells to accept.", min=2, rich_help_panel=SEARCH)]
 MaxCells = Annotated[int, typer.Option(help="The most cells to try.", min=2, rich_help_panel=SEARCH)]
 Ledger = Annotated[
     bool,

@@ -36,6 +36,7 @@ from certifare.cli.common import (
     Looks,
     MaxCells,
     MetricName,
+    MinCells,
     MissingMarker,
     Parts,
     Population,
@@ -69,7 +70,9 @@ VERDICTS = {"PASS": "bold green", "NO SOLUTION": "bold red", "DONE": "bold"}
 
 def fit(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
+    data: Annotated[
+        Path | None, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.", show_default=False)
+    ] = None,
     label: Label = None,
     sensitive: Sensitive = None,
     target: Annotated[
@@ -79,7 +82,18 @@ def fit(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the folder if it is a bundle.", rich_help_panel=READING)
     ] = False,
-    min_cells: Annotated[int, typer.Option(help="The fewest cells to accept.", min=2, rich_help_panel=SEARCH)] = 2,
+    swept: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Folder of a sweep (sweep --output): make a bundle of one of its points.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    point: Annotated[
+        int | None, typer.Option(help="With --from: the number of the point.", min=0, rich_help_panel=SEARCH)
+    ] = None,
+    min_cells: MinCells = 2,
     max_cells: MaxCells = 200,
     kind: Kinds = None,
     gamma: Gammas = None,
@@ -126,50 +140,62 @@ def fit(
     memory is read as a stream: encoders are compared on a sample of it.
     """
     from certifare.bundle import check_output, produce
-    from certifare.errors import MissingGroupError, RoleError
+    from certifare.errors import ArgumentError, MissingGroupError, RoleError
     from certifare.files import MISSING
     from certifare.frontier.parquet_search import is_large
+    from certifare.sweeps import bundle_from
 
-    if not label:
-        raise RoleError("Which column is to be predicted? Pass --label.")
-    if not sensitive:
-        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-    refuse_ignored(context, *of_search(data, metric, kind, large=is_large(data)))
+    if swept is not None:
+        refuse_ignored(context, "kept")
+        if point is None:
+            raise ArgumentError("Which point of the sweep? Pass --point; its table and its chart name them.")
+    elif data is None:
+        raise ArgumentError("Which table? Name a file, or a sweep that was kept with --from.")
+    else:
+        refuse_ignored(context, *of_search(data, metric, kind, large=is_large(data)))
+        if not label:
+            raise RoleError("Which column is to be predicted? Pass --label.")
+        if not sensitive:
+            raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     check_output(output, replace=replace)
     signer = _signer(key)
     grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))
     with stages(quiet=as_json) as progress:
-        progress(f"reading {data.name}", 0, 1)
-        bundle = produce(
-            data,
-            label=listed(label),
-            sensitive=listed(sensitive),
-            weight=weight,
-            cluster=cluster,
-            categorical=listed(categorical),
-            continuous=listed(continuous),
-            drop=listed(drop),
-            feature=listed(feature),
-            missing_groups="unknown" if unknown_groups else "drop",
-            delimiter=delimiter,
-            encoding=encoding,
-            missing=listed(missing) or MISSING,
-            target=target,
-            min_cells=min_cells,
-            grid=grid,
-            metric=metric,
-            confidence=confidence,
-            positive=positive,
-            utility=utility,
-            retain=retain,
-            parts=parts_of(split),
-            population=population,
-            min_group_size=min_group_size,
-            seed=seed,
-            n_jobs=jobs,
-            ledger=ledger,
-            looks=looks,
-            progress=progress,
+        progress(f"reading {(swept or data or Path()).name}", 0, 1)
+        bundle = (
+            bundle_from(swept, point, data=data, n_jobs=jobs, progress=progress)
+            if swept is not None and point is not None
+            else produce(
+                data,
+                label=listed(label),
+                sensitive=listed(sensitive),
+                weight=weight,
+                cluster=cluster,
+                categorical=listed(categorical),
+                continuous=listed(continuous),
+                drop=listed(drop),
+                feature=listed(feature),
+                missing_groups="unknown" if unknown_groups else "drop",
+                delimiter=delimiter,
+                encoding=encoding,
+                missing=listed(missing) or MISSING,
+                target=target,
+                min_cells=min_cells,
+                grid=grid,
+                metric=metric,
+                confidence=confidence,
+                positive=positive,
+                utility=utility,
+                retain=retain,
+                parts=parts_of(split),
+                population=population,
+                min_group_size=min_group_size,
+                seed=seed,
+                n_jobs=jobs,
+                ledger=ledger,
+                looks=looks,
+                progress=progress,
+            )
         )
         solved = bundle.verdict != "NO SOLUTION"
         if solved:

@@ -28,6 +28,8 @@ CONDITIONS = {
     "memory": "a table that fits into memory",
     "large": "a Parquet file too large for memory",
     "certificate": "a certificate alone",
+    "kept": "a sweep that was kept (--from)",
+    "table": "a table to fit on (no --from)",
     "encoder": "an encoder",
     # What else was asked for.
     "hashed": "--weight or --cluster in a database (--sql)",
@@ -54,8 +56,9 @@ def _when(**options: str) -> dict[str, frozenset[str]]:
 
 _CSV = "delimiter encoding missing"
 _SEARCH = _when(
-    always="label sensitive categorical drop feature output seed jobs as_json kind max_cells split metric confidence "
-    "utility min_group_size looks",
+    always="output jobs as_json",
+    table="label sensitive categorical drop feature seed kind min_cells max_cells split metric confidence utility "
+    "min_group_size looks",
     memory="weight cluster continuous unknown_groups",
     csv=_CSV,
     cluster="population",
@@ -67,7 +70,7 @@ _SEARCH = _when(
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target seed as_json"),
-    "fit": {**_SEARCH, **_when(always="target min_cells ledger replace key suppress dataset")},
+    "fit": {**_SEARCH, **_when(always="swept replace key suppress dataset", table="target ledger", kept="point")},
     "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates ledger")},
     "encode": _when(always="form keep as_json", csv=_CSV, as_csv="spreadsheet_safe"),
     "certify": _when(
@@ -157,6 +160,7 @@ def of_search(path: Path, metric: str, kinds: Sequence[str] | None, *, large: bo
     """Conditions of a search for encoders: where its table is, what is tried, and what is claimed."""
     grown = not kinds or bool({"boosted", "tree"}.intersection(kinds))
     holds = {
+        "table": True,
         "memory": not large,
         "grown": grown,
         "retained": grown and not large,

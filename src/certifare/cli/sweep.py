@@ -31,6 +31,7 @@ from certifare.cli.common import (
     Looks,
     MaxCells,
     MetricName,
+    MinCells,
     MissingMarker,
     Parts,
     Population,
@@ -62,7 +63,10 @@ def sweep(
     label: Label = None,
     sensitive: Sensitive = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write every encoder tried to this CSV file.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder that keeps the sweep, for fit --from; or a .csv file for its table alone."
+        ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier: .svg, .png, .html or .json.")] = None,
     correction: Annotated[
@@ -87,6 +91,7 @@ def sweep(
     max_bound: Annotated[
         float | None, typer.Option("--max", help="Also name the best encoder within this bound.")
     ] = None,
+    min_cells: MinCells = 2,
     max_cells: MaxCells = 200,
     kind: Kinds = None,
     gamma: Gammas = None,
@@ -120,7 +125,8 @@ def sweep(
     from certifare.errors import ArgumentError, MissingGroupError, RoleError
     from certifare.files import MISSING
     from certifare.frontier import sweep as sweep_table
-    from certifare.storage import atomic_file, check_file, check_writable
+    from certifare.storage import atomic_file, check_file, check_folder, check_writable
+    from certifare.sweeps import keep_sweep
     from certifare.table import read_table
 
     if not label:
@@ -131,55 +137,64 @@ def sweep(
     refuse_ignored(context, *of_search(data, metric, kind), *simultaneous)
     if plot is not None and plot.suffix.lower() not in (".svg", ".png", ".html", ".json"):
         raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
+    folder = output if output is not None and output.suffix.lower() != ".csv" else None
+    if folder is not None:
+        check_folder(folder)
     for path in (output, plot):
-        if path is not None:
+        if path is not None and path is not folder:
             check_file(path)
             check_writable(path.parent)
+    reading = {
+        "label": listed(label),
+        "sensitive": listed(sensitive),
+        "weight": weight,
+        "cluster": cluster,
+        "categorical": listed(categorical),
+        "continuous": listed(continuous),
+        "drop": listed(drop),
+        "feature": listed(feature),
+        "missing_groups": "unknown" if unknown_groups else "drop",
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "missing": listed(missing) or list(MISSING),
+    }
+    options = {
+        "metric": metric,
+        "confidence": confidence,
+        "positive": positive,
+        "utility": utility,
+        "retain": retain,
+        "parts": parts_of(split),
+        "population": population,
+        "min_group_size": min_group_size,
+        "seed": seed,
+        "looks": looks,
+    }
+    grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
-        table = read_table(
-            data,
-            label=listed(label),
-            sensitive=listed(sensitive),
-            weight=weight,
-            cluster=cluster,
-            categorical=listed(categorical),
-            continuous=listed(continuous),
-            drop=listed(drop),
-            feature=listed(feature),
-            missing_groups="unknown" if unknown_groups else "drop",
-            delimiter=delimiter,
-            encoding=encoding,
-            missing=listed(missing) or MISSING,
-        )
         frontier = sweep_table(
-            table,
-            grid_of(kind, gamma, min_cell_size, max_cells),
+            read_table(data, **reading),  # type: ignore[arg-type]  # checked there
+            grid,
+            min_cells=min_cells,
             correction=correction,  # type: ignore[arg-type]  # checked there
             candidates=candidates,  # type: ignore[arg-type]  # checked there
-            metric=metric,
-            confidence=confidence,
-            positive=positive,
-            utility=utility,
-            retain=retain,
-            parts=parts_of(split),
-            population=population,
-            min_group_size=min_group_size,
-            seed=seed,
             n_jobs=jobs,
             ledger=ledger,
-            looks=looks,
             state=state,
             progress=progress,
+            **options,  # type: ignore[arg-type]  # checked there
         )
-        best = None if max_bound is None else frontier.best(max_bound)
-        if output is not None:
+        best = None if max_bound is None else frontier.best(max_bound, min_cells=min_cells)
+        if folder is not None:
+            keep_sweep(folder, frontier, data=data, reading=reading, options=options, grid=grid, ledger=ledger)
+        elif output is not None:
             with atomic_file(output) as name:
                 write_rows(name, frontier.rows())
         if plot is not None:
             progress("drawing", 0, 1)
             with atomic_file(plot) as name:
-                frontier.plot(best).save(name, format=plot.suffix.lower()[1:])  # type: ignore[arg-type]
+                frontier.plot(best or frontier.best(min_cells=min_cells)).save(name, format=plot.suffix.lower()[1:])  # type: ignore[arg-type]
     document = {
         "correction": frontier.correction,
         "confidence": frontier.confidence,
@@ -188,15 +203,15 @@ def sweep(
         "tried": len(frontier),
         "certified": sum(point.certified for point in frontier.points),
         "front": [point.to_dict() for point in frontier.pareto()],
-        "knee": frontier.best().to_dict(),
+        "knee": frontier.best(min_cells=min_cells).to_dict(),
         "best": None if best is None else best.to_dict(),
         "look": msgspec.to_builtins(frontier.look),
         "notes": list(frontier.notes),
     }
-    emit(document, as_json, lambda: _show(frontier, best, [p for p in (output, plot) if p is not None]))
+    emit(document, as_json, lambda: _show(frontier, best, [p for p in (output, plot) if p is not None], folder))
 
 
-def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
+def _show(frontier: Frontier, best: Any, written: list[Path], folder: Path | None) -> None:
     from certifare.certificates.certificate import percent, round_down, round_up
     from certifare.cli.chart import chart
 
@@ -204,6 +219,7 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
     title = "T*" if certified else "predicted T*"
     knee = frontier.best()
     grid = Grid(
+        "point",
         title,
         "interval",
         "utility",
@@ -222,6 +238,7 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
         marks = [name for name, marked in (("knee", knee), ("best", best)) if marked == point]
         lower = "" if point.lower is None else f"[{round_down(point.lower, 3)}, {round_up(point.bound, 3)}]"
         grid.add_row(
+            str(point.number),
             round_up(point.bound),
             lower,
             f"{point.utility:.2%}",
@@ -246,6 +263,10 @@ def _show(frontier: Frontier, best: Any, written: list[Path]) -> None:
         out.print(frontier.certificate(frontier.usable[0]).look_words)
     else:
         out.print(f"{len(frontier):,} encoders tried, none certified: bounds are predictions from other records.")
+    circled = best or knee
+    out.print(f"The chart marks point {circled.number}, {'the best within the bound' if best else 'the knee'}.")
+    if folder is not None:
+        out.print(f"next   certifare fit --from {folder!s} --point {circled.number} --output BUNDLE", soft_wrap=True)
     for path in written:
         err.print(f"written to {path}")
     for note in frontier.notes:

@@ -310,9 +310,10 @@ class Search:
         useful = self.useful(min_cells)
         return [useful[knee(*self._plane(useful))]] if useful else []
 
-    def front(self) -> list[int]:
-        """Candidates that no other beats in predicted bound and utility."""
-        return pareto(*self._plane(range(len(self.candidates))))
+    def front(self, min_cells: int = 2) -> list[int]:
+        """Candidates with at least so many cells that no other of them beats in predicted bound and utility."""
+        numbers = [i for i, candidate in enumerate(self.candidates) if candidate.cells >= min_cells]
+        return [numbers[i] for i in pareto(*self._plane(numbers))]
 
     def _plane(self, numbers: Sequence[int]) -> tuple[list[float], list[float]]:
         """Predicted bounds and utilities."""
@@ -445,6 +446,12 @@ class Search:
             *sample.exclusions,
         )
         return CellCounts(counts.table, counts.groups, counts.labels, exclusions)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write every finished growth to a state file, from which :meth:`run` goes on."""
+        log = StateFile(FilePath(path), self._identity())
+        for growth in self.paths[len(log.read()) :]:
+            log.append(growth)
 
     @property
     def sizes(self) -> dict[str, int]:

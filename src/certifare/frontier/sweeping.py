@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -19,10 +19,12 @@ from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.ledger import open_ledger
 from certifare.parts import PARTS
-from certifare.table import Table
+from certifare.table import table_of
 
 if TYPE_CHECKING:
     import altair
+
+    from certifare.bundle import Bundle
 
 Correction = Literal["simultaneous", "holdout"]
 
@@ -70,12 +72,19 @@ class Point:
         document: dict[str, Any] = msgspec.to_builtins(self)
         return document
 
+    def same_encoder(self, other: Point) -> bool:
+        """Whether two points are about one encoder of one sweep, certified or not."""
+        certified = {"bound", "estimate", "lower", "certified"}
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in certified)
+
 
 class Frontier:
     """Encoders by utility and distance.
 
     Attributes
     ----------
+    search : Search
+        Where they come from.
     points : tuple of Point
         Every encoder that was tried.
     correction : {"simultaneous", "holdout"}
@@ -92,10 +101,12 @@ class Frontier:
         self,
         search: Search,
         correction: Correction,
-        certified: Mapping[int, tuple[Any, Certificate]] | None = None,
+        certificates: Mapping[int, Certificate] | None = None,
+        encoders: Mapping[int, Any] | None = None,
     ) -> None:
-        self._search = search
-        self._certified = dict(certified or {})
+        self.search = search
+        self._certificates = dict(certificates or {})
+        self._encoders = dict(encoders or {})
         self.correction = correction
         self.confidence = search.confidence
         self.metric = search.metric
@@ -107,10 +118,10 @@ class Frontier:
         return len(self.points)
 
     def _point(self, number: int) -> Point:
-        candidate = self._search.candidates[number]
+        candidate = self.search.candidates[number]
         bound, estimate, lower = candidate.prediction.bound, candidate.prediction.estimate, None
-        if number in self._certified:
-            certificate = self._certified[number][1]
+        if number in self._certificates:
+            certificate = self._certificates[number]
             bound, estimate, lower = certificate.bound, certificate.estimate, certificate.lower
         setting = candidate.setting
         return Point(
@@ -127,13 +138,13 @@ class Frontier:
             bound=float(bound),
             estimate=float(estimate),
             lower=lower,
-            certified=number in self._certified,
+            certified=number in self._certificates,
         )
 
     @property
     def look(self) -> Look | None:
         """Which look at the certification records this was; None where nothing was certified, or looks not counted."""
-        return self._search.look
+        return self.search.look
 
     @property
     def usable(self) -> tuple[Point, ...]:
@@ -169,25 +180,42 @@ class Frontier:
     def encoder(self, point: Point) -> Any:
         """Return the fitted encoder of a point."""
         number = self._checked(point)
-        return self._certified[number][0] if number in self._certified else self._search.encoder(number)
+        if number not in self._encoders:
+            self._encoders[number] = self.search.encoder(number)
+        return self._encoders[number]
 
     def certificate(self, point: Point) -> Certificate:
         """Return the certificate of a point that was certified."""
         number = self._checked(point)
-        if number not in self._certified:
+        if number not in self._certificates:
             raise CandidateError("This encoder was not certified; its bound is a prediction from other records.")
-        return self._certified[number][1]
+        return self._certificates[number]
 
-    def certify(self, point: Point) -> Certificate:
+    def certify(self, point: Point, progress: Progress | None = None) -> Certificate:
         """Certify one encoder, chosen on other records, on the certify part. With ``holdout``; once."""
         number = self._checked(point)
         if self.correction != "holdout":
             raise CandidateError(
                 'The points of this frontier were certified together; sweep with correction="holdout".'
             )
-        self._certified[number] = self._search.certify([number])[0]
+        ((self._encoders[number], self._certificates[number]),) = self.search.certify([number], progress=progress)
         self.points = tuple(self._point(i) if i == number else p for i, p in enumerate(self.points))
-        return self._certified[number][1]
+        return self._certificates[number]
+
+    def point(self, number: int) -> Point:
+        """Return the point of a number, as tables and charts name it."""
+        if not 0 <= number < len(self.points):
+            raise CandidateError(f"There is no point {number}: they are numbered from 0 to {len(self.points) - 1}.")
+        return self.points[number]
+
+    def bundle(self, point: Point) -> Bundle:
+        """Make the bundle of a point, with the certificate that it is entitled to.
+
+        With ``simultaneous`` that is the one at its share of ε; with ``holdout`` the point is certified now, once.
+        """
+        from certifare.bundle import bundle_of
+
+        return bundle_of(self, point)
 
     def rows(self) -> list[dict[str, Any]]:
         """Every point as plain data, by bound."""
@@ -232,18 +260,20 @@ class Frontier:
         return alt.layer(*layers).properties(width=480, height=300, title="Utility and distance")
 
     def _checked(self, point: Point) -> int:
-        if not 0 <= point.number < len(self.points) or self._point(point.number) != point:
+        """Return the number of a point, which may have been certified since it was taken from here."""
+        if not 0 <= point.number < len(self.points) or not point.same_encoder(self.points[point.number]):
             raise CandidateError("The point is not one of this frontier.")
         return point.number
 
     def __repr__(self) -> str:
-        return f"<Frontier: {len(self.points):,} encoders, {len(self._certified)} certified, {self.correction}>"
+        return f"<Frontier: {len(self.points):,} encoders, {len(self._certificates)} certified, {self.correction}>"
 
 
 def sweep(
-    table: Table,
+    table: Any,
     grid: Grid | None = None,
     *,
+    min_cells: int = 2,
     correction: Correction = "simultaneous",
     candidates: Literal["front", "all"] = "front",
     metric: str = "demographic_parity",
@@ -260,15 +290,18 @@ def sweep(
     progress: Progress | None = None,
     ledger: bool = True,
     looks: int | None = None,
+    **roles: Any,
 ) -> Frontier:
     """Try many encoders and certify those worth choosing from.
 
     Parameters
     ----------
-    table : Table
-        With a label and groups.
+    table : Table, dataframe or path
+        With a label and groups; a dataframe or a file needs ``label`` and ``sensitive`` as well.
     grid : Grid, optional
         What to try.
+    min_cells : int
+        The fewest cells of an encoder that is certified.
     correction : {"simultaneous", "holdout"}
         Certify m encoders together, each at ε/m, so that one may choose after seeing all their bounds; or certify
         none yet, choose by predicted bounds, and certify one with :meth:`Frontier.certify`.
@@ -295,6 +328,8 @@ def sweep(
         Whether looks at the certification records are counted (:mod:`certifare.ledger`).
     looks : int, optional
         How many looks are planned: each has its share of ε, and all of them hold together with ``confidence``.
+    **roles
+        For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.table.table_of`.
 
     Returns
     -------
@@ -304,12 +339,11 @@ def sweep(
     --------
     >>> import numpy as np, pandas as pd
     >>> from certifare.frontier import Grid, sweep
-    >>> from certifare.table import Table
     >>> rng = np.random.default_rng(0)
     >>> people = pd.DataFrame({"x": rng.normal(size=4000), "s": rng.integers(0, 2, 4000)})
     >>> people["y"] = (people["x"] + rng.normal(size=4000) > 0).astype(int)
-    >>> table = Table.from_frame(people, label="y", sensitive="s")
-    >>> frontier = sweep(table, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[50], cells=[2, 4, 8]))
+    >>> grid = Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[50], cells=[2, 4, 8])
+    >>> frontier = sweep(people, grid, label="y", sensitive="s")
     >>> frontier.best(max_bound=0.2).accuracy > 0.6
     True
     """
@@ -318,7 +352,7 @@ def sweep(
     if candidates not in ("front", "all"):
         raise ArgumentError(f'candidates={candidates!r}: choose "front" or "all".')
     search = Search(
-        table,
+        table_of(table, **roles),
         grid or Grid(),
         metric=metric,
         confidence=confidence,
@@ -335,6 +369,11 @@ def sweep(
     ).run(state=state, progress=progress)
     if correction == "holdout":
         return Frontier(search, correction)
-    numbers: Sequence[int] = search.front() if candidates == "front" else range(len(search.candidates))
-    certified = search.certify(numbers, progress=progress)
-    return Frontier(search, correction, dict(zip(numbers, certified, strict=True)))
+    large_enough = [i for i, candidate in enumerate(search.candidates) if candidate.cells >= min_cells]
+    numbers = search.front(min_cells) if candidates == "front" else large_enough
+    if not numbers:
+        raise CandidateError(f"No encoder has {min_cells} cells or more.")
+    encoders, certificates = zip(*search.certify(numbers, progress=progress), strict=True)
+    return Frontier(
+        search, correction, dict(zip(numbers, certificates, strict=True)), dict(zip(numbers, encoders, strict=True))
+    )
