@@ -185,7 +185,7 @@ def test_commands(desk, monkeypatch, capsys):
     """The page on commands, but for the demo and the experiments, which have tests of their own."""
     shutil.rmtree("bundle")
     done = run_all("docs/cli.md", monkeypatch, capsys, skip=("COMMAND", "demo", "reproduce", "new"), fit=TREE)
-    assert done == ["fit", "encode", "certify", "count", "verify", "sweep", "show", "sql", "report", "key"]
+    assert done == ["fit", "encode", "certify", "count", "verify", "sweep", "show", "explain", "sql", "report", "key"]
 
 
 def test_warehouse(tmp_path, monkeypatch, capsys):
@@ -226,3 +226,9 @@ def test_existing(tmp_path, monkeypatch, capsys):
     done = run_all("docs/existing.md", monkeypatch, capsys)
     assert done == ["certify"] * 3 + ["fit", "show", "encode", "certify", "verify"]
     execute("docs/existing.md")
+
+
+def test_explain(desk, monkeypatch, capsys):
+    """Issue 15, item 3."""
+    assert run_all("docs/explain.md", monkeypatch, capsys) == ["explain"] * 2
+    execute("docs/explain.md")

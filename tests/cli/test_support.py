@@ -107,6 +107,10 @@ WAYS = {
         "encoder as JSON": (["{encoder}", "--json"], set()),
         "certificate": (["{certificate}"], {"certified"}),
     },
+    "explain": {
+        "csv": (["{encoder}", "{csv}", "--row", "3"], {"records", "csv"}),
+        "parquet": (["{encoder}", "{parquet}", "--row", "3"], {"records", "binary"}),
+    },
     "report": {
         "written": (["{certificate}", "--output", "{out}/r.md"], {"written"}),
         "JSON": (["{certificate}", "--json"], set()),
@@ -120,6 +124,7 @@ VALUES = {
     **dict.fromkeys(["confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
     **dict.fromkeys(["max_age", "max_candidates", "looks", "max_looks", "min_group_size"], 5),
     "min_confidence": 0.5,
+    "row": 5,
     "not_before": "2020-01-31",
     "form": "md",
     "metrics": "demographic_parity",

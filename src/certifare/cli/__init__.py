@@ -11,6 +11,7 @@ from certifare.cli.certify import certify
 from certifare.cli.count import count
 from certifare.cli.demo import demo
 from certifare.cli.encode import encode
+from certifare.cli.explain import explain
 from certifare.cli.fit import fit
 from certifare.cli.plugins import Commands
 from certifare.cli.report import report
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, fit, encode, certify, count, verify, sweep, show, sql, report):
+for command in (demo, fit, encode, certify, count, verify, sweep, show, explain, sql, report):
     app.command()(command)
 app.add_typer(key.app, name="key")
 

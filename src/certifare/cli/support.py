@@ -101,6 +101,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         data="sensitive label weight cluster",
     ),
     "show": _when(always="as_json", listed="cells", certified="key"),
+    "explain": _when(always="row identity as_json", csv=_CSV),
     "sql": _when(always="dialect table name as_json"),
     "report": _when(always="encoder frontier target key as_json", written="output form"),
     "key new": _when(always="passphrase as_json"),

@@ -4,7 +4,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from certifare.errors import (
     SensitiveFeatureError,
 )
 from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, listing
+
+if TYPE_CHECKING:
+    from certifare.encoders.explain import Explanation
 
 Output: TypeAlias = Literal["representatives", "cells", "onehot", "score"]
 
@@ -287,6 +290,20 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         groups = (self.group_column_, [group_name(group) for group in self.groups_])
         labels = [(name, [str(value) for value in values]) for name, values in self.labels_]
         return describe(self._rules(), self._cell_statistics(), groups, labels)
+
+    def explain(self, X: Any, *, sensitive_features: Any = None) -> "Explanation":
+        """Explain one record: its cell, what led there, and the smallest change of one column that leads elsewhere.
+
+        Parameters
+        ----------
+        X : dataframe or array
+            One record.
+        sensitive_features : array, series or table, optional
+            Its group, for an encoder that reads it.
+        """
+        from certifare.encoders.explain import explain
+
+        return explain(self, X, sensitive_features)
 
     def retained_information(self, X: Any, *, sensitive_features: Any = None) -> RetainedInformation:
         """Measure how much of the table the cells keep, on records that were not used to fit."""

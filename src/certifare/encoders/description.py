@@ -135,11 +135,11 @@ def path_rules(
 def _rules(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_], groups: Sequence[str]) -> str:
     """Put what is allowed into words; if that depends on the group, for each."""
     if allowed.ndim == 1:
-        return _rule(bins, column, allowed)
+        return rule_of(bins, column, allowed)
     texts: dict[str, list[str]] = {}
     for group, row in zip(groups, allowed, strict=True):
         every = {0: f"{column.name} never", len(row): f"{column.name} always"}
-        texts.setdefault(every.get(int(row.sum())) or _rule(bins, column, row), []).append(group)
+        texts.setdefault(every.get(int(row.sum())) or rule_of(bins, column, row), []).append(group)
     if len(texts) == 1:
         return next(iter(texts))
     first, *rest = (f"{text} ({', '.join(names)})" for text, names in texts.items())
@@ -179,7 +179,8 @@ def nearest_rules(names: Sequence[str], representatives: Sequence[NDArray[Any]])
     ]
 
 
-def _rule(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_]) -> str:
+def rule_of(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_]) -> str:
+    """Put what a column may be into words, given which of its codes are allowed."""
     missing = bool(allowed[bins.missing_code])
     present = np.delete(allowed, bins.missing_code)
     if not present.any():

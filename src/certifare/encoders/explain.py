@@ -1,0 +1,526 @@
+"""One record explained: its cell, what led there, and the smallest change of one column that leads elsewhere.
+
+Cells of a tree are explained by the rules on the way. Cells of a boosted encoder are places on a map of scores, so each
+score is taken apart into contributions of the columns: along the way of the record through every tree of the models,
+each step adds what it changes of the mean leaf value, and the sum of all steps is the score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from certifare.columns import Field, Frame, Value, plain
+from certifare.encoders.boosted import BoostedEncoder
+from certifare.encoders.description import rule_of
+from certifare.encoders.kmeans import KMeansEncoder
+from certifare.encoders.scores import FeatureMap, Forest
+from certifare.encoders.tree import FairTreeEncoder
+from certifare.errors import EncoderError
+from certifare.growth import Bins, CategoricalBins, Dictionary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from certifare.encoders.base import RestrictedEncoder
+    from certifare.encoders.scoremap import Axis
+
+GRID = 201
+"""Values of a column that are tried where cells have no thresholds (k-means)."""
+
+MOST_CATEGORIES = 5_000
+"""Categories of a column that are tried."""
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
+_NODES, _WEIGHTS = (_NODES + 1.0) / 2.0, _WEIGHTS / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rule on the way to a cell: the column, and in words what holds for the record."""
+
+    column: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A score that a boosted encoder places a record by, as contributions of the columns.
+
+    Attributes
+    ----------
+    name : str
+        What the score is of: a label, or the groups.
+    side : {"label", "group"}
+    score : float
+        Log-odds of the second of two values; with more values, or several labels, a weighted sum of probabilities.
+    average : float
+        The score where no column has said anything yet: that of the average cell.
+    columns : dict of str to float
+        What each column adds, from the largest to the smallest. ``average`` and these add up to ``score``.
+    """
+
+    name: str
+    side: str
+    score: float
+    average: float
+    columns: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The smallest change of one column that leads to another cell.
+
+    Attributes
+    ----------
+    column : str
+    value : bool, int, float, str or None
+        What the record has.
+    direction : {"above", "at most", "is"}
+    to : bool, int, float or str
+        The number to come above, or at most to; or the value to have.
+    cell : int
+        Where that leads.
+    """
+
+    column: str
+    value: Value | None
+    direction: str
+    to: Value
+    cell: int
+
+    def __str__(self) -> str:
+        to = (
+            f"{self.to:.6g}"
+            if isinstance(self.to, float)
+            else str(self.to).lower()
+            if self.to in (True, False)
+            else self.to
+        )
+        return f"{self.column} {self.direction} {to} (is {_shown(self.value)}) → cell {self.cell}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a record is in its cell. Made by ``encoder.explain``.
+
+    Attributes
+    ----------
+    cell : int
+    rules : tuple of str
+        The cell in words: all of them hold for each of its records.
+    records : int or None
+        Training records of the cell; None (and no shares) if the encoder was saved without statistics.
+    groups, labels : dict of dict
+        Shares of groups and labels among them.
+    values : dict
+        What the record has in each column; None is missing.
+    steps : tuple of Step
+        The rules on the record's way through a tree; empty for other encoders.
+    scores : tuple of Score
+        For a boosted encoder: each score, by columns; empty for other encoders.
+    changes : tuple of Change
+        For each column that has one, the smallest change that leads to another cell.
+    """
+
+    cell: int
+    rules: tuple[str, ...]
+    records: int | None
+    groups: dict[str, dict[str, float]]
+    labels: dict[str, dict[str, float]]
+    values: dict[str, Value | None]
+    steps: tuple[Step, ...]
+    scores: tuple[Score, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """Columns that decided, the most important first: those on the way, or by their contributions to all scores."""
+        if self.steps:
+            return tuple(dict.fromkeys(step.column for step in self.steps))
+        sizes: dict[str, float] = {}
+        for score in self.scores:
+            for column, part in score.columns.items():
+                sizes[column] = sizes.get(column, 0.0) + abs(part)
+        return tuple(sorted((c for c, size in sizes.items() if size > 0), key=lambda c: -sizes[c]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {**asdict(self), "deciding": list(self.deciding)}
+
+    def __str__(self) -> str:
+        lines = [f"cell {self.cell}: {' and '.join(self.rules) or 'every record'}"]
+        if self.records is not None:
+            lines.append(f"  {self.records:,} training records")
+        for name, shares in (*self.groups.items(), *self.labels.items()):
+            lines.append(f"  {name}: " + ", ".join(f"{value} {share:.0%}" for value, share in shares.items()))
+        if self.steps:
+            lines.append("on the way")
+            lines += [f"  {step.rule} (is {_shown(self.values[step.column])})" for step in self.steps]
+        for score in self.scores:
+            lines.append(f"{score.name}: {score.score:+.3f}, of which the average is {score.average:+.3f}")
+            lines += [
+                f"  {part:+.3f} {column} (is {_shown(self.values[column])})" for column, part in score.columns.items()
+            ]
+        lines.append("smallest changes to another cell" if self.changes else "no change of one column leads elsewhere")
+        lines += [f"  {change}" for change in self.changes]
+        return "\n".join(lines)
+
+
+def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) -> Explanation:
+    """Explain one record (``encoder.explain``)."""
+    check_is_fitted(encoder)
+    frame = Frame(X)
+    if len(frame) != 1:
+        raise EncoderError(
+            f"explain is about one record, and {len(frame):,} were given: take one, such as X.iloc[[17]]."
+        )
+    fields = encoder._read(frame)
+    groups = encoder._groups(frame, sensitive_features)
+    cell = int(encoder._find_cells(fields, groups)[0])
+    described = encoder.describe()[cell]
+    return Explanation(
+        cell=cell,
+        rules=described.rules,
+        records=described.records,
+        groups=described.groups,
+        labels=described.labels,
+        values={field.name: _value(field) for field in fields},
+        steps=_steps(encoder, fields, groups, cell) if isinstance(encoder, FairTreeEncoder) else (),
+        scores=_scores(encoder, fields) if isinstance(encoder, BoostedEncoder) else (),
+        changes=tuple(_changes(encoder, fields, groups, cell)),
+    )
+
+
+def _steps(
+    encoder: FairTreeEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None, cell: int
+) -> tuple[Step, ...]:
+    """Walk the record's way through the tree."""
+    growth, node = encoder._growth, 0
+    split_of = {split.node: (j, split) for j, split in enumerate(growth.splits[: encoder.n_cells_ - 1])}
+    codes = encoder._codes(fields, groups)
+    group = None if groups is None or int(groups[0]) >= len(encoder.groups_) else int(groups[0])
+    steps = []
+    while node in split_of:
+        j, split = split_of[node]
+        own = split.of(group) if split.common is not None else split
+        bins, schema = encoder._bins[split.column], encoder.columns_[split.column]
+        left = bool(own.goes_left[int(codes.columns[split.column][0])])
+        steps.append(Step(schema.name, rule_of(bins, schema, own.goes_left if left else ~own.goes_left)))
+        node = 2 * j + (1 if left else 2)
+    return tuple(steps)
+
+
+def _scores(encoder: BoostedEncoder, fields: Sequence[Field]) -> tuple[Score, ...]:
+    """Take each score of the map apart, by columns."""
+    score_map = encoder._score_map
+    scores = score_map.scores
+    if not all(isinstance(model, Forest) for fold in scores.folds for model in fold.models):
+        return ()
+    background, weights = _background(encoder)
+    owner = _owners(scores.features, [table.shape[1] for table in scores.folds[0].means])
+    parts = [_Parts(len(owner)) for _ in scores.n_classes]
+    for fold in scores.folds:
+        own, others = (_rows(scores.features, table, fold.means) for table in (fields, background))
+        for part, model, n in zip(parts, fold.models, scores.n_classes, strict=True):
+            assert isinstance(model, Forest)  # noqa: S101  (looked at above)
+            raw = decompose(model, own[0], others, weights)
+            part.add(_through(_softmax, *raw) if n > 2 else raw, len(scores.folds))
+    sides = {"label": parts[: score_map.n_label_targets], "group": parts[score_map.n_label_targets :]}
+    return tuple(
+        _along(axis, sides[axis.side], [column.name for column in encoder.columns_], owner) for axis in score_map.axes
+    )
+
+
+def _along(axis: Axis, parts: Sequence[_Parts], names: Sequence[str], owner: NDArray[np.int64]) -> Score:
+    """Add up what the columns contribute along an axis of the map."""
+    if axis.weights is None:
+        average, contributions = parts[0].average[0], parts[0].contributions[:, 0]
+    else:
+        # Among several labels, log-odds of two values become a pair of probabilities.
+        pairs = [
+            _through(_pair, part.average, part.contributions) if len(part.average) == 1 else part.both for part in parts
+        ]
+        average = float(np.concatenate([base for base, _ in pairs]) @ axis.weights)
+        contributions = np.hstack([added for _, added in pairs]) @ axis.weights
+    by_column = np.bincount(owner, weights=contributions, minlength=len(names))
+    order = np.argsort(-np.abs(by_column), kind="stable")
+    return Score(
+        name=f"log-odds of {axis.name}" if axis.weights is None else axis.name,
+        side=axis.side,
+        score=float(average + contributions.sum()),
+        average=float(average),
+        columns={names[i]: float(by_column[i]) for i in order if by_column[i] != 0.0},
+    )
+
+
+class _Parts:
+    """A target's score as an average and what each number of a row adds, (numbers, outputs); the mean over folds."""
+
+    def __init__(self, n_numbers: int) -> None:
+        self.average: NDArray[np.float64] = np.zeros(1)
+        self.contributions: NDArray[np.float64] = np.zeros((n_numbers, 1))
+
+    def add(self, parts: tuple[NDArray[np.float64], NDArray[np.float64]], n_folds: int) -> None:
+        self.average = self.average + parts[0] / n_folds
+        self.contributions = self.contributions + parts[1] / n_folds
+
+    @property
+    def both(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self.average, self.contributions
+
+
+def decompose(
+    forest: Forest, row: NDArray[np.float64], others: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Take the raw score of a row apart.
+
+    The value of a node is the mean of the leaf values of the other rows that reach it (of its children, where none
+    does). A step from a node to its child adds the difference of their values to the number that the node looks at.
+
+    Returns
+    -------
+    average : ndarray of float64, (outputs,)
+        Baseline and values of all roots.
+    contributions : ndarray of float64, (numbers, outputs)
+        ``average + contributions.sum(axis=0)`` is the raw score of the row.
+    """
+    _, feature, _, _, children = forest._steps
+    n_outputs = len(forest.baseline)
+    covers = np.zeros(len(feature))
+    for nodes, moved, _ in _descend(forest, others):
+        np.add.at(covers, nodes[moved], np.broadcast_to(weights[:, None], nodes.shape)[moved])
+    values = forest.value.copy()
+    lefts, rights, inner = children[:, 0].tolist(), children[:, 1].tolist(), np.flatnonzero(forest.feature >= 0)
+    for node in inner[::-1].tolist():  # children come after their parents
+        left, right = lefts[node], rights[node]
+        a, b = covers[left], covers[right]
+        values[node] = (
+            (a * values[left] + b * values[right]) / (a + b) if a + b > 0 else (values[left] + values[right]) / 2
+        )
+    contributions = np.zeros((others.shape[1], n_outputs))
+    before = forest.starts[:-1]
+    outputs = np.arange(len(before)) % n_outputs
+    for nodes, moved, parents in _descend(forest, row[None]):
+        added = values[nodes[0]] - values[parents[0]]
+        np.add.at(contributions, (feature[parents[0]][moved[0]], outputs[moved[0]]), added[moved[0]])
+    average = forest.baseline.copy()
+    np.add.at(average, outputs, values[before])
+    return average, contributions
+
+
+def _descend(forest: Forest, matrix: NDArray[np.float64]) -> Iterator[tuple[Any, Any, Any]]:
+    """Let rows go down all trees together; yields nodes, which of them are new, and the nodes before: (rows, trees)."""
+    deepest, feature, threshold, missing_left, children = forest._steps
+    nodes = np.broadcast_to(forest.starts[:-1], (len(matrix), len(forest.starts) - 1))
+    rows = np.arange(len(matrix))[:, None]
+    for _ in range(int(deepest.max())):
+        x = matrix[rows, feature[nodes]]
+        right = ~np.where(np.isnan(x), missing_left[nodes], x <= threshold[nodes])
+        following = children[nodes, right.astype(np.int64)]
+        yield following, following != nodes, nodes
+        nodes = following
+
+
+def _through(
+    function: Any, average: NDArray[np.float64], contributions: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Carry contributions through a smooth function: the integral of its derivative on the way from the average.
+
+    The sum of what comes out is the change of the function, as the sum of what goes in is that of its argument.
+    """
+    change = contributions.sum(axis=0)
+    carried = 0.0
+    for place, weight in zip(_NODES, _WEIGHTS, strict=True):
+        _, derivative = function(average + place * change)
+        carried = carried + weight * (contributions @ derivative)
+    first, _ = function(average)
+    last, _ = function(average + change)
+    # What the quadrature leaves is shared out, so that the sum is exact.
+    off = (last - first) - np.sum(carried, axis=0)
+    sizes = np.abs(contributions).sum(axis=1)
+    share = sizes / sizes.sum() if sizes.sum() > 0 else np.zeros_like(sizes)
+    return first, carried + share[:, None] * off
+
+
+def _softmax(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Probabilities, and their derivative (inputs, outputs)."""
+    p = np.exp(raw - raw.max())
+    p /= p.sum()
+    return p, np.diag(p) - np.outer(p, p)
+
+
+def _pair(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Probabilities of two values from log-odds of the second, and their derivative."""
+    p = 1.0 / (1.0 + math.exp(-min(max(float(raw[0]), -500.0), 500.0)))
+    return np.array([1.0 - p, p]), np.array([[-p * (1.0 - p), p * (1.0 - p)]])
+
+
+def _background(encoder: BoostedEncoder) -> tuple[tuple[Field, ...], NDArray[np.float64]]:
+    """Give what a record is compared with: the representatives of the cells, as often as their training records.
+
+    So an explanation depends on the encoder and the record, and on no other data.
+    """
+    statistics = encoder._cell_statistics()
+    weights = np.ones(encoder.n_cells_) if statistics is None else np.maximum(statistics.records, 1).astype(np.float64)
+    fields = []
+    representatives = encoder._cell_representatives()
+    for column, values in zip(representatives.columns, representatives.values, strict=True):
+        fields.append(
+            Field(column.name, _column_of(values.tolist(), column.type == "text"), column.type, column.categorical)
+        )
+    return tuple(fields), weights
+
+
+def _rows(features: FeatureMap, fields: Sequence[Field], means: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    codes = features.codes(fields)
+    return features.rows(features.numbers(fields, codes), codes, means)
+
+
+def _owners(features: FeatureMap, widths: Sequence[int]) -> NDArray[np.int64]:
+    """Which column each number of a row is made of."""
+    return np.array([*range(len(features.bins)), *np.repeat(features.averaged, widths)], dtype=np.int64)
+
+
+def _changes(
+    encoder: RestrictedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None, cell: int
+) -> Iterator[Change]:
+    """For each column, try what lies beyond its thresholds, or its other categories."""
+    for i, field in enumerate(fields):
+        value = _value(field)
+        if field.type == "text":
+            tried = _categories(encoder, i, value)
+            cells = _cells_with(encoder, fields, groups, i, tried)
+            found = next((j for j in range(len(tried)) if cells[j] != cell), None)
+            if found is not None:
+                yield Change(field.name, value, "is", tried[found], int(cells[found]))
+        elif field.type == "boolean":
+            other = not value
+            (reached,) = _cells_with(encoder, fields, groups, i, [float(other)])
+            if reached != cell:
+                yield Change(field.name, value, "is", other, int(reached))
+        elif encoder.columns_[i].categorical:
+            tried = _categories(encoder, i, value)
+            cells = _cells_with(encoder, fields, groups, i, tried)
+            found = next((j for j in range(len(tried)) if cells[j] != cell), None)
+            if found is not None:
+                yield Change(field.name, value, "is", tried[found], int(cells[found]))
+        else:
+            yield from _moves(encoder, fields, groups, cell, i, None if value is None else float(value))
+
+
+def _moves(
+    encoder: RestrictedEncoder,
+    fields: Sequence[Field],
+    groups: NDArray[np.uint16] | None,
+    cell: int,
+    column: int,
+    value: float | None,
+) -> Iterator[Change]:
+    """Find the nearest number, upwards or downwards, that leads to another cell."""
+    thresholds = _thresholds(encoder, column)
+    above = [(float(np.nextafter(t, np.inf)), "above", t) for t in thresholds if value is None or t >= value]
+    below = [(t, "at most", t) for t in reversed(thresholds) if value is None or t < value]
+    tried = [*above, *below]
+    if not tried:
+        return
+    cells = _cells_with(encoder, fields, groups, column, [number for number, _, _ in tried])
+    start = 0.0 if value is None else value
+    reached = [j for j in range(len(tried)) if cells[j] != cell]
+    if reached:
+        nearest = min(reached, key=lambda j: abs(tried[j][0] - start))
+        _, direction, threshold = tried[nearest]
+        yield Change(
+            encoder.columns_[column].name, _value(fields[column]), direction, plain(threshold), int(cells[nearest])
+        )
+
+
+def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
+    """Numbers at which a column may lead to another cell."""
+    if isinstance(encoder, FairTreeEncoder):
+        edges = getattr(encoder._bins[column], "edges", ())
+        used = [split for split in encoder._growth.splits[: encoder.n_cells_ - 1] if split.column == column]
+        codes = {int(row[:-1].sum()) - 1 for split in used for row in split.sides}
+        return sorted(float(edges[c]) for c in codes if 0 <= c < len(edges))
+    found: set[float] = set()
+    if isinstance(encoder, BoostedEncoder):
+        for fold in encoder._score_map.scores.folds:
+            for model in fold.models:
+                if isinstance(model, Forest):
+                    found.update(model.threshold[model.feature == column].tolist())
+        if found:
+            return sorted(t for t in found if abs(t) < 1e300)
+    # Nothing has thresholds here: a grid over what the cells look like.
+    values = np.asarray(encoder._cell_representatives().values[column], dtype=np.float64)
+    values = values[~np.isnan(values)]
+    if not len(values) or values.min() == values.max():
+        return []
+    margin = float(values.max() - values.min())
+    return np.linspace(values.min() - margin, values.max() + margin, GRID).tolist()
+
+
+def _categories(encoder: RestrictedEncoder, column: int, value: Value | None) -> list[Any]:
+    bins = _bins(encoder)[column]
+    known = bins.categories if isinstance(bins, CategoricalBins) else ()
+    return [category for category in known[:MOST_CATEGORIES] if category != value]
+
+
+def _bins(encoder: RestrictedEncoder) -> tuple[Bins, ...]:
+    if isinstance(encoder, FairTreeEncoder):
+        return encoder._bins
+    if isinstance(encoder, BoostedEncoder):
+        return encoder._score_map.scores.features.bins
+    assert isinstance(encoder, KMeansEncoder)  # noqa: S101  (there are three kinds)
+    return encoder._space.bins
+
+
+def _cells_with(
+    encoder: RestrictedEncoder,
+    fields: Sequence[Field],
+    groups: NDArray[np.uint16] | None,
+    column: int,
+    values: Sequence[Any],
+) -> NDArray[np.int32]:
+    """Find the cells of the record with other values of one column."""
+    if not values:
+        return np.zeros(0, dtype=np.int32)
+    varied = []
+    for i, field in enumerate(fields):
+        if i == column:
+            varied.append(Field(field.name, _column_of(values, field.type == "text"), field.type, field.categorical))
+        elif isinstance(field.column, Dictionary):
+            indices = np.repeat(field.column.indices, len(values))
+            varied.append(Field(field.name, Dictionary(indices, field.column.values), field.type, field.categorical))
+        else:
+            varied.append(Field(field.name, np.repeat(field.column, len(values)), field.type, field.categorical))
+    return encoder._find_cells(varied, None if groups is None else np.repeat(groups, len(values)))
+
+
+def _column_of(values: Sequence[Any], text: bool) -> Any:
+    if not text:
+        return np.array([math.nan if value is None else float(value) for value in values])
+    known = tuple(dict.fromkeys(value for value in values if value is not None))
+    position: dict[Any, int] = {value: i for i, value in enumerate(known)}
+    return Dictionary(np.array([position.get(value, -1) for value in values], dtype=np.int64), known)
+
+
+def _value(field: Field) -> Value | None:
+    """Give what the only record of a column has."""
+    if isinstance(field.column, Dictionary):
+        index = int(field.column.indices[0])
+        return None if index < 0 else field.column.values[index]
+    number = float(field.column[0])
+    if math.isnan(number):
+        return None
+    return bool(number) if field.type == "boolean" else plain(number)
+
+
+def _shown(value: Value | None) -> str:
+    if value is None:
+        return "missing"
+    return f"{value:.6g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,48 @@
+"""``certifare explain`` (issue 15, item 3)."""
+
+import pandas as pd
+import pytest
+
+from certifare import files as certifare_files
+from certifare import load_encoder
+
+
+@pytest.fixture
+def numbered(files, tmp_path):
+    people = pd.read_csv(files / "fresh.csv")
+    people.insert(0, "id", [f"p{i}" for i in range(len(people))])
+    people["number"] = people.index
+    people.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+@pytest.mark.parametrize("how", [["--row", "1701"], ["--id", "id=p1700"], ["--id", "number=1700"]])
+def test_item_3_a_record_by_row_or_by_id(cli, files, numbered, how, monkeypatch):
+    monkeypatch.setattr(certifare_files, "BLOCK", 1 << 12)  # many batches
+    result = cli("explain", files / "encoder.json", numbered, *how, "--json")
+    assert result.status == 0, result.stderr
+    expected = load_encoder(files / "encoder.json").explain(pd.read_csv(numbered).iloc[[1700]])
+    assert result.json["record"] == 1701
+    assert result.json["cell"] == expected.cell
+    assert result.json["deciding"] == list(expected.deciding)
+    text = cli("explain", files / "encoder.json", numbered, *how)
+    assert f"record 1,701, cell {expected.cell}" in text.stdout
+    assert "smallest changes" in text.stdout
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ([], "Give --row 17"),
+        (["--row", "1", "--id", "id=p1"], "Give --row 17"),
+        (["--row", "5000"], "has 3,000 records"),
+        (["--id", "p1"], "such as id=4711"),
+        (["--id", "idd=p1"], "Did you mean 'id'"),
+        (["--id", "id=nobody"], "no record has"),
+        (["--id", "job=nurse"], "Name a column that identifies one"),
+    ],
+)
+def test_item_3_bad_input(cli, files, numbered, how, words):
+    result = cli("explain", files / "encoder.json", numbered, *how)
+    assert result.status == 2
+    assert words in " ".join(result.stderr.split())
