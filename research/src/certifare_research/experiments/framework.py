@@ -214,7 +214,7 @@ def markdown(page: Page, run: Run) -> str:
     if page.chart is not None:
         lines += [f"![{page.title}]({run.name}.svg)", ""]
     for block in page.blocks:
-        lines += [f"**{block.caption}**", "", *_table(block), ""]
+        lines += [f"## {block.caption[:1].upper()}{block.caption[1:]}", "", *_table(block), ""]
     lines += [f"- {note}" for note in page.notes]
     lines += ["", f"*{provenance(run)}*", ""]
     return "\n".join(lines).replace("\n\n\n", "\n\n")

@@ -54,7 +54,8 @@ def run(run: Run) -> Page:
         title="Imbalance of the groups",
         text="ACSIncome-CA 2018. The tree is fitted on a subset of fixed size in which the larger group has "
         "the share c; certification and "
-        "test records are the same for all. As in the paper, the imbalance changes little.",
+        "test records are the same for all. The paper found that the imbalance changes little. A dash: no encoder "
+        "of the grid has so small a T*.",
         blocks=[
             Block("Best accuracy at T* of at most", ["training subset", "records", *[f"{v:.2f}" for v in LEVELS]], rows)
         ],

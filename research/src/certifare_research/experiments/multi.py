@@ -49,9 +49,8 @@ def run(run: Run) -> Page:
         claims=claims_of([r for records in ours.values() for r in records], "classes"),
         chart=charts.fronts(points, "T* (solid) or measured distance (dashed)"),
         notes=(
-            "The authors' data set had a fault (every feature of every asian record was the number 2; see "
-            "reference), other features and "
-            "another year: their row is here for order of magnitude alone.",
+            "In the data set that the authors' code makes, every feature of every asian record is the number 2; it "
+            "also has other features and another year. Their row is here for order of magnitude alone.",
             "The largest of three pairs needs no share of ε each: which pair is worst is a fact of the population.",
         ),
     )

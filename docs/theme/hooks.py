@@ -1,0 +1,56 @@
+"""What building the site does besides: T* stays T*, the version is shown, files of the repository become pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from markdown import Extension, Markdown
+from markdown.inlinepatterns import SimpleTextInlineProcessor
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+#: Files of the repository that are pages of the site as well.
+PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+#: Emphasis that begins or ends in the star of a T*.
+SWALLOWED = re.compile(r"\bT</?(?:em|strong)>[^<]{0,40}")
+
+
+class Stars(Extension):
+    """``T*`` is a name: its star neither begins nor ends emphasis."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+        """Look for it after code (190) and before escapes (180) and emphasis (60)."""
+        md.inlinePatterns.register(SimpleTextInlineProcessor(r"(?<![\w\\])(T\*)"), "stars", 185)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Show the version in the name of the site, and read T* as it is meant."""
+    text = (ROOT / "src" / "certifare" / "__init__.py").read_text("utf-8")
+    (version,) = re.findall(r'^__version__ = "(.*)"$', text, flags=re.MULTILINE)
+    config.site_name = f"{config.site_name} {version}"
+    config.markdown_extensions.append(Stars())
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the files of the repository; their links to ``docs/`` are links within the site."""
+    for page, source in PAGES.items():
+        text = (ROOT / source).read_text("utf-8")
+        text = re.sub(r"\]\(docs/", "](", text)
+        for name, other in PAGES.items():
+            text = text.replace(f"]({other})", f"]({name})")
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Refuse a page on which Markdown has swallowed the star of a T*."""
+    found = SWALLOWED.search(html)
+    if found:
+        raise PluginError(f"{page.file.src_uri}: emphasis swallows a T*: {found.group()!r}. Write T\\* there.")
+    return html
