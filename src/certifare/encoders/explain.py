@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.columns import Field, Frame, Value, plain
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.description import rule_of
 from certifare.encoders.kmeans import KMeansEncoder
 from certifare.encoders.scores import FeatureMap, Forest
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
+from certifare.frames import Field, Frame, Value, plain
 from certifare.growth import Bins, CategoricalBins, Dictionary
 
 if TYPE_CHECKING:
