@@ -27,9 +27,10 @@ import numpy as np
 from certifare import Grid
 from certifare.certificates.claims import statistic
 from certifare.certificates.exact import difference_limit
+from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.paths import Counted
 from certifare.frontier.search import Search
-from certifare.frontier.utility import Performance, base_rates
+from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.parts import PARTS, split
 from certifare.table import Table
 from certifare_research import datasets
@@ -100,6 +101,12 @@ class Counts:
         candidate = self.search.candidates[number]
         return candidate.path.performance(candidate.cells, candidate.path.at("held out", candidate.cells).labels)
 
+    def useful(self, number: int) -> bool:
+        """Say whether the forecasts of a candidate's cells go with the label, on the certification records."""
+        candidate = self.search.candidates[number]
+        train, certify = (candidate.path.at(part, candidate.cells).labels for part in ("train", "certify"))
+        return beyond_chance(train, certify) > BEYOND_CHANCE
+
     def figures(self, number: int | None, bound: float) -> dict[str, float] | None:
         """Return what is delivered by a candidate; None where there is none."""
         if number is None:
@@ -111,6 +118,7 @@ class Counts:
             "accuracy": found.accuracy.estimate,
             "auc": found.auc.estimate,
             "explained": found.explained.estimate,
+            "useful": self.useful(number),
         }
 
     def boosting(self, held_out: Table) -> dict[str, float]:
@@ -132,13 +140,13 @@ class Counts:
 
 
 def now(counts: Counts, target: float) -> int | None:
-    """Test the chain in its order, each at full ε, until one fails."""
+    """Test the chain in its order, each at full ε, until one fails; what tells nothing is not delivered."""
     chosen = None
     for number in _chain(counts):
         if counts.limit(number) > target:
             break
         chosen = number
-    return chosen
+    return chosen if chosen is not None and counts.useful(chosen) else None
 
 
 @cache
@@ -214,7 +222,7 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
     """Write the results as Markdown."""
     lines = [HEAD]
     losses: dict[str, list[float]] = {"before": [], "now": []}
-    passed = {"before": 0, "now": 0}
+    passed, worthless = {"before": 0, "now": 0}, {"before": 0, "now": 0}
     for name in (name for name in LOADERS if any(row["data"] == name for row in rows)):
         own = [row for row in rows if row["data"] == name]
         seeds = len({row["seed"] for row in own})
@@ -238,19 +246,22 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
                     f"{_mean(there, key):.3f}" if there else "" for key in ("bound", "accuracy", "auc", "explained")
                 ]
                 shown = f"{target:.2f}" if way == "before" else ""
-                lines.append(f"| {shown} | {way} | {len(there)} of {seeds} | {' | '.join(cells)} |")
+                dull = sum(not figures["useful"] for figures in there)
+                solved = f"{len(there)} of {seeds}" + (f", {dull} worthless" if dull else "")
+                lines.append(f"| {shown} | {way} | {solved} | {' | '.join(cells)} |")
             for way in losses:
                 for seed, ideal in of_target["best"].items():
                     delivered = of_target[way][seed]
                     passed[way] += delivered is not None
+                    worthless[way] += delivered is not None and not delivered["useful"]
                     if ideal is not None:
                         losses[way].append(ideal["auc"] - (0.5 if delivered is None else delivered["auc"]))
     jobs = sum(row["way"] == "now" for row in rows)
     lines += [
         "\n## All together\n",
-        "| | solved | AUC below the best, mean |",
-        "|---|--:|--:|",
-        *(f"| {way} | {passed[way]} of {jobs} | {np.mean(losses[way]):.3f} |" for way in losses),
+        "| | solved | of these worthless | AUC below the best, mean |",
+        "|---|--:|--:|--:|",
+        *(f"| {way} | {passed[way]} of {jobs} | {worthless[way]} | {np.mean(losses[way]):.3f} |" for way in losses),
         "\nThe second figure is the mean over all splits and targets for which there is an encoder at all; where none "
         "was delivered, its AUC counts as 0.5. "
         f"Delivered AUC that is lower at a larger target, now: {_falls(rows):.1%} of neighbouring targets.",
@@ -286,8 +297,8 @@ and every figure but T\\* is measured on it.
 - **before**: half of the other records train, 10 % select, 30 % certify, 10 % test. A shortlist of up to four encoders
   shares ε; of those that meet the target the most accurate is taken, and T\\* is its own bound.
 - **now**: 50 / 10 / 40 %. Encoders in a fixed order, by predicted bound and information, are tested at full ε until one
-  fails; T\\* is the target ([why that is sound](theory.md#a-fixed-sequence)). An encoder that tells no more about the
-  label than chance does is never delivered.
+  fails; T\\* is the target ([why that is sound](theory.md#a-fixed-sequence)). An encoder whose cells go with the label no
+  more than chance would have it, on the certification records, is *worthless*, and is not delivered.
 - **best**: of all encoders tried whose own limit meets the target, the one with the highest AUC on the held-out
   records. Nobody can choose so: on small data it is to a good part luck."""
 

@@ -25,13 +25,14 @@ from certifare.certificates.certificate import percent
 from certifare.certificates.claims import metric_of
 from certifare.certificates.looks import Look
 from certifare.errors import ArgumentError, CandidateError, OutputError
+from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.parquet_search import is_large, search_large
 from certifare.frontier.paths import Counted
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.frontier.sweeping import Frontier, Point
 from certifare.frontier.target import records_needed
-from certifare.frontier.utility import Performance, base_rates
+from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.ledger import open_ledger
 from certifare.parts import PARTS
 from certifare.storage import atomic_folder, check_folder, write_private
@@ -76,14 +77,18 @@ class Measured:
         Accuracy, AUC and explained share.
     distance : Interval
         Between the groups: of the values of the first label that it predicts.
+    worthless : bool
+        Whether its forecasts go with the label no more than chance would have it.
     """
 
     performance: Performance
     distance: Interval
+    worthless: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {**self.performance.to_dict(), "distance": msgspec.to_builtins(self.distance)}
+        distance = msgspec.to_builtins(self.distance)
+        return {**self.performance.to_dict(), "distance": distance, "worthless": self.worthless}
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,14 +444,24 @@ def _bundle(
 ) -> Bundle:
     """Describe a result: a certified point, or none."""
     search = frontier.search
-    encoder = None if point is None else frontier.encoder(point)
-    certificate = None if point is None else frontier.certificate(point)
+    advice: tuple[Advice, ...] = ()
+    encoder = certificate = measured = None
+    look = search.look
+    if point is not None:
+        encoder, certificate = frontier.encoder(point), frontier.certificate(point)
+        measured, look = _votes(search, point.number, encoder, certificate), certificate.counted_look
+    if measured is not None and measured.worthless:
+        # What was certified holds, and is of no use to anyone.
+        advice = (_worthless(measured.performance.records, "certification"),)
+        point = encoder = certificate = measured = None
+    elif point is None:
+        advice = _advice(search, order, target)
     return Bundle(
         verdict="NO SOLUTION" if point is None else "DONE" if target is None else "PASS",
         encoder=encoder,
         certificate=certificate,
         point=point,
-        measured=None if certificate is None or point is None else _votes(search, point.number, encoder, certificate),
+        measured=measured,
         boosting=None if point is None else _boosting(search),
         frontier=frontier,
         order=tuple(order),
@@ -455,10 +470,10 @@ def _bundle(
             for tested, limit in zip(order, limits, strict=False)
         ),
         target=target,
-        advice=_advice(search, order, target) if point is None else (),
+        advice=advice,
         exclusions=search.table.exclusions if certificate is None else certificate.exclusions,
         notes=frontier.notes,
-        run=_run(search, search.look if certificate is None else certificate.counted_look),
+        run=_run(search, look),
     )
 
 
@@ -508,6 +523,7 @@ def _votes(search: Search, number: int, encoder: Any, certificate: Certificate) 
     return Measured(
         candidate.path.performance(candidate.cells, counted.labels, search.confidence),
         certificate.for_classifier(candidate.path.votes(candidate.cells)[0]),
+        beyond_chance(candidate.path.at("train", candidate.cells).labels, counted.labels) <= BEYOND_CHANCE,
     )
 
 
@@ -543,12 +559,7 @@ def _advice(search: Search, order: Sequence[Point], target: float | None) -> tup
     Nothing here comes from the certification records: whoever follows the advice has not chosen on them.
     """
     if not order or target is None:
-        return (
-            Advice(
-                f"No encoder tells more about the label than chance does, as far as {len(search.select):,} records can "
-                "show: more records, other columns or another label would help."
-            ),
-        )
+        return (_worthless(len(search.select), "select"),)
     candidates = [search.candidates[i] for i in search.useful()]
     advice = []
     factors = [records_needed(candidate.outlook, target, 1.0 - search.confidence) for candidate in candidates]
@@ -576,6 +587,13 @@ def _advice(search: Search, order: Sequence[Point], target: float | None) -> tup
             Advice(f"A target of {reachable:g} would probably be met with as many records.", target=reachable)
         )
     return (*advice, _next_look(search))
+
+
+def _worthless(records: int, part: str) -> Advice:
+    return Advice(
+        f"No encoder tells more about the label than chance does, as far as {records:,} {part} records can show: more "
+        "records, other columns or another label would help."
+    )
 
 
 def _next_look(search: Search) -> Advice:

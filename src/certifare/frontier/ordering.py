@@ -22,8 +22,9 @@ LONGEST = 12
 WORTH_A_STEP = 1e-4
 #: Targets below and above these are not thought of when steps are spaced.
 SMALLEST_TARGET, LARGEST_TARGET = 1e-3, 0.4
-#: So many standard errors must an encoder's forecasts go with the label: 5 %, divided by the steps of a chain.
-BEYOND_CHANCE = float(-ndtri(0.05 / LONGEST))
+#: So many standard errors must an encoder's forecasts go with the label: on the select records to be worth a test; on
+#: the certification records, which are more and were not chosen by, to be delivered (5 % of cells that tell nothing).
+WORTH_TESTING, BEYOND_CHANCE = 1.0, float(-ndtri(0.05))
 
 
 def chain(bounds: Sequence[float], utilities: Sequence[float], longest: int = LONGEST) -> list[int]:

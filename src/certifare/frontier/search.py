@@ -48,7 +48,7 @@ from certifare.errors import (
 )
 from certifare.frames import Field, Frame
 from certifare.frontier.fronts import knee, pareto
-from certifare.frontier.ordering import BEYOND_CHANCE, chain
+from certifare.frontier.ordering import WORTH_TESTING, chain
 from certifare.frontier.paths import Counted, Explorer, Path
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
@@ -81,8 +81,8 @@ class Candidate:
     auc : float or None
     utility : float
         What encoders are compared by, on the select and training parts.
-    beyond_chance : bool
-        Whether its forecasts go with the label beyond chance, on the select part.
+    promising : bool
+        Whether its forecasts seem to go with the label beyond chance, on the select part.
     retained : float
         Retained information, on the select part.
     outlook : Outlook
@@ -97,7 +97,7 @@ class Candidate:
     explained: float
     auc: float | None
     utility: float
-    beyond_chance: bool
+    promising: bool
     retained: float
     outlook: Outlook
     prediction: Prediction
@@ -272,7 +272,7 @@ class Search:
                         explained=performance.explained.estimate,
                         auc=None if performance.auc is None else performance.auc.estimate,
                         utility=utility_of(self.utility, train.labels, select.labels),
-                        beyond_chance=beyond_chance(train.labels, select.labels) > BEYOND_CHANCE,
+                        promising=beyond_chance(train.labels, select.labels) > WORTH_TESTING,
                         retained=path.retained[k],
                         outlook=outlook,
                         prediction=outlook.predict(1.0 - self.confidence),
@@ -293,11 +293,11 @@ class Search:
     # -- choosing ---------------------------------------------------------------------------------------------
 
     def useful(self, min_cells: int = 2) -> list[int]:
-        """Candidates that tell more about the label than chance does, with at least so many cells."""
+        """Candidates that seem to tell more about the label than chance does, with at least so many cells."""
         return [
             i
             for i, candidate in enumerate(self.candidates)
-            if candidate.beyond_chance and candidate.utility > 0.0 and candidate.cells >= min_cells
+            if candidate.promising and candidate.utility > 0.0 and candidate.cells >= min_cells
         ]
 
     def chain(self, min_cells: int = 2) -> list[int]:
