@@ -177,6 +177,23 @@ def test_item_3_group_aware(people):
         check_changes(encoder, X, row, explanation, s)
 
 
+@pytest.mark.parametrize("retain", [0.0, 0.3])
+def test_item_3_group_aware_boosted(people, retain):
+    """Its models see the group, which is a column of its own among the contributions; clusters have no thresholds."""
+    X, y, _, s = people
+    encoder = boosted(group_aware=True, retain=retain).fit(X, y, sensitive_features=s)
+    for row in (0, 20):
+        own = s[row : row + 1]
+        explanation = encoder.explain(X.iloc[[row]], sensitive_features=own)
+        assert explanation.cell == encoder.apply(X.iloc[[row]], sensitive_features=own)[0]
+        (score,) = explanation.scores
+        groups = np.array([encoder.groups_.index(own[0])])
+        (expected,) = encoder._score_tree.scores.score(encoder._read(Frame(X.iloc[[row]])), 1, groups)
+        assert score.average + sum(score.columns.values()) == pytest.approx(expected[0, 0], abs=1e-9)
+        assert explanation.steps
+        check_changes(encoder, X, row, explanation, s)
+
+
 def test_item_3_the_same_after_a_file(people, of_boosted, tmp_path):
     X, _, _, _ = people
     of_boosted.save(tmp_path / "encoder.json", statistics=True)

@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.description import rule_of
+from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.kmeans import KMeansEncoder
-from certifare.encoders.scores import FeatureMap, Forest
+from certifare.encoders.scores import FeatureMap, Forest, Scores
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
 from certifare.frames import Field, Frame, Value, plain
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from certifare.encoders.base import RestrictedEncoder
-    from certifare.encoders.scoremap import Axis
+    from certifare.encoders.training import ColumnSchema
 
 GRID = 201
 """Values of a column that are tried where cells have no thresholds (k-means)."""
@@ -141,7 +142,7 @@ class Explanation:
     @property
     def deciding(self) -> tuple[str, ...]:
         """Columns that decided, the most important first: those on the way, or by their contributions to all scores."""
-        if self.steps:
+        if not self.scores:
             return tuple(dict.fromkeys(step.column for step in self.steps))
         sizes: dict[str, float] = {}
         for score in self.scores:
@@ -161,15 +162,17 @@ class Explanation:
             lines.append(f"  {name}: " + ", ".join(f"{value} {share:.0%}" for value, share in shares.items()))
         if self.steps:
             lines.append("on the way")
-            lines += [f"  {step.rule} (is {_shown(self.values[step.column])})" for step in self.steps]
+            lines += [f"  {step.rule}{self._own(step.column)}" for step in self.steps]
         for score in self.scores:
             lines.append(f"{score.name}: {score.score:+.3f}, of which the average is {score.average:+.3f}")
-            lines += [
-                f"  {part:+.3f} {column} (is {_shown(self.values[column])})" for column, part in score.columns.items()
-            ]
+            lines += [f"  {part:+.3f} {column}{self._own(column)}" for column, part in score.columns.items()]
         lines.append("smallest changes to another cell" if self.changes else "no change of one column leads elsewhere")
         lines += [f"  {change}" for change in self.changes]
         return "\n".join(lines)
+
+    def _own(self, column: str) -> str:
+        """Say what the record has in a column; scores and the group are no columns of its own."""
+        return f" (is {_shown(self.values[column])})" if column in self.values else ""
 
 
 def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) -> Explanation:
@@ -191,68 +194,90 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
         groups=described.groups,
         labels=described.labels,
         values={field.name: _value(field) for field in fields},
-        steps=_steps(encoder, fields, groups, cell) if isinstance(encoder, FairTreeEncoder) else (),
-        scores=_scores(encoder, fields) if isinstance(encoder, BoostedEncoder) else (),
+        steps=_steps(encoder, fields, groups) if isinstance(encoder, GrownEncoder) else (),
+        scores=_scores(encoder, fields, groups) if isinstance(encoder, BoostedEncoder) else (),
         changes=tuple(_changes(encoder, fields, groups, cell)),
     )
 
 
-def _steps(
-    encoder: FairTreeEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None, cell: int
-) -> tuple[Step, ...]:
-    """Walk the record's way through the tree."""
-    growth, node = encoder._growth, 0
-    split_of = {split.node: (j, split) for j, split in enumerate(growth.splits[: encoder.n_cells_ - 1])}
+def _steps(encoder: GrownEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None) -> tuple[Step, ...]:
+    """Walk the record's way through the tree, if cells are those of a tree over columns or scores."""
+    bins: tuple[Bins, ...]
+    schemas: tuple[ColumnSchema, ...]
+    if isinstance(encoder, FairTreeEncoder):
+        bins, schemas = encoder._bins, encoder.columns_
+    elif isinstance(encoder, BoostedEncoder) and encoder.group_aware:
+        bins, schemas = encoder._score_tree.in_words(encoder.columns_)
+    else:
+        return ()
+    split_of = {split.node: (j, split) for j, split in enumerate(encoder._growth.splits[: encoder.n_cells_ - 1])}
     codes = encoder._codes(fields, groups)
     group = None if groups is None or int(groups[0]) >= len(encoder.groups_) else int(groups[0])
-    steps = []
+    steps, node = [], 0
     while node in split_of:
         j, split = split_of[node]
         own = split.of(group) if split.common is not None else split
-        bins, schema = encoder._bins[split.column], encoder.columns_[split.column]
         left = bool(own.goes_left[int(codes.columns[split.column][0])])
-        steps.append(Step(schema.name, rule_of(bins, schema, own.goes_left if left else ~own.goes_left)))
+        allowed = own.goes_left if left else ~own.goes_left
+        schema = schemas[split.column]
+        steps.append(Step(schema.name, rule_of(bins[split.column], schema, allowed)))
         node = 2 * j + (1 if left else 2)
     return tuple(steps)
 
 
-def _scores(encoder: BoostedEncoder, fields: Sequence[Field]) -> tuple[Score, ...]:
-    """Take each score of the map apart, by columns."""
-    score_map = encoder._score_map
-    scores = score_map.scores
+def _scores(encoder: BoostedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None) -> tuple[Score, ...]:
+    """Take each score of the map, or of the tree over scores, apart by columns."""
+    scores = _models(encoder)
     if not all(isinstance(model, Forest) for fold in scores.folds for model in fold.models):
         return ()
-    background, weights = _background(encoder)
+    background, of_groups, weights = _background(encoder)
     owner = _owners(scores.features, [table.shape[1] for table in scores.folds[0].means])
     parts = [_Parts(len(owner)) for _ in scores.n_classes]
     for fold in scores.folds:
-        own, others = (_rows(scores.features, table, fold.means) for table in (fields, background))
+        own = _rows(scores.features, fields, fold.means, groups)
+        others = _rows(scores.features, background, fold.means, of_groups)
         for part, model, n in zip(parts, fold.models, scores.n_classes, strict=True):
             assert isinstance(model, Forest)  # noqa: S101  (looked at above)
             raw = decompose(model, own[0], others, weights)
             part.add(_through(_softmax, *raw) if n > 2 else raw, len(scores.folds))
-    sides = {"label": parts[: score_map.n_label_targets], "group": parts[score_map.n_label_targets :]}
-    return tuple(
-        _along(axis, sides[axis.side], [column.name for column in encoder.columns_], owner) for axis in score_map.axes
-    )
+    n_labels = len(encoder.labels_)
+    names = [*(column.name for column in encoder.columns_), encoder.group_column_]
+    axes: list[tuple[str, str, NDArray[np.float64] | None]]
+    if encoder.group_aware:
+        axes = [(score.name, "label", score.weights) for score in encoder._score_tree.columns]
+    else:
+        axes = [(axis.name, axis.side, axis.weights) for axis in encoder._score_map.axes]
+    sides = {"label": parts[:n_labels], "group": parts[n_labels:]}
+    return tuple(_along(name, side, along, sides[side], names, owner) for name, side, along in axes)
 
 
-def _along(axis: Axis, parts: Sequence[_Parts], names: Sequence[str], owner: NDArray[np.int64]) -> Score:
-    """Add up what the columns contribute along an axis of the map."""
-    if axis.weights is None:
+def _models(encoder: BoostedEncoder) -> Scores:
+    return encoder._score_tree.scores if encoder.group_aware else encoder._score_map.scores
+
+
+def _along(
+    name: str,
+    side: str,
+    weights: NDArray[np.float64] | None,
+    parts: Sequence[_Parts],
+    names: Sequence[str],
+    owner: NDArray[np.int64],
+) -> Score:
+    """Add up what the columns contribute to one score: log-odds as they are, or a weighted sum of probabilities."""
+    if weights is None:
         average, contributions = parts[0].average[0], parts[0].contributions[:, 0]
     else:
         # Among several labels, log-odds of two values become a pair of probabilities.
         pairs = [
             _through(_pair, part.average, part.contributions) if len(part.average) == 1 else part.both for part in parts
         ]
-        average = float(np.concatenate([base for base, _ in pairs]) @ axis.weights)
-        contributions = np.hstack([added for _, added in pairs]) @ axis.weights
+        average = float(np.concatenate([base for base, _ in pairs]) @ weights)
+        contributions = np.hstack([added for _, added in pairs]) @ weights
     by_column = np.bincount(owner, weights=contributions, minlength=len(names))
     order = np.argsort(-np.abs(by_column), kind="stable")
     return Score(
-        name=f"log-odds of {axis.name}" if axis.weights is None else axis.name,
-        side=axis.side,
+        name=f"log-odds of {name}" if weights is None else name,
+        side=side,
         score=float(average + contributions.sum()),
         average=float(average),
         columns={names[i]: float(by_column[i]) for i in order if by_column[i] != 0.0},
@@ -361,30 +386,41 @@ def _pair(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.flo
     return np.array([1.0 - p, p]), np.array([[-p * (1.0 - p), p * (1.0 - p)]])
 
 
-def _background(encoder: BoostedEncoder) -> tuple[tuple[Field, ...], NDArray[np.float64]]:
+def _background(
+    encoder: BoostedEncoder,
+) -> tuple[tuple[Field, ...], NDArray[np.int64] | None, NDArray[np.float64]]:
     """Give what a record is compared with: the representatives of the cells, as often as their training records.
 
-    So an explanation depends on the encoder and the record, and on no other data.
+    So an explanation depends on the encoder and the record, and on no other data. Where models see the group, each
+    representative is there for every group, as often as the cell has records of it.
     """
     statistics = encoder._cell_statistics()
+    cells = np.arange(encoder.n_cells_)
     weights = np.ones(encoder.n_cells_) if statistics is None else np.maximum(statistics.records, 1).astype(np.float64)
-    fields = []
+    groups = None
+    if encoder.group_aware:
+        n_groups = len(encoder.groups_)
+        shares = np.full((encoder.n_cells_, n_groups), 1.0 / n_groups) if statistics is None else statistics.groups
+        weights = (weights[:, None] * shares).ravel()
+        cells, groups = np.repeat(cells, n_groups), np.tile(np.arange(n_groups), encoder.n_cells_)
     representatives = encoder._cell_representatives()
-    for column, values in zip(representatives.columns, representatives.values, strict=True):
-        fields.append(
-            Field(column.name, _column_of(values.tolist(), column.type == "text"), column.type, column.categorical)
-        )
-    return tuple(fields), weights
+    fields = tuple(
+        Field(column.name, _column_of(values[cells].tolist(), column.type == "text"), column.type, column.categorical)
+        for column, values in zip(representatives.columns, representatives.values, strict=True)
+    )
+    return fields, groups, weights
 
 
-def _rows(features: FeatureMap, fields: Sequence[Field], means: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _rows(
+    features: FeatureMap, fields: Sequence[Field], means: Sequence[NDArray[np.float64]], groups: NDArray[Any] | None
+) -> NDArray[np.float64]:
     codes = features.codes(fields)
-    return features.rows(features.numbers(fields, codes), codes, means)
+    return features.rows(features.numbers(fields, codes, groups), codes, means)
 
 
 def _owners(features: FeatureMap, widths: Sequence[int]) -> NDArray[np.int64]:
-    """Which column each number of a row is made of."""
-    return np.array([*range(len(features.bins)), *np.repeat(features.averaged, widths)], dtype=np.int64)
+    """Which column each number of a row is made of; the group comes after the columns."""
+    return np.array([*range(features.n_numbers), *np.repeat(features.averaged, widths)], dtype=np.int64)
 
 
 def _changes(
@@ -449,10 +485,12 @@ def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
         return sorted(float(edges[c]) for c in codes if 0 <= c < len(edges))
     found: set[float] = set()
     if isinstance(encoder, BoostedEncoder):
-        for fold in encoder._score_map.scores.folds:
+        for fold in _models(encoder).folds:
             for model in fold.models:
                 if isinstance(model, Forest):
                     found.update(model.threshold[model.feature == column].tolist())
+        if encoder.group_aware and encoder._score_tree.table:
+            found.update(getattr(encoder._score_tree.table[column], "edges", np.zeros(0)).tolist())
         if found:
             return sorted(t for t in found if abs(t) < 1e300)
     # Nothing has thresholds here: a grid over what the cells look like.
@@ -474,7 +512,7 @@ def _bins(encoder: RestrictedEncoder) -> tuple[Bins, ...]:
     if isinstance(encoder, FairTreeEncoder):
         return encoder._bins
     if isinstance(encoder, BoostedEncoder):
-        return encoder._score_map.scores.features.bins
+        return _models(encoder).features.bins
     assert isinstance(encoder, KMeansEncoder)  # noqa: S101  (there are three kinds)
     return encoder._space.bins
 
