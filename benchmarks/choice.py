@@ -28,7 +28,7 @@ from certifare import Grid
 from certifare.certificates.claims import statistic
 from certifare.certificates.exact import difference_limit
 from certifare.frontier.ordering import BEYOND_CHANCE
-from certifare.frontier.paths import Counted
+from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import Search
 from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.parts import PARTS, split
@@ -85,7 +85,7 @@ class Counts:
             encoder = explorer.fit(path.setting, bare=True)
             for name, part in (("certify", search.certify_sample.table), ("held out", held_out)):
                 cells = explorer.cells(encoder, path.setting, name, part)
-                path.counts[name] = Counted.of(part, cells, int(encoder.n_cells_))
+                path.counts[name] = PartCounts.of(part, cells, int(encoder.n_cells_))
         self.limit = cache(self._limit)
         self.performance = cache(self._performance)
 
@@ -297,8 +297,8 @@ and every figure but T\\* is measured on it.
 - **before**: half of the other records train, 10 % select, 30 % certify, 10 % test. A shortlist of up to four encoders
   shares ε; of those that meet the target the most accurate is taken, and T\\* is its own bound.
 - **now**: 50 / 10 / 40 %. Encoders in a fixed order, by predicted bound and information, are tested at full ε until one
-  fails; T\\* is the target ([why that is sound](theory.md#a-fixed-sequence)). An encoder whose cells go with the label no
-  more than chance would have it, on the certification records, is *worthless*, and is not delivered.
+  fails; T\\* is the target ([why that is sound](theory.md#a-fixed-sequence)). An encoder whose cells go with the label
+  no more than chance would have it, on the certification records, is *worthless*, and is not delivered.
 - **best**: of all encoders tried whose own limit meets the target, the one with the highest AUC on the held-out
   records. Nobody can choose so: on small data it is to a good part luck."""
 

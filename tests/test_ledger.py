@@ -15,7 +15,7 @@ from certifare import CellCounts, Policy, certify_counts
 from certifare.bundle import produce
 from certifare.certificates.certificate import Certificate
 from certifare.certificates.looks import FIXED_LOOKS, Look, confidence_of_look
-from certifare.document import sign, statement, verify_document
+from certifare.document import make_statement, sign, verify_document
 from certifare.errors import ArgumentError, CertificateFormatError, LedgerError, LooksError
 from certifare.frontier import Grid, sweep
 from certifare.ledger import Ledger, open_ledger, state_folder
@@ -203,7 +203,7 @@ def test_a_certificate_states_its_look_and_the_joint_confidence() -> None:
     assert (third.look, third.spent, third.confidence, third.joint_confidence) == (3, 0.1, 0.95, 0.85)
     assert "look 3, all together 85 %" in str(third)
     assert FIXED_LOOKS in third.assumptions
-    assert "look 3" in statement(third).predicate.claim.words
+    assert "look 3" in make_statement(third).predicate.claim.words
     assert Certificate.from_dict(third.to_dict()) == third
     assert alone.at_look(Look(number=30, spent=1.45)).joint_confidence == 0.0
 
@@ -258,7 +258,7 @@ def test_figures_of_looks_that_contradict_each_other_are_refused(figures: dict) 
 
 
 def outcome(certificate: Certificate, **policy: object) -> dict[str, bool | None]:
-    content = sign(statement(certificate), None).to_bytes()
+    content = sign(make_statement(certificate), None).to_bytes()
     return {check.name: check.ok for check in verify_document(content, Policy(**policy)).checks}  # type: ignore[arg-type]
 
 

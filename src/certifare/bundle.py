@@ -27,7 +27,7 @@ from certifare.certificates.looks import Look
 from certifare.errors import ArgumentError, CandidateError, OutputError
 from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.parquet_search import is_large, search_large
-from certifare.frontier.paths import Counted
+from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.frontier.sweeping import Frontier, Point
@@ -38,7 +38,7 @@ from certifare.parts import PARTS
 from certifare.storage import atomic_folder, check_folder, write_private
 from certifare.table import table_of
 
-Verdict = Literal["PASS", "NO SOLUTION", "DONE"]
+JobVerdict = Literal["PASS", "NO SOLUTION", "DONE"]
 #: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
 BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv"})
 PRIVATE_FILES = frozenset({"README.txt", "fingerprint.npz", "run.json"})
@@ -143,7 +143,7 @@ class Bundle:
         How it was made, as plain data.
     """
 
-    verdict: Verdict
+    verdict: JobVerdict
     encoder: Any
     certificate: Certificate | None
     point: Point | None
@@ -519,7 +519,7 @@ def _votes(search: Search, number: int, encoder: Any, certificate: Certificate) 
     """Measure the forecasts of the chosen encoder's cells."""
     candidate, table = search.candidates[number], search.certify_sample.table
     cells = search.explorer.cells(encoder, candidate.setting, "certify", table)
-    counted = Counted.of(table, cells, candidate.cells)
+    counted = PartCounts.of(table, cells, candidate.cells)
     return Measured(
         candidate.path.performance(candidate.cells, counted.labels, search.confidence),
         certificate.for_classifier(candidate.path.votes(candidate.cells)[0]),

@@ -46,9 +46,9 @@ class Policy:
     Examples
     --------
     >>> from certifare import CellCounts, Policy, certify_counts
-    >>> from certifare.document import sign, statement, verify_document
+    >>> from certifare.document import sign, make_statement, verify_document
     >>> c = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]), confidence=0.9)
-    >>> content = sign(statement(c), None).to_bytes()
+    >>> content = sign(make_statement(c), None).to_bytes()
     >>> verify_document(content, Policy(max_bound=0.3)).outcome
     'FAIL'
     >>> verify_document(content, Policy(max_bound=0.3, min_confidence=0.9)).outcome

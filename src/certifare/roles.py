@@ -18,6 +18,9 @@ import pyarrow.compute as pc
 
 from certifare.errors import ExpressionError, MissingColumnError
 
+Names = str | Sequence[str]
+"""One name, or several."""
+
 _OPERATOR = re.compile(r">=|<=|==|!=|≥|≤|≠|=|>|<")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _SPELLINGS = {"=": "==", "≥": ">=", "≤": "<=", "≠": "!="}
@@ -100,6 +103,11 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.true
+
+
+def as_names(names: Names | None) -> tuple[str, ...]:
+    """Return names as a tuple, also if one was given, or none."""
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
 def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | Comparison:

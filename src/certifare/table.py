@@ -30,14 +30,13 @@ from certifare.certificates.counts import (
 from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
 from certifare.files import MISSING, read_file
 from certifare.frames import Frame
-from certifare.roles import Comparison, absent, parse_role, select
+from certifare.roles import Comparison, Names, absent, parse_role, select
 
 #: A label or a sensitive column with more values is probably a quantity that needs a threshold.
 MOST_VALUES = 100
 #: A column with as many different values as records, in this many records, is probably an identifier.
 IDENTIFIER_ROWS = 1000
 
-Names = str | Sequence[str]
 MissingGroups = Literal["drop", "unknown"]
 
 

@@ -8,7 +8,7 @@ from securesystemslib.signer import CryptoSigner
 
 from certifare import CellCounts, KMeansEncoder, certify_counts
 from certifare.certificates import Exclusion, FixedSequence
-from certifare.document import sign, statement
+from certifare.document import make_statement, sign
 
 CONTEXT = {
     "encoder_digest": "0a" * 32,
@@ -54,11 +54,11 @@ def fixed_key(seed=7):
 
 
 def plain(**context):
-    return sign(statement(certificate(), **{**CONTEXT, **context}), None).to_bytes()
+    return sign(make_statement(certificate(), **{**CONTEXT, **context}), None).to_bytes()
 
 
 def signed(seed=7, **context):
-    return sign(statement(certificate(), **{**CONTEXT, **context}), fixed_key(seed)).to_bytes()
+    return sign(make_statement(certificate(), **{**CONTEXT, **context}), fixed_key(seed)).to_bytes()
 
 
 def changed(content, *path, to):

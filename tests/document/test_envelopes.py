@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from securesystemslib.dsse import Envelope
 
 from certifare import CellCounts, CertifareError, certify_counts
-from certifare.document import digest, new_key, read_document, schema, sign, statement, write_document
+from certifare.document import digest, make_statement, new_key, read_document, schema, sign, write_document
 from certifare.document.envelopes import MAX_BYTES
 from certifare.document.statement import PREDICATE, canonical
 from certifare.errors import (
@@ -41,14 +41,14 @@ def golden_documents():
     )
     several = certify_counts(labelled, "equal_opportunity", method="mcdiarmid", candidates=3)
     return {
-        "plain.json": sign(statement(closed_form, **CONTEXT), None),
-        "signed.json": sign(statement(closed_form, **CONTEXT), fixed_key()),
-        "suppressed.json": sign(statement(closed_form, suppress_below=10, **CONTEXT), None),
+        "plain.json": sign(make_statement(closed_form, **CONTEXT), None),
+        "signed.json": sign(make_statement(closed_form, **CONTEXT), fixed_key()),
+        "suppressed.json": sign(make_statement(closed_form, suppress_below=10, **CONTEXT), None),
         "several-groups.json": sign(
-            statement(several, created=CONTEXT["created"], tool=CONTEXT["tool"], encoder_digest="2c" * 32), None
+            make_statement(several, created=CONTEXT["created"], tool=CONTEXT["tool"], encoder_digest="2c" * 32), None
         ),
         "sequence.json": sign(
-            statement(in_sequence(), **{**CONTEXT, "selection": {"tried": 40, "correction": "sequence"}}), None
+            make_statement(in_sequence(), **{**CONTEXT, "selection": {"tried": 40, "correction": "sequence"}}), None
         ),
     }
 
@@ -139,7 +139,7 @@ def test_any_names_survive(names):
     *groups, command = names
     counts = CellCounts([[400, 300], [300, 400]], groups=groups)
 
-    document = read_document(sign(statement(certify_counts(counts), command=command), None).to_bytes())
+    document = read_document(sign(make_statement(certify_counts(counts), command=command), None).to_bytes())
 
     assert list(document.certificate.counts.groups) == groups
     assert document.statement.predicate.command == command
@@ -149,7 +149,7 @@ def test_lone_surrogates_are_no_text():
     counts = CellCounts([[400, 300], [300, 400]], groups=["\ud800", "m"])
 
     with pytest.raises(CertificateFormatError, match="surrogates"):
-        statement(certify_counts(counts))
+        make_statement(certify_counts(counts))
 
 
 # -- versions -----------------------------------------------------------------------------------------------------
@@ -343,29 +343,29 @@ def test_any_value_anywhere_is_read_or_refused(data):
 )
 def test_arguments_of_a_statement_are_checked(context):
     with pytest.raises(ArgumentError):
-        statement(certificate(), **context)
+        make_statement(certificate(), **context)
 
 
 def test_several_candidates_are_simultaneous_unless_said_otherwise():
-    assert statement(certificate(candidates=7)).predicate.selection.correction == "simultaneous"
-    stated = statement(in_sequence()).predicate
+    assert make_statement(certificate(candidates=7)).predicate.selection.correction == "simultaneous"
+    stated = make_statement(in_sequence()).predicate
     assert (stated.selection.tried, stated.selection.correction) == (5, "sequence")
     assert "above 0.2500 between" in stated.claim.words
-    assert statement(certificate()).predicate.selection.correction == "none"
+    assert make_statement(certificate()).predicate.selection.correction == "none"
 
 
 def test_claims_in_words():
-    words = statement(certificate()).predicate.claim.words
+    words = make_statement(certificate()).predicate.claim.words
     assert words.startswith(
         "With 95 % confidence, no classifier, score or rule that sees only the cell of a record has"
     )
     assert words.endswith("between the groups 'Female' and 'Male' among records with a known group.")
     assert "a demographic parity distance above 0." in words
     hopeless = certify_counts(CellCounts([[50, 0], [0, 50]], groups=["a", "b"]))
-    assert "No bound below 1" in statement(hopeless).predicate.claim.words
+    assert "No bound below 1" in make_statement(hopeless).predicate.claim.words
     labelled = CellCounts(np.full((2, 3, 2), 500), groups="abc", labels=["n", "y"])
     claims = {
-        m: statement(certify_counts(labelled, m)).predicate.claim for m in ("equal_opportunity", "equalized_odds")
+        m: make_statement(certify_counts(labelled, m)).predicate.claim for m in ("equal_opportunity", "equalized_odds")
     }
     assert "has an equal opportunity distance" in claims["equal_opportunity"].words
     assert "between any two of the groups 'a', 'b' and 'c'" in claims["equal_opportunity"].words
@@ -374,7 +374,7 @@ def test_claims_in_words():
 
 
 def test_item_12_a_high_confidence_is_not_called_certainty():
-    predicate = statement(certificate(confidence=0.99999996)).predicate
+    predicate = make_statement(certificate(confidence=0.99999996)).predicate
     assert "99.999996 %" in predicate.claim.words
     assert "≥ 0.99999996, " in predicate.claim.formula
     assert predicate.epsilon == 4e-8

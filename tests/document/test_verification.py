@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from certifare import CellCounts, CertifareError, KMeansEncoder, Policy, certify_counts
 from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.document import digest, new_key, sign, statement, verify_document, write_document
+from certifare.document import digest, make_statement, new_key, sign, verify_document, write_document
 from certifare.document.statement import PREDICATE, canonical
 from certifare.errors import ArgumentError, CertificateFormatError, NewerVersionError
 
@@ -123,7 +123,7 @@ def test_one_byte_of_the_encoder_changed(bundle):
 
 
 def test_no_encoder_was_certified(bundle):
-    document = sign(statement(certificate()), None).to_bytes()
+    document = sign(make_statement(certificate()), None).to_bytes()
 
     assert "names no encoder" in refusal(verify_document(document, encoder=bundle / "encoder.json")).message
 
@@ -241,7 +241,7 @@ def test_a_certificate_that_calls_itself_void():
         certificate(), assumptions=("VOID: 12 of 90 records occur among the training records.", *ASSUMPTIONS[1:])
     )
 
-    failure = refusal(verify_document(sign(statement(void), None).to_bytes()))
+    failure = refusal(verify_document(sign(make_statement(void), None).to_bytes()))
 
     assert failure.name == "validity"
     assert "VOID: 12 of 90" in failure.message
@@ -294,7 +294,7 @@ def test_a_classifier_that_parts_a_pool():
 def test_item_13_a_bound_at_hardly_any_confidence_is_refused():
     """T* = .03 is easily had at a confidence of one half, the least that there is."""
     sloppy = certify_counts(CellCounts([[600, 590], [400, 410]], groups=["f", "m"]), confidence=0.5)
-    content = sign(statement(sloppy), None).to_bytes()
+    content = sign(make_statement(sloppy), None).to_bytes()
     assert sloppy.bound < 0.03
 
     failure = refusal(verify_document(content, Policy(max_bound=0.03)))
@@ -307,7 +307,7 @@ def test_item_13_a_bound_at_hardly_any_confidence_is_refused():
 
 def test_item_13_the_confidence_that_counts_is_the_joint_one():
     """Twenty candidates at 90 % together have 99.5 % each: it is the 90 % that counts."""
-    many = sign(statement(certificate(confidence=0.9, candidates=20)), None).to_bytes()
+    many = sign(make_statement(certificate(confidence=0.9, candidates=20)), None).to_bytes()
 
     assert refusal(verify_document(many, Policy())).name == "confidence"
     assert verify_document(many, Policy(min_confidence=0.9)).passed
@@ -342,7 +342,7 @@ DAY = AGO.date()
 )
 def test_item_13_each_requirement(policy, failing):
     created = AGO.strftime("%Y-%m-%dT%H:%M:%SZ")
-    content = sign(statement(certificate(candidates=3), created=created), None).to_bytes()
+    content = sign(make_statement(certificate(candidates=3), created=created), None).to_bytes()
 
     verdict = verify_document(content, policy)
 
@@ -420,7 +420,9 @@ def test_item_12_what_is_assumed_and_not_claimed_must_be_said(name):
 def test_more_candidates_than_were_tried():
     content = changed(plain(), "predicate", "selection", "tried", to=1)
     assert verify_document(content).passed
-    few = sign(statement(certificate(candidates=3), selection={"tried": 2, "correction": "holdout"}), None).to_bytes()
+    few = sign(
+        make_statement(certificate(candidates=3), selection={"tried": 2, "correction": "holdout"}), None
+    ).to_bytes()
     assert "trying several encoders" in refusal(verify_document(few)).message
 
 
@@ -437,7 +439,7 @@ def test_a_subject_named_twice():
 def test_too_many_groups_to_recompute():
     counts = CellCounts(np.full((2, 200), 10**5), groups=range(200))
     small = certify_counts(counts.of_groups(0, 1), method="mcdiarmid")
-    document = sign(statement(small), None).statement.to_dict()
+    document = sign(make_statement(small), None).statement.to_dict()
     document["predicate"]["certificate"]["counts"] = counts.to_dict()
 
     with pytest.raises(ArgumentError, match="19,900 pairs"):
@@ -548,7 +550,7 @@ def test_a_sequence_that_was_altered_is_refused(walked, path, to, check, message
 
 
 def test_a_sequence_without_its_correction_and_the_other_way_round():
-    document = statement(certificate(), selection={"tried": 40, "correction": "sequence"})
+    document = make_statement(certificate(), selection={"tried": 40, "correction": "sequence"})
     assert "trying several encoders" in refusal(verify_document(sign(document, None).to_bytes())).message
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare.certificates import CellCounts
-from certifare.engines.counting import Entry, table_of
+from certifare.engines.counting import Entry, lay_out
 from certifare.errors import ArgumentError, CellIdError, CertifareError, EmptyGroupError
 
 values = st.sampled_from(["f", "m", "10", "9", "-1", "unknown", None])
@@ -33,18 +33,18 @@ def test_equal_to_from_cells(records: list[Any], two_columns: bool, labelled: bo
             return type(error)
 
     wanted = outcome(lambda: CellCounts.from_cells(cells, groups, labels, 4, missing=missing))
-    assert outcome(lambda: table_of(entries, 4, labelled=labelled, missing=missing)) == wanted
+    assert outcome(lambda: lay_out(entries, 4, labelled=labelled, missing=missing)) == wanted
 
 
 def test_bad_entries() -> None:
     with pytest.raises(CellIdError, match="cell 4"):
-        table_of([Entry(4, ("f",), None, 1)], 4, labelled=False)
+        lay_out([Entry(4, ("f",), None, 1)], 4, labelled=False)
     with pytest.raises(ArgumentError, match="missing"):
-        table_of([], 4, labelled=False, missing="guess")  # type: ignore[arg-type]
+        lay_out([], 4, labelled=False, missing="guess")  # type: ignore[arg-type]
     with pytest.raises(EmptyGroupError):
-        table_of([], 4, labelled=False)
+        lay_out([], 4, labelled=False)
 
 
 def test_counts_of_many_records_stay_exact() -> None:
     entries = [Entry(0, ("f",), None, 10**12), Entry(0, ("m",), None, 1)]
-    np.testing.assert_array_equal(table_of(entries, 1, labelled=False).table, [[10**12, 1]])
+    np.testing.assert_array_equal(lay_out(entries, 1, labelled=False).table, [[10**12, 1]])

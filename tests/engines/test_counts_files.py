@@ -13,7 +13,7 @@ from certifare import CellCounts, FairTreeEncoder, certify_counts, one_per_clust
 from certifare.certificates.counts import INTERSECTION
 from certifare.document import digest
 from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, Drawn, is_counts_file, pool
-from certifare.engines.counting import NOT_LOOKED_UP, table_of
+from certifare.engines.counting import NOT_LOOKED_UP, lay_out
 from certifare.engines.memory.batches import PART, count_file
 from certifare.errors import (
     ArgumentError,
@@ -45,7 +45,7 @@ def encoder_file(encoder: FairTreeEncoder, tmp_path_factory: pytest.TempPathFact
 
 def count(encoder: FairTreeEncoder, encoder_digest: str, path: Path, label: str | None = None) -> CountsFile:
     tally = count_file(encoder, path, sensitive=["sex"], label=label, salt=bytes.fromhex(encoder_digest)[:16])
-    counts = table_of(tally.entries, encoder.n_cells_, labelled=label is not None, missing="drop")
+    counts = lay_out(tally.entries, encoder.n_cells_, labelled=label is not None, missing="drop")
     return CountsFile.make(counts, encoder_digest, sensitive=["sex"], label=label, checksum=tally.checksum)
 
 
@@ -138,7 +138,7 @@ def test_text_files_give_the_names_that_typed_files_give(encoder: FairTreeEncode
     frame.to_parquet(tmp_path / "p.parquet")
     for roles in ({"sensitive": ["race", "member"]}, {"sensitive": ["age>=40"], "label": "miles>1000"}):
         csv, parquet = (
-            table_of(
+            lay_out(
                 count_file(encoder, tmp_path / name, **roles).entries,
                 encoder.n_cells_,
                 labelled="label" in roles,
@@ -152,7 +152,7 @@ def test_text_files_give_the_names_that_typed_files_give(encoder: FairTreeEncode
 
 def count_names(encoder: FairTreeEncoder, path: Path) -> tuple[str, ...]:
     tally = count_file(encoder, path, sensitive=["race", "member"])
-    return table_of(tally.entries, encoder.n_cells_, labelled=False).groups
+    return lay_out(tally.entries, encoder.n_cells_, labelled=False).groups
 
 
 def test_progress_and_missing_columns(encoder: FairTreeEncoder, tmp_path: Path) -> None:

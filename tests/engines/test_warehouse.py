@@ -29,7 +29,7 @@ from certifare.engines.sql.warehouse import (
     connect,
     count_sql,
     counts_query,
-    describe,
+    describe_address,
 )
 from certifare.errors import (
     ColumnTypeError,
@@ -437,7 +437,7 @@ def test_item_15_nothing_of_an_address_is_printed(tmp_path: Path) -> None:
         ("secret://host/db", "database 'db'"),
         ("secret", "database"),
     ]:
-        assert describe(address) == words
+        assert describe_address(address) == words
     socket = f"host={tmp_path}&connect_timeout=2"
     for address, error, message in [
         ("duckdb:///nowhere.db", FileError, "nowhere.db"),

@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 from certifare import BoostedEncoder, FairTreeEncoder
 from certifare.errors import StateFileError
 from certifare.frontier import Grid
-from certifare.frontier.paths import Explorer, Path
+from certifare.frontier.paths import Explorer, GrowthPath
 from certifare.parts import split
 
 COMMON = {"metric": "demographic_parity", "positive_label": None, "retain": 0.0, "random_state": 0}
@@ -83,7 +83,7 @@ def test_boosting_on_the_table_itself(parts):
 def test_a_path_survives_a_line_of_json(parts):
     explorer = explore(parts, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[40], cells=[2, 6]))
     path = explorer.walk(explorer.settings[0])
-    again = Path.from_dict(json.loads(json.dumps(path.to_dict())))
+    again = GrowthPath.from_dict(json.loads(json.dumps(path.to_dict())))
     assert again.setting == path.setting
     assert again.retained == path.retained
     assert np.array_equal(again.probe, path.probe)
@@ -97,4 +97,4 @@ def test_a_path_survives_a_line_of_json(parts):
 )
 def test_broken_lines_are_refused(broken):
     with pytest.raises(StateFileError, match="broken"):
-        Path.from_dict(broken)
+        GrowthPath.from_dict(broken)

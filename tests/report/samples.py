@@ -4,7 +4,7 @@ import numpy as np
 
 from certifare import CellCounts, certify, certify_counts
 from certifare.certificates import Exclusion
-from certifare.document import sign, statement, write_document
+from certifare.document import make_statement, sign, write_document
 from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 from certifare.report import describe_encoder, report_data
 from certifare.table import Table
@@ -89,7 +89,7 @@ def hostile_report():
     )
     certificate = certify_counts(counts, "equalized_odds_max", method="mcdiarmid")
     columns = {"sensitive": [SCRIPT, "a b"], "label": SCRIPT}
-    document = sign(statement(certificate, suppress_below=20, command=SCRIPT, columns=columns), None)
+    document = sign(make_statement(certificate, suppress_below=20, command=SCRIPT, columns=columns), None)
     points = [{"kind": SCRIPT, "bound": 0.1, "accuracy": 0.8}, {"kind": "b", "bound": 0.2, "accuracy": 0.9}]
     encoder = {
         "kind": SCRIPT,

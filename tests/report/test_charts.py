@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from certifare.report.charts import charts, drawn_points, largest_difference, lean
+from certifare.report.charts import draw_charts, drawn_points, largest_difference, lean
 from certifare.report.palette import LEANS
 
 from .samples import SCRIPT, encoder_report, hostile_report
@@ -23,7 +23,7 @@ def reports(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def drawn(reports):
-    return {name: charts(data) for name, data in reports.items()}
+    return {name: draw_charts(data) for name, data in reports.items()}
 
 
 def elements(svg, name=None):

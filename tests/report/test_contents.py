@@ -14,7 +14,7 @@ from certifare import CellCounts, certify_counts
 from certifare.certificates import Exclusion
 from certifare.certificates.certificate import round_up
 from certifare.certificates.looks import Look
-from certifare.document import new_key, sign, statement, verify_document
+from certifare.document import make_statement, new_key, sign, verify_document
 from certifare.document.keys import load_private_key
 from certifare.encoders import load_encoder
 from certifare.errors import ArgumentError
@@ -159,7 +159,7 @@ def test_item_4_ratios_of_label_metrics_are_those_within_a_label(metric):
 
 def test_everything_is_plain_data(tmp_path, certificate):
     private, _ = new_key(tmp_path / "producer")
-    signed = sign(statement(certificate, suppress_below=10), load_private_key(private))
+    signed = sign(make_statement(certificate, suppress_below=10), load_private_key(private))
 
     for data in (report_data(certificate), report_data(signed), encoder_report(tmp_path), hostile_report()):
         assert json.loads(json.dumps(data, allow_nan=False)) == data
@@ -168,7 +168,7 @@ def test_everything_is_plain_data(tmp_path, certificate):
 def test_item_14_a_signature_that_was_not_checked_is_said_to_be_unchecked(tmp_path, certificate):
     private, public = new_key(tmp_path / "producer")
     _, other = new_key(tmp_path / "other")
-    signed = sign(statement(certificate), load_private_key(private))
+    signed = sign(make_statement(certificate), load_private_key(private))
 
     def words(document, **key):
         data = report_data(document, verdict=verify_document(document, **key))
@@ -178,13 +178,13 @@ def test_item_14_a_signature_that_was_not_checked_is_said_to_be_unchecked(tmp_pa
     assert words(signed) == "not checked"
     assert words(signed, key=public) == "checked"
     assert words(signed, key=other) == "does not hold"
-    assert words(sign(statement(certificate), None)) == "not signed"
+    assert words(sign(make_statement(certificate), None)) == "not signed"
 
 
 def test_item_14_markdown_begins_with_what_fails(certificate):
     import msgspec
 
-    altered = sign(statement(msgspec.structs.replace(certificate, bound=0.01)), None)
+    altered = sign(make_statement(msgspec.structs.replace(certificate, bound=0.01)), None)
     text = render_markdown(report_data(altered, target=0.3))
 
     assert text.startswith("# A certificate that does not hold\n\n**FAIL")
@@ -201,7 +201,7 @@ def test_an_encoder_of_another_shape_is_not_described(tmp_path, certificate):
 
 
 def test_pooled_cells_point_to_their_row(certificate):
-    data = report_data(sign(statement(certificate, suppress_below=10), None))
+    data = report_data(sign(make_statement(certificate, suppress_below=10), None))
 
     pools = [row["pool"] for row in data["cells"]["rows"]]
     assert pools == [0, 0, 2, 2, 0]
@@ -212,7 +212,7 @@ def test_commands_name_what_the_certificate_knows(tmp_path, certificate):
     private, _ = new_key(tmp_path / "producer")
     context = {"encoder_digest": "00" * 32, "columns": {"sensitive": ["sex", "age >= 60"], "label": "paid"}}
     data = report_data(
-        sign(statement(certificate, **context), load_private_key(private)), files={"certificate": "my file.json"}
+        sign(make_statement(certificate, **context), load_private_key(private)), files={"certificate": "my file.json"}
     )
 
     commands = [step["command"] for step in data["verify"]]
@@ -223,7 +223,7 @@ def test_commands_name_what_the_certificate_knows(tmp_path, certificate):
 
 
 def test_selection_in_words(certificate):
-    many = statement(certificate, selection={"tried": 1200, "correction": "holdout"})
+    many = make_statement(certificate, selection={"tried": 1200, "correction": "holdout"})
     assert "1,200 encoders were tried" in report_data(sign(many, None))["selection"]
     assert report_data(certificate)["selection"] == "One encoder was tried."
 
@@ -250,14 +250,14 @@ def test_item_17_2_the_best_of_the_frontier_are_marked_among_their_sort(certific
 
 
 def test_item_17_9_the_data_set_has_the_name_that_the_producer_gave(certificate):
-    named = report_data(sign(statement(certificate, dataset="Applicants <2029>"), None))
+    named = report_data(sign(make_statement(certificate, dataset="Applicants <2029>"), None))
 
     assert named["dataset"] == "Applicants <2029>"
     assert "<dt>Data set</dt><dd>Applicants &lt;2029&gt;</dd>" in render_html(named)
     assert "| data set | Applicants \\<2029\\> |" in render_markdown(named)
     assert report_data(certificate)["dataset"] is None
     with pytest.raises(ArgumentError, match="dataset"):
-        statement(certificate, dataset="x" * 201)
+        make_statement(certificate, dataset="x" * 201)
 
 
 @settings(max_examples=25)
@@ -280,7 +280,7 @@ def test_item_17_2_the_formula_is_about_t_star(certificate):
 
 def test_item_17_9_who_says_it_and_whether_it_was_checked(tmp_path, certificate):
     private, public = new_key(tmp_path / "producer")
-    signed = sign(statement(certificate, created="2030-01-31T12:00:00Z"), load_private_key(private))
+    signed = sign(make_statement(certificate, created="2030-01-31T12:00:00Z"), load_private_key(private))
     unchecked = report_data(signed)
     checked = report_data(signed, verdict=verify_document(signed, key=public))
 

@@ -10,7 +10,7 @@ import pytest
 
 from certifare import CellCounts, FairTreeEncoder, certify, certify_counts
 from certifare.certificates.certificate import ASSUMPTIONS, round_up
-from certifare.document import sign, statement
+from certifare.document import make_statement, sign
 from certifare.errors import PrinterError
 from certifare.report import describe_encoder, render_html, render_pdf, report_data
 from certifare.report.palette import PALETTE
@@ -85,7 +85,7 @@ def test_a_void_certificate_is_no_pass():
         certify_counts(CellCounts([[300, 300], [300, 300]], groups=["a", "b"])),
         assumptions=("VOID: 3 of 9 records.", *ASSUMPTIONS[1:]),
     )
-    text = render_html(report_data(sign(statement(certificate), None), target=0.9))
+    text = render_html(report_data(sign(make_statement(certificate), None), target=0.9))
 
     assert "not valid: VOID: 3 of 9 records." in text
     assert ">FAIL<" in text
@@ -97,7 +97,7 @@ def test_item_14_a_certificate_whose_figures_do_not_hold_is_not_described(browse
     import msgspec
 
     honest = certify_counts(CellCounts([[300, 200], [300, 400]], groups=["a", "b"]))
-    data = report_data(sign(statement(msgspec.structs.replace(honest, bound=0.01)), None), target=0.9)
+    data = report_data(sign(make_statement(msgspec.structs.replace(honest, bound=0.01)), None), target=0.9)
     page = tmp_path / "report.html"
     page.write_text(render_html(data), "utf-8")
     browser.open(page, 1000)

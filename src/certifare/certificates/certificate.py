@@ -27,7 +27,7 @@ from certifare.certificates.claims import (
     stratum,
     stratum_epsilon,
 )
-from certifare.certificates.counts import CellCounts, Exclusion, merge, name_of
+from certifare.certificates.counts import CellCounts, Exclusion, merge_exclusions, name_of
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.looks import FIXED_LOOKS, NOT_COUNTED, Look
 from certifare.certificates.population import Phrase, among_whom, population_of
@@ -208,7 +208,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def exclusions(self) -> tuple[Exclusion, ...]:
         """Records left out, and why."""
         tables = (self.counts, self.base_counts, self.sum_counts)
-        return merge([exclusion for table in tables if table is not None for exclusion in table.exclusions])
+        return merge_exclusions([exclusion for table in tables if table is not None for exclusion in table.exclusions])
 
     @property
     def silences(self) -> tuple[str, ...]:

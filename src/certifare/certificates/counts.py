@@ -103,7 +103,7 @@ class CellCounts:
         object.__setattr__(self, "table", checked)
         object.__setattr__(self, "groups", group_names)
         object.__setattr__(self, "labels", label_names)
-        object.__setattr__(self, "exclusions", merge(exclusions))
+        object.__setattr__(self, "exclusions", merge_exclusions(exclusions))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("CellCounts cannot be changed; make a new one.")
@@ -354,7 +354,7 @@ class PlacedRecords:
         known = ~groups.missing
         places, shape = ids * len(groups.values) + groups.codes, (k, len(groups.values))
         if y is None:
-            return cls(places, shape, groups.names, None, known, merge(exclusions))
+            return cls(places, shape, groups.names, None, known, merge_exclusions(exclusions))
         labels = Levels.of(y, "y").by_name()
         _same_length(ids, labels.codes, "cells", "y")
         lacking = known & labels.missing
@@ -365,7 +365,9 @@ class PlacedRecords:
             )
         exclusions.append(Exclusion(LABEL_MISSING, int(lacking.sum())))
         places, known = places * len(labels.values) + labels.codes, known & ~lacking
-        return cls(places, (*shape, len(labels.values)), groups.names, labels.names, known, merge(exclusions))
+        return cls(
+            places, (*shape, len(labels.values)), groups.names, labels.names, known, merge_exclusions(exclusions)
+        )
 
     def count(self, rows: NDArray[np.bool_] | None = None) -> CellCounts:
         """Count all known records; or some of them, and leave it to the caller to say what became of the others."""
@@ -424,7 +426,7 @@ def _distinct(what: str, values: Iterable[object]) -> tuple[str, ...]:
     return names
 
 
-def merge(exclusions: Iterable[Exclusion]) -> tuple[Exclusion, ...]:
+def merge_exclusions(exclusions: Iterable[Exclusion]) -> tuple[Exclusion, ...]:
     """Add up exclusions of the same reason."""
     totals: dict[str, int] = {}
     for exclusion in exclusions:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.column import ColumnName, Cuts, EncoderOutput, encoder_of_file, encoder_of_table, written
+from certifare.cli.column import ColumnName, Cuts, EncoderOutput, encoder_of_file, encoder_of_table, write_column
 from certifare.cli.common import (
     REFUSED,
     Cluster,
@@ -17,9 +17,9 @@ from certifare.cli.common import (
     Delimiter,
     Encoding,
     Json,
+    KeepLedger,
     Key,
     Label,
-    Ledger,
     Looks,
     MetricName,
     MissingMarker,
@@ -65,7 +65,7 @@ def certify(
     method: Annotated[str, typer.Option(help="exact, mcdiarmid, or lemmas (the paper's).")] = "exact",
     candidates: Annotated[int, typer.Option(help="Encoders certified on these records to choose from.")] = 1,
     looks: Looks = None,
-    ledger: Ledger = True,
+    ledger: KeepLedger = True,
     weight: Weight = None,
     cluster: Cluster = None,
     population: Population = "clusters",
@@ -154,13 +154,13 @@ def certify(
         else:
             counted = certify_files(None if encoder in files else encoder, files, **roles, **claim)
         if counted.column is not None:
-            counted.context.update(written(counted.column, None))
+            counted.context.update(write_column(counted.column, None))
         about = {**counted.context, "suppress_below": suppress, "dataset": dataset, "command": command_line(context)}
         digested = about.get("encoder_digest") or digest(about["encoder"])
         traces = None if counted.origins is None else found.origin(*counted.origins)
         certificate = _at_look(found, traces, digested, counted.certificate, looks)
         if encoder_output is not None and counted.column is not None:
-            written(counted.column, encoder_output)
+            write_column(counted.column, encoder_output)
         _finish(certificate, output, key, max_bound, as_json, _not_counted(found), **about)
         return
     if not sensitive:
@@ -178,7 +178,7 @@ def certify(
         from certifare.encoders.existing import certify_as_column
 
         fitted = encoder_of_file(data[0], column, cuts, **reading)  # type: ignore[index]  # one file, as was checked
-        named = written(fitted, None)
+        named = write_column(fitted, None)
         certify_table, digested = certify_as_column, named["encoder_digest"]
     table = read_records(
         fitted,
@@ -206,7 +206,7 @@ def certify(
     )
     certificate = _at_look(found, found.trace(table), digested, certificate, looks)
     if encoder_output is not None:
-        written(fitted, encoder_output)
+        write_column(fitted, encoder_output)
     _finish(
         certificate,
         output,

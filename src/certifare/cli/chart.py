@@ -11,7 +11,7 @@ from certifare.frontier.sweeping import Point
 STYLES = {"boosted": "cyan", "tree": "green", "kmeans": "yellow"}
 
 
-def chart(
+def draw_points(
     points: Sequence[Point],
     front: Sequence[Point],
     chosen: Point | None = None,

@@ -72,7 +72,7 @@ def encoder_of_table(address: str, table: str, column: str, cuts: str | None) ->
     return encoder_of(column, types.pop(), values, _numbers(cuts))  # type: ignore[arg-type]
 
 
-def written(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
+def write_column(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
     """Write the encoder where that was asked for; say what a certificate's document is to name."""
     import msgspec
 

@@ -220,7 +220,7 @@ CellSizes = Annotated[
 ]
 MinCells = Annotated[int, typer.Option(help="The fewest cells to accept.", min=2, rich_help_panel=SEARCH)]
 MaxCells = Annotated[int, typer.Option(help="The most cells to try.", min=2, rich_help_panel=SEARCH)]
-Ledger = Annotated[
+KeepLedger = Annotated[
     bool,
     typer.Option(
         "--ledger/--no-ledger",

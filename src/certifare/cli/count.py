@@ -40,7 +40,7 @@ Sql = Annotated[
     ),
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the table, or schema.table.")]
-UnknownGroups = Annotated[
+CountUnknownGroups = Annotated[
     bool, typer.Option(help="Count records without a group as a group of their own, instead of leaving them out.")
 ]
 
@@ -66,7 +66,7 @@ def count(
     table: TableName = None,
     row_key: RowKey = None,
     holder: Annotated[str | None, typer.Option(help="Who counts; written into the file.")] = None,
-    unknown_groups: UnknownGroups = False,
+    unknown_groups: CountUnknownGroups = False,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,

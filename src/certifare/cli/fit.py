@@ -29,10 +29,10 @@ from certifare.cli.common import (
     GroupSize,
     Jobs,
     Json,
+    KeepLedger,
     Key,
     Kinds,
     Label,
-    Ledger,
     Looks,
     MaxCells,
     MetricName,
@@ -104,7 +104,7 @@ def fit(
     positive: Positive = None,
     confidence: Confidence = 0.95,
     looks: Looks = None,
-    ledger: Ledger = True,
+    ledger: KeepLedger = True,
     weight: Weight = None,
     cluster: Cluster = None,
     population: Population = "clusters",
@@ -227,7 +227,7 @@ def _signer(key: Path | None) -> Any:
 
 def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
     """Print a result: the verdict, the certificate, the frontier, and where the report is."""
-    from certifare.cli.chart import chart
+    from certifare.cli.chart import draw_points
 
     out.print(Panel(_verdict(bundle), expand=False, padding=(1, 2)))
     facts = Grid.grid(padding=(0, 3))
@@ -237,7 +237,7 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
     out.print()
     width = max(20, min(60, out.width - 12))
     points, utility = bundle.frontier.points, bundle.frontier.utility
-    out.print(chart(points, _front(bundle), bundle.point, bundle.target, utility=utility, width=width))
+    out.print(draw_points(points, _front(bundle), bundle.point, bundle.target, utility=utility, width=width))
     if folder is not None:
         out.print()
         # Paths are printed as they are, however long: they are there to be copied.

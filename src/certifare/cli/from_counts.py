@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedCertificate:
     """A certificate from counts, and what its document says besides.
 
     Attributes
@@ -44,7 +44,7 @@ def certify_database(
     label: str | None,
     unknown_groups: bool,
     **options: Any,
-) -> Counted:
+) -> CountedCertificate:
     """Certify an encoder on a table that its database counts.
 
     Parameters
@@ -86,7 +86,7 @@ def certify_database(
     if column is not None:
         certificate = assuming(column, certificate)
     named = {} if file is None else {"encoder": file}
-    return Counted(certificate, {**named, **_columns(sensitive, label)}, origins, column)
+    return CountedCertificate(certificate, {**named, **_columns(sensitive, label)}, origins, column)
 
 
 def counts_files(encoder: Path, data: Sequence[Path]) -> list[Path]:
@@ -111,7 +111,7 @@ def counts_files(encoder: Path, data: Sequence[Path]) -> list[Path]:
 
 def certify_files(
     encoder: Path | None, files: Sequence[Path], *, sensitive: Sequence[str], label: str | None, **options: Any
-) -> Counted:
+) -> CountedCertificate:
     """Certify an encoder on the counts of several holders.
 
     Parameters
@@ -127,7 +127,7 @@ def certify_files(
     """
     from certifare.document import digest
     from certifare.document.counts_files import CountsFile, pool
-    from certifare.encoders.format import read_document as read_encoder
+    from certifare.encoders.format import read_encoder_document
     from certifare.errors import ArgumentError
     from certifare.records import check_cells
 
@@ -141,7 +141,7 @@ def certify_files(
     else:
         named["encoder"] = encoder_file(encoder)
         pooled = pool(loaded, digest(named["encoder"]))
-        check_cells(read_encoder(named["encoder"]).n_cells, pooled.counts)
+        check_cells(read_encoder_document(named["encoder"]).n_cells, pooled.counts)
     if sensitive and tuple(sensitive) != pooled.sensitive:
         raise ArgumentError(f"The counts are by {', '.join(pooled.sensitive)}, not by {', '.join(sensitive)}.")
     if label is not None and label != pooled.label:
@@ -155,7 +155,7 @@ def certify_files(
         for file in loaded.values()
         for origin in (("checksum", file.checksum or ""), ("sizes", *file.sensitive, *_sizes(file.counts)))
     ]
-    return Counted(
+    return CountedCertificate(
         certificate, {**named, **_columns(pooled.sensitive, pooled.label)}, tuple(origins) if countable else None
     )
 

@@ -25,9 +25,9 @@ from certifare.cli.common import (
     GroupSize,
     Jobs,
     Json,
+    KeepLedger,
     Kinds,
     Label,
-    Ledger,
     Looks,
     MaxCells,
     MetricName,
@@ -102,7 +102,7 @@ def sweep(
     positive: Positive = None,
     confidence: Confidence = 0.95,
     looks: Looks = None,
-    ledger: Ledger = True,
+    ledger: KeepLedger = True,
     weight: Weight = None,
     cluster: Cluster = None,
     population: Population = "clusters",
@@ -213,7 +213,7 @@ def sweep(
 
 def _show(frontier: Frontier, best: Any, written: list[Path], folder: Path | None) -> None:
     from certifare.certificates.certificate import percent, round_down, round_up
-    from certifare.cli.chart import chart
+    from certifare.cli.chart import draw_points
 
     certified = sum(point.certified for point in frontier.points)
     title = "T*" if certified else "predicted T*"
@@ -253,7 +253,7 @@ def _show(frontier: Frontier, best: Any, written: list[Path], folder: Path | Non
     out.print(grid)
     out.print()
     width = max(20, min(60, out.width - 12))
-    out.print(chart(frontier.points, frontier.pareto(), best or knee, utility=frontier.utility, width=width))
+    out.print(draw_points(frontier.points, frontier.pareto(), best or knee, utility=frontier.utility, width=width))
     out.print()
     if certified:
         out.print(

@@ -8,7 +8,7 @@ publication; :mod:`~certifare.document.verification` decides whether a certifica
 
 from certifare.document.envelopes import Document, digest, read_document, sign, write_document
 from certifare.document.keys import load_private_key, load_public_key, new_key
-from certifare.document.statement import Columns, Selection, Statement, schema, statement
+from certifare.document.statement import Columns, Selection, Statement, make_statement, schema
 from certifare.document.suppression import Suppression, suppress
 from certifare.document.verification import Check, Outcome, Verdict, verify_document
 from certifare.policy import Policy
@@ -26,11 +26,11 @@ __all__ = [
     "digest",
     "load_private_key",
     "load_public_key",
+    "make_statement",
     "new_key",
     "read_document",
     "schema",
     "sign",
-    "statement",
     "suppress",
     "verify_document",
     "write_document",

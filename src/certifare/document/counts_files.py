@@ -40,8 +40,8 @@ VERSION = 2
 MAX_BYTES = 16 * 2**20
 
 Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32,64}$")]
-Text = Annotated[str, msgspec.Meta(max_length=1_000)]
-Path = str | os.PathLike[str]
+ShortText = Annotated[str, msgspec.Meta(max_length=1_000)]
+FilePath = str | os.PathLike[str]
 
 LOOKED_UP = "The records were looked up: no holder found more of them among the training records than chance explains."
 """What a certificate says where every holder compared the records with the training records."""
@@ -72,13 +72,13 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         What the draw takes for granted.
     """
 
-    weight: Text | None = None
-    cluster: Text | None = None
+    weight: ShortText | None = None
+    cluster: ShortText | None = None
     population: Literal["clusters", "records"] = "clusters"
     max_weight: Annotated[float, msgspec.Meta(gt=0)] | None = None
     seed: Annotated[int, msgspec.Meta(ge=0)]
     effective_size: Annotated[float, msgspec.Meta(ge=0)]
-    assumptions: tuple[Text, ...] = ()
+    assumptions: tuple[ShortText, ...] = ()
 
     @property
     def about(self) -> tuple[Phrase, ...]:
@@ -123,15 +123,15 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     id: Hex
     encoder: Hex
     cells: Annotated[int, msgspec.Meta(ge=1)]
-    sensitive: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
-    label: Text | None = None
+    sensitive: Annotated[tuple[ShortText, ...], msgspec.Meta(min_length=1)]
+    label: ShortText | None = None
     counts: CellCounts
     drawn: Drawn | None = None
     checksum: Hex | None = None
     looked_up: bool = False
-    holder: Text | None = None
-    created: Text
-    tool: Text = f"certifare {__version__}"
+    holder: ShortText | None = None
+    created: ShortText
+    tool: ShortText = f"certifare {__version__}"
 
     def __post_init__(self) -> None:
         if self.counts.n_cells != self.cells:
@@ -173,14 +173,14 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
 
-    def save(self, path: Path) -> None:
+    def save(self, path: FilePath) -> None:
         """Write the file, as a whole or not at all."""
         document = msgspec.to_builtins(self, enc_hook=lambda counts: counts.to_dict())
         with atomic_file(path) as name:
             name.write_bytes(canonical(document) + b"\n")
 
     @classmethod
-    def load(cls, path: Path) -> CountsFile:
+    def load(cls, path: FilePath) -> CountsFile:
         """Read a file that :meth:`save` wrote, checking everything."""
         try:
             with open_regular(path) as file:
@@ -355,7 +355,7 @@ def _in_order(counts: CellCounts) -> CellCounts:
     return CellCounts(table[:, :, [counts.labels.index(label) for label in labels]], groups, labels, counts.exclusions)
 
 
-def is_counts_file(path: Path) -> bool:
+def is_counts_file(path: FilePath) -> bool:
     """Say whether a file looks like a counts file, by its first bytes."""
     try:
         with open_regular(path) as file:

@@ -19,7 +19,7 @@ import msgspec
 
 from certifare.certificates import Certificate
 from certifare.document.keys import load_private_key
-from certifare.document.statement import OLDEST_VERSION, PREDICATE, VERSION, Statement, canonical, statement
+from certifare.document.statement import OLDEST_VERSION, PREDICATE, VERSION, Statement, canonical, make_statement
 from certifare.errors import CertificateFormatError, ExpiredVersionError, FileError, NewerVersionError
 from certifare.storage import atomic_file, open_regular
 
@@ -125,12 +125,12 @@ def write_document(
     Document
     """
     if encoder is not None:
-        from certifare.encoders.format import read_document as read_encoder
+        from certifare.encoders.format import read_encoder_document
         from certifare.records import check_cells
 
-        check_cells(read_encoder(encoder).n_cells, certificate.counts)
+        check_cells(read_encoder_document(encoder).n_cells, certificate.counts)
         context["encoder_digest"] = digest(encoder)
-    document = sign(statement(certificate, **context), key)
+    document = sign(make_statement(certificate, **context), key)
     with atomic_file(path) as name:
         name.write_bytes(document.to_bytes())
     return document

@@ -170,7 +170,7 @@ class Statement(_Strict, frozen=True, kw_only=True):
         return statement
 
 
-def statement(
+def make_statement(
     certificate: Certificate,
     *,
     encoder_digest: str | None = None,
@@ -210,7 +210,7 @@ def statement(
     --------
     >>> from certifare import CellCounts, certify_counts
     >>> c = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
-    >>> print(statement(c).predicate.claim.formula.split(" ≤")[0])
+    >>> print(make_statement(c).predicate.claim.formula.split(" ≤")[0])
     P( sup over g: cells → [0, 1] of max over groups s, t of |E[g | s] − E[g | t]|
     """
     suppression = None

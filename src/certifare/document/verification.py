@@ -179,9 +179,9 @@ def verify_document(
     Examples
     --------
     >>> from certifare import CellCounts, certify_counts
-    >>> from certifare.document import sign, statement
+    >>> from certifare.document import sign, make_statement
     >>> c = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
-    >>> content = sign(statement(c), None).to_bytes()
+    >>> content = sign(make_statement(c), None).to_bytes()
     >>> verdict = verify_document(content, Policy(max_bound=0.3))
     >>> verdict.outcome, [check.name for check in verdict.unchecked]
     ('PASS', ['signature', 'encoder', 'data'])
@@ -353,8 +353,7 @@ def _validity(document: Document) -> Check:
 
 
 def _encoder(document: Document, encoder: str | os.PathLike[str] | None, required: bool) -> Check:
-    from certifare.encoders.format import digest_of
-    from certifare.encoders.format import read_document as read_encoder
+    from certifare.encoders.format import digest_of, read_encoder_document
 
     certified = document.statement.digest_of("encoder")
     if encoder is None:
@@ -374,7 +373,7 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
             f"{certified[:16]}….",
         )
     try:
-        content = read_encoder(encoder)
+        content = read_encoder_document(encoder)
     except EncoderFileError as error:
         return Check("encoder", False, f"The certified file cannot be used as an encoder: {error}")
     sequence = document.certificate.sequence

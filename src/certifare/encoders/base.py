@@ -21,7 +21,14 @@ from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.hashes import count_repeats
 from certifare.encoders.information import RetainedInformation, retained_information
 from certifare.encoders.representatives import Representatives
-from certifare.encoders.training import ColumnSchema, Group, Training, read_groups, read_training, sensitive_positions
+from certifare.encoders.training import (
+    ColumnSchema,
+    GroupValue,
+    Training,
+    read_groups,
+    read_training,
+    sensitive_positions,
+)
 from certifare.errors import (
     EncoderError,
     EncoderFileError,
@@ -32,7 +39,7 @@ from certifare.errors import (
 from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, listing
 
 if TYPE_CHECKING:
-    from certifare.encoders.explain import Explanation
+    from certifare.encoders.explanation import Explanation
 
 Output: TypeAlias = Literal["representatives", "cells", "onehot", "score"]
 
@@ -69,7 +76,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     n_cells_: int
     columns_: tuple[ColumnSchema, ...]
-    groups_: tuple[Group, ...]
+    groups_: tuple[GroupValue, ...]
     group_column_: str
     labels_: tuple[tuple[str, tuple[Value, ...]], ...]
     fingerprint_: Fingerprint | None
@@ -301,7 +308,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         sensitive_features : array, series or table, optional
             Its group, for an encoder that reads it.
         """
-        from certifare.encoders.explain import explain
+        from certifare.encoders.explanation import explain
 
         return explain(self, X, sensitive_features)
 
@@ -405,7 +412,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             (three digits), which ``describe`` shows and scores are made of. Leave them out where even such figures
             must not be published: the file then has cells and no scores.
         """
-        from certifare.encoders.format import write_document
+        from certifare.encoders.format import write_encoder_document
         from certifare.encoders.limits import check_limits
 
         document = self.to_document(statistics=statistics)
@@ -413,7 +420,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             check_limits(document)
         except EncoderFileError as error:
             raise NotPublishableError(f"The encoder cannot be saved: {error}") from error
-        write_document(document, path)
+        write_encoder_document(document, path)
 
     def to_document(self, *, statistics: bool = True) -> Any:
         """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.format`."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.encoders.description import group_name, map_rules, path_rules
-from certifare.encoders.groups import UnknownGroups
+from certifare.encoders.groups import UnknownGroupsRule
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Clusters, Coordinates, check_retain
 from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
@@ -18,7 +18,7 @@ from certifare.encoders.scoretree import ScoreTree, fit_columns
 from certifare.encoders.training import Training
 from certifare.errors import EncoderError
 from certifare.frames import Field, Frame
-from certifare.growth import Charge, Codes, MemorySource, Metric, Targets, grow
+from certifare.growth import Charge, Codes, GrowthMetric, MemorySource, Targets, grow
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class BoostedEncoder(GrownEncoder):
         gamma: float = 0.85,
         max_cells: int = 50,
         min_cell_size: int = 100,
-        metric: Metric = "demographic_parity",
+        metric: GrowthMetric = "demographic_parity",
         *,
         score_model: Any = None,
         folds: int = 5,
@@ -139,7 +139,7 @@ class BoostedEncoder(GrownEncoder):
         retain: float = 0.0,
         charge: Charge = "every",
         group_aware: bool = False,
-        unknown_groups: UnknownGroups = "refuse",
+        unknown_groups: UnknownGroupsRule = "refuse",
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,

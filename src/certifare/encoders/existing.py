@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from certifare.certificates.issuing import certify
-from certifare.encoders.format import FORMAT, Column, Place, Rule, TreeDocument
+from certifare.encoders.format import FORMAT, ColumnDocument, Place, Rule, TreeDocument
 from certifare.encoders.loading import _build_tree
 from certifare.errors import ArgumentError, ColumnTypeError
 from certifare.frames import Value, plain, read_values
@@ -243,7 +243,7 @@ def _document(
         certifare=__version__,
         parameters={"max_cells": len(rules) + 1, "min_cell_size": 1},
         named=True,
-        columns=[Column(name, type_, missing=True, edges=edges, categories=categories)],
+        columns=[ColumnDocument(name, type_, missing=True, edges=edges, categories=categories)],
         group_column="",
         groups=[],
         labels=[],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlglot
 from sqlglot import exp
 
-from certifare.encoders.training import ColumnSchema, Group
+from certifare.encoders.training import ColumnSchema, GroupValue
 from certifare.errors import (
     ColumnTypeError,
     DuplicateColumnError,
@@ -324,7 +324,7 @@ def _compared_type(role: Comparison) -> str:
     return "number"
 
 
-def _values(group: Group) -> tuple[Value, ...]:
+def _values(group: GroupValue) -> tuple[Value, ...]:
     return group if isinstance(group, tuple) else (group,)
 
 

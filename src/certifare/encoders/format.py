@@ -35,7 +35,7 @@ class Header(Struct):
     version: int
 
 
-class Column(Struct, forbid_unknown_fields=True, omit_defaults=True):
+class ColumnDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A feature: its type, and the edges or the categories that matter for cells."""
 
     name: str
@@ -45,7 +45,7 @@ class Column(Struct, forbid_unknown_fields=True, omit_defaults=True):
     categories: list[str | int | float] | None = None
 
 
-class Label(Struct, forbid_unknown_fields=True):
+class LabelDocument(Struct, forbid_unknown_fields=True):
     """A label column."""
 
     name: str
@@ -137,7 +137,7 @@ class Centres(Struct, forbid_unknown_fields=True):
     centres: list[list[float]]
 
 
-class Document(Struct, forbid_unknown_fields=True, tag_field="kind", kw_only=True):
+class EncoderDocument(Struct, forbid_unknown_fields=True, tag_field="kind", kw_only=True):
     """What documents of all kinds have."""
 
     format: str
@@ -145,13 +145,13 @@ class Document(Struct, forbid_unknown_fields=True, tag_field="kind", kw_only=Tru
     certifare: str
     parameters: dict[str, Scalar | list[Scalar]]
     named: bool
-    columns: list[Column]
+    columns: list[ColumnDocument]
     group_column: str
     groups: list[bool | int | float | str | list[bool | int | float | str]]
-    labels: list[Label]
+    labels: list[LabelDocument]
 
 
-class TreeDocument(Document, tag="tree", kw_only=True):
+class TreeDocument(EncoderDocument, tag="tree", kw_only=True):
     """A :class:`FairTreeEncoder`: split j parts ``node`` into nodes 2j+1 (left) and 2j+2 (right)."""
 
     splits: list[Rule]
@@ -163,7 +163,7 @@ class TreeDocument(Document, tag="tree", kw_only=True):
         return len(self.splits) + 1
 
 
-class BoostedDocument(Document, tag="boosted", kw_only=True):
+class BoostedDocument(EncoderDocument, tag="boosted", kw_only=True):
     """A :class:`BoostedEncoder`: score models, axes, and the leaf (a node) that each square belongs to.
 
     ``parents[j]`` is the node that split j parts into nodes 2j+1 and 2j+2; ``squares`` runs over the bins of the
@@ -183,7 +183,7 @@ class BoostedDocument(Document, tag="boosted", kw_only=True):
         return len(self.parents) + 1
 
 
-class BoostedTreeDocument(Document, tag="boosted tree", kw_only=True):
+class BoostedTreeDocument(EncoderDocument, tag="boosted tree", kw_only=True):
     """A group-aware :class:`BoostedEncoder`: score models that see the group, and a tree over scores and columns.
 
     Splits as in :class:`TreeDocument`; their column is a score, or a column of the table.
@@ -200,7 +200,7 @@ class BoostedTreeDocument(Document, tag="boosted tree", kw_only=True):
         return len(self.splits) + 1
 
 
-class KMeansDocument(Document, tag="kmeans", kw_only=True):
+class KMeansDocument(EncoderDocument, tag="kmeans", kw_only=True):
     """A :class:`KMeansEncoder`: one centre per cell."""
 
     space: Centres
@@ -212,7 +212,7 @@ class KMeansDocument(Document, tag="kmeans", kw_only=True):
         return len(self.cells)
 
 
-def digest_of(document: Document) -> str:
+def digest_of(document: EncoderDocument) -> str:
     """SHA-256 digest of what a document says about cells, in canonical JSON.
 
     Training statistics are left out, so that an encoder has one digest whether or not they are published.
@@ -225,7 +225,7 @@ def digest_of(document: Document) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def write_document(document: Document, path: str | os.PathLike[str]) -> None:
+def write_encoder_document(document: EncoderDocument, path: str | os.PathLike[str]) -> None:
     """Write a document as JSON that a person can read."""
     Path(path).write_text(format_json(msgspec.to_builtins(document)) + "\n", encoding="utf-8")
 
@@ -233,7 +233,7 @@ def write_document(document: Document, path: str | os.PathLike[str]) -> None:
 AnyDocument: TypeAlias = TreeDocument | BoostedDocument | BoostedTreeDocument | KMeansDocument
 
 
-def read_document(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> AnyDocument:
+def read_encoder_document(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> AnyDocument:
     """Read and check the form of a document, and what it asks for; its meaning is checked when the encoder is built."""
     from certifare.encoders.limits import check_limits
 

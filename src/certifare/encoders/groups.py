@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.training import Group
+from certifare.encoders.training import GroupValue
 from certifare.errors import EncoderError, SensitiveFeatureError, UnknownGroupError
 from certifare.frames import Field, levels, listing
 from certifare.growth import Dictionary
 
-UnknownGroups: TypeAlias = Literal["refuse", "common"]
+UnknownGroupsRule: TypeAlias = Literal["refuse", "common"]
 
 
 def check_unknown_groups(unknown_groups: Any) -> None:
@@ -22,7 +22,7 @@ def check_unknown_groups(unknown_groups: Any) -> None:
 
 
 def group_codes(
-    fields: Sequence[Field], known: Sequence[Group], column: str, unknown_groups: UnknownGroups
+    fields: Sequence[Field], known: Sequence[GroupValue], column: str, unknown_groups: UnknownGroupsRule
 ) -> NDArray[np.uint16]:
     """Find each record's group among the known ones; ``len(known)`` stands for another, or for none.
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
-from certifare.encoders.groups import UnknownGroups, check_unknown_groups, group_codes
+from certifare.encoders.groups import UnknownGroupsRule, check_unknown_groups, group_codes
 from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.training import Levels, Training
@@ -33,7 +33,7 @@ class GrownEncoder(RestrictedEncoder):
     retain: float
     charge: Any
     group_aware: bool
-    unknown_groups: UnknownGroups
+    unknown_groups: UnknownGroupsRule
 
     _growth: Growth
     _node_representatives: Representatives

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from certifare.encoders.format import (
     BoostedDocument,
     BoostedTreeDocument,
-    Document,
+    EncoderDocument,
     KMeansDocument,
     Model,
     TreeDocument,
@@ -35,7 +35,7 @@ MOST_RULES = 1 << 30
 """Codes of the columns of all splits on the ways to all cells, added up: the work of putting the cells into words."""
 
 
-def check_limits(document: Document) -> None:
+def check_limits(document: EncoderDocument) -> None:
     """Refuse a document that asks for too much; the :class:`~certifare.errors.EncoderFileError` names the limit."""
     _limit(len(document.columns), MOST_COLUMNS, "columns")
     _limit(len(document.groups), MOST_GROUPS, "groups")

@@ -25,8 +25,8 @@ from certifare.encoders.format import (
     BoostedDocument,
     BoostedTreeDocument,
     Centres,
-    Column,
-    Document,
+    ColumnDocument,
+    EncoderDocument,
     FoldDocument,
     KMeansDocument,
     Model,
@@ -36,7 +36,7 @@ from certifare.encoders.format import (
     Side,
     Tree,
     TreeDocument,
-    read_document,
+    read_encoder_document,
 )
 from certifare.encoders.proxies import Clusters
 from certifare.encoders.representatives import Representatives
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from certifare.encoders.boosted import BoostedEncoder
     from certifare.encoders.grown import GrownEncoder
     from certifare.encoders.kmeans import KMeansEncoder
-    from certifare.encoders.training import Group
+    from certifare.encoders.training import GroupValue
     from certifare.encoders.tree import FairTreeEncoder
 
 
@@ -91,7 +91,7 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
     >>> load_encoder(path).transform(X).ravel()
     array([0., 0., 5., 5.])
     """
-    document = read_document(path, max_bytes)
+    document = read_encoder_document(path, max_bytes)
     with _named(path):
         if isinstance(document, TreeDocument):
             return _build_tree(document)
@@ -252,7 +252,7 @@ def _require(condition: bool, problem: str) -> None:
 
 
 def _restore_common(
-    encoder: "RestrictedEncoder", document: Document
+    encoder: "RestrictedEncoder", document: EncoderDocument
 ) -> tuple[tuple[ColumnSchema, ...], tuple[Bins, ...]]:
     # How many threads run here is not for a file to say.
     known = set(encoder.get_params(deep=False)) - {"n_jobs", "score_model"}
@@ -271,7 +271,7 @@ def _restore_common(
     return columns, bins
 
 
-def _restore_columns(document: Document) -> tuple[tuple[ColumnSchema, ...], tuple[Bins, ...]]:
+def _restore_columns(document: EncoderDocument) -> tuple[tuple[ColumnSchema, ...], tuple[Bins, ...]]:
     _require(len(document.columns) > 0, "columns: there are none")
     names = [column.name for column in document.columns]
     _require(len(set(names)) == len(names), "columns: a name occurs twice")
@@ -283,11 +283,11 @@ def _restore_columns(document: Document) -> tuple[tuple[ColumnSchema, ...], tupl
     return columns, bins
 
 
-def _groups(document: Document) -> "tuple[Group, ...]":
+def _groups(document: EncoderDocument) -> "tuple[GroupValue, ...]":
     return tuple(tuple(group) if isinstance(group, list) else group for group in document.groups)
 
 
-def _restore_bins(column: Column, where: str) -> Bins:
+def _restore_bins(column: ColumnDocument, where: str) -> Bins:
     _require((column.edges is None) != (column.categories is None), f"{where} has either edges or categories")
     if column.categories is not None:
         text = [isinstance(category, str) for category in column.categories]
@@ -430,7 +430,7 @@ def _restore_representatives(places: Sequence[Place], columns: tuple[ColumnSchem
     return Representatives(columns, tuple(values))
 
 
-def _restore_statistics(document: Document, places: Sequence[Place], where: str) -> Statistics | None:
+def _restore_statistics(document: EncoderDocument, places: Sequence[Place], where: str) -> Statistics | None:
     if all(place.records is None and place.groups is None and place.labels is None for place in places):
         return None
     sizes = [len(label.values) for label in document.labels]

@@ -35,7 +35,7 @@ from certifare.growth import (
 MOST_LABELS = 256
 """A label column with more distinct values is refused: it is a quantity, not a class."""
 
-Group: TypeAlias = Value | tuple[Value, ...]
+GroupValue: TypeAlias = Value | tuple[Value, ...]
 """A group is a value of the sensitive column, or a tuple of values of several."""
 
 
@@ -174,7 +174,7 @@ def read_training(
     if groups is not None and not allow_sensitive_feature:
         for part in [*parts, groups] if len(parts) > 1 else parts:
             _refuse_copy(part, fields)
-    marked = _categorical(frame, positions, fields, categorical_features)
+    marked = mark_categorical(frame, positions, fields, categorical_features)
     names = [field.name for field in fields]
     bins = fit_bins([field.column for field in fields], names, marked, max_bins=max_bins, seed=seed)
     return Training(
@@ -267,7 +267,7 @@ def _refuse_copy(groups: Levels, fields: Sequence[Field]) -> None:
             )
 
 
-def _categorical(frame: Frame, positions: Sequence[int], fields: Sequence[Field], asked: Any) -> list[bool]:
+def mark_categorical(frame: Frame, positions: Sequence[int], fields: Sequence[Field], asked: Any) -> list[bool]:
     """Mark the categorical features: by dtype, or by names, positions or a mask over the columns of the table."""
     if isinstance(asked, str) and asked == "from_dtype":
         return [field.categorical for field in fields]

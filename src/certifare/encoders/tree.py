@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.description import group_name, path_rules
-from certifare.encoders.groups import UnknownGroups
+from certifare.encoders.groups import UnknownGroupsRule
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.training import Training
 from certifare.frames import Field
-from certifare.growth import Bins, Charge, Codes, Metric, Orderings, encode, grow
+from certifare.growth import Bins, Charge, Codes, GrowthMetric, Orderings, encode, grow
 
 
 class FairTreeEncoder(GrownEncoder):
@@ -101,7 +101,7 @@ class FairTreeEncoder(GrownEncoder):
         gamma: float = 0.85,
         max_cells: int = 50,
         min_cell_size: int = 100,
-        metric: Metric = "demographic_parity",
+        metric: GrowthMetric = "demographic_parity",
         *,
         orderings: Orderings = "both",
         max_bins: int = 255,
@@ -110,7 +110,7 @@ class FairTreeEncoder(GrownEncoder):
         retain: float = 0.0,
         charge: Charge = "every",
         group_aware: bool = False,
-        unknown_groups: UnknownGroups = "refuse",
+        unknown_groups: UnknownGroupsRule = "refuse",
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,

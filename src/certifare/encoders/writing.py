@@ -15,10 +15,10 @@ from certifare.encoders.format import (
     BoostedDocument,
     BoostedTreeDocument,
     Centres,
-    Column,
+    ColumnDocument,
     FoldDocument,
     KMeansDocument,
-    Label,
+    LabelDocument,
     Model,
     Place,
     Rule,
@@ -139,7 +139,7 @@ def kmeans_document(encoder: "KMeansEncoder", statistics: bool) -> KMeansDocumen
     )
 
 
-def _common(encoder: "RestrictedEncoder", columns: list[Column]) -> dict[str, Any]:
+def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument]) -> dict[str, Any]:
     from certifare import __version__
 
     parameters = encoder.get_params(deep=False)
@@ -161,7 +161,7 @@ def _common(encoder: "RestrictedEncoder", columns: list[Column]) -> dict[str, An
         "columns": columns,
         "group_column": encoder.group_column_,
         "groups": [list(group) if isinstance(group, tuple) else group for group in encoder.groups_],
-        "labels": [Label(name, list(values)) for name, values in encoder.labels_],
+        "labels": [LabelDocument(name, list(values)) for name, values in encoder.labels_],
     }
 
 
@@ -173,10 +173,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _column_document(schema: ColumnSchema, bins: Bins) -> Column:
+def _column_document(schema: ColumnSchema, bins: Bins) -> ColumnDocument:
     if isinstance(bins, CategoricalBins):
-        return Column(schema.name, schema.type, schema.missing, categories=list(bins.categories))
-    return Column(schema.name, schema.type, schema.missing, edges=bins.edges.tolist())
+        return ColumnDocument(schema.name, schema.type, schema.missing, categories=list(bins.categories))
+    return ColumnDocument(schema.name, schema.type, schema.missing, edges=bins.edges.tolist())
 
 
 def _used(bins: Bins, splits: Sequence[Split]) -> Bins:

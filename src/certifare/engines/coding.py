@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.proxies import Coordinates
-from certifare.encoders.training import ColumnSchema, Group
+from certifare.encoders.training import ColumnSchema, GroupValue
 from certifare.engines.blocks import Block, Piece, Reading
 from certifare.errors import TableError
 from certifare.frames import Field, Value, levels
@@ -40,7 +40,7 @@ class Plan:
     columns: tuple[ColumnSchema, ...]
     bins: tuple[Bins, ...]
     labels: tuple[tuple[str, tuple[Value, ...]], ...]
-    groups: tuple[Group, ...]
+    groups: tuple[GroupValue, ...]
     coordinates: Coordinates | None = None
 
     @property

@@ -1,6 +1,6 @@
 """Counts of records by cell, group and label, however many pieces, machines or databases they come from.
 
-Everything ends in a list of :class:`Entry`; :func:`table_of` lays it out as ``CellCounts.from_cells`` would.
+Everything ends in a list of :class:`Entry`; :func:`lay_out` lays it out as ``CellCounts.from_cells`` would.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Entry(NamedTuple):
     records: int
 
 
-def table_of(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: Missing = "refuse") -> CellCounts:
+def lay_out(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: Missing = "refuse") -> CellCounts:
     """Lay entries out as a table of counts.
 
     Parameters
@@ -65,9 +65,9 @@ def table_of(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing:
 
     Examples
     --------
-    >>> from certifare.engines.counting import Entry, table_of
+    >>> from certifare.engines.counting import Entry, lay_out
     >>> entries = [Entry(0, ("f",), None, 3), Entry(1, ("m",), None, 2), Entry(0, ("f",), None, 1)]
-    >>> table_of(entries, 3, labelled=False).table.tolist()
+    >>> lay_out(entries, 3, labelled=False).table.tolist()
     [[4, 0], [0, 2], [0, 0]]
     """
     if missing not in ("refuse", "unknown", "drop"):
@@ -145,8 +145,8 @@ class Tally:
     drawn: Subsample | None = None
 
     def table(self, n_cells: int, *, labelled: bool, missing: Missing = "refuse") -> CellCounts:
-        """Lay the entries out as a table (:func:`table_of`), with what was left out by drawing."""
-        counts = table_of(self.entries, n_cells, labelled=labelled, missing=missing)
+        """Lay the entries out as a table (:func:`lay_out`), with what was left out by drawing."""
+        counts = lay_out(self.entries, n_cells, labelled=labelled, missing=missing)
         if self.drawn is None:
             return counts
         left_out = (*counts.exclusions, *self.drawn.exclusions)

@@ -12,13 +12,13 @@ from certifare.engines.blocks import Block, Piece
 from certifare.engines.coding import Plan
 from certifare.growth import Codes, Growth
 
-Tallies = dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.int64]]]
+ValueCountsByNode = dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.int64]]]
 """For a column and a node: distinct values, sorted, and how often each occurs."""
 
 
 @dataclass(frozen=True, eq=False)
 class MedianFinder:
-    """Tallies the values inside the middle bin of each node.
+    """ValueCountsByNode the values inside the middle bin of each node.
 
     Attributes
     ----------
@@ -33,12 +33,12 @@ class MedianFinder:
     ranges: NDArray[np.int64]
     wanted: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
 
-    def __call__(self, piece: Piece, squares: NDArray[np.uint16] | None = None) -> Tallies:
+    def __call__(self, piece: Piece, squares: NDArray[np.uint16] | None = None) -> ValueCountsByNode:
         """Tally a piece."""
-        return merge_tallies([self._tally(*parts) for parts in _cells(self.plan, self.growth, piece, squares)])
+        return merge_value_counts([self._tally(*parts) for parts in _cells(self.plan, self.growth, piece, squares)])
 
-    def _tally(self, block: Block, codes: Codes, cells: NDArray[np.int32]) -> Tallies:
-        tallies: Tallies = {}
+    def _tally(self, block: Block, codes: Codes, cells: NDArray[np.int32]) -> ValueCountsByNode:
+        tallies: ValueCountsByNode = {}
         for c, (places, middle) in self.wanted.items():
             rows = np.flatnonzero(np.isin(codes.columns[c], np.unique(middle)))
             of_rows, cell_of = codes.columns[c][rows], cells[rows]
@@ -92,11 +92,11 @@ def add_counts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return total
 
 
-def merge_tallies(parts: Sequence[Tallies]) -> Tallies:
+def merge_value_counts(parts: Sequence[ValueCountsByNode]) -> ValueCountsByNode:
     """Add tallies up."""
     if len(parts) == 1:
         return parts[0]
-    merged: Tallies = {}
+    merged: ValueCountsByNode = {}
     for key in parts[0]:
         values, inverse = np.unique(np.concatenate([part[key][0] for part in parts]), return_inverse=True)
         counts = np.zeros(len(values), dtype=np.int64)

@@ -28,7 +28,7 @@ from certifare.encoders.training import Levels, Training
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import MissingRoles, Piece, Reading, by_piece
 from certifare.engines.coding import Plan
-from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_tallies
+from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_value_counts
 from certifare.engines.survey import Survey, Surveyor, merge_surveys
 from certifare.errors import EmptyTableError, EncoderError, SensitiveFeatureError
 from certifare.frames import Field
@@ -38,7 +38,7 @@ from certifare.growth.summary import SAMPLE_ROWS, sample_positions
 from certifare.randomness import stream
 
 T = TypeVar("T")
-Progress = Callable[[str, float], Any]
+StepProgress = Callable[[str, float], Any]
 """Told what is being done ("survey", "sample", "code", "grow", "medians"), and which share of it is."""
 Share = Callable[[float], Any]
 """Told which share of a step is done."""
@@ -99,7 +99,7 @@ class EngineTraining(Training):
     survey: Survey = None  # type: ignore[assignment]
     records: CodedRecords = None  # type: ignore[assignment]
     squares: Sequence[Any] | None = None
-    progress: Progress | None = None
+    progress: StepProgress | None = None
 
     def __len__(self) -> int:
         return self.survey.n_records
@@ -138,7 +138,7 @@ class EngineTraining(Training):
                 wide[c] = middle
         if wide:
             finder = MedianFinder(self.plan, growth, ranges, {c: (m.places, m.codes) for c, m in wide.items()})
-            found = self.engine.reduce(finder, merge_tallies, self.squares, _share(self.progress, "medians"))
+            found = self.engine.reduce(finder, merge_value_counts, self.squares, _share(self.progress, "medians"))
             for c, middle in wide.items():
                 for place, rank in zip(middle.places.tolist(), middle.ranks.tolist(), strict=True):
                     numbers, how_often = found[c, place]
@@ -168,7 +168,7 @@ def prepare_over(
     reading: Reading,
     *,
     missing: MissingRoles = "refuse",
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
 ) -> EngineTraining:
     """Do what ``encoder.prepare`` does, over the pieces that an engine holds.
 
@@ -230,7 +230,7 @@ def prepare_over(
     )
 
 
-def _share(progress: Progress | None, step: str) -> Share | None:
+def _share(progress: StepProgress | None, step: str) -> Share | None:
     return None if progress is None else lambda share: progress(step, share)
 
 

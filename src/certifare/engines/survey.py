@@ -10,13 +10,13 @@ import numpy as np
 
 from certifare.encoders.fingerprint import merge_samples, samples_of
 from certifare.encoders.hashes import HashSample
-from certifare.encoders.training import MOST_LABELS, ColumnSchema, Group
+from certifare.encoders.training import MOST_LABELS, ColumnSchema, GroupValue
 from certifare.engines.blocks import Block, Piece, Reading
 from certifare.errors import EncoderError, MissingValueError
 from certifare.frames import ColumnType, Field, Value, levels, listing
 from certifare.growth import Dictionary
-from certifare.growth.columns import check_columns
-from certifare.growth.summary import Summary, merge, summarize
+from certifare.growth.columns import check_arrays
+from certifare.growth.summary import Summary, merge_summaries, summarize
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Survey:
         """Name and sorted values of each label column."""
         return [(name, tuple(sorted(values))) for name, values in self.labels.items()]
 
-    def group_values(self) -> tuple[Group, ...]:
+    def group_values(self) -> tuple[GroupValue, ...]:
         """List the groups in order: values, or tuples of values where there are several sensitive columns."""
         found: list[Any] = sorted(self.groups)
         return tuple(group[0] if len(group) == 1 else group for group in found)
@@ -115,7 +115,7 @@ class Surveyor:
         names = [feature.name for feature in self.reading.features]
         categorical = [feature.categorical for feature in self.reading.features]
         columns = [field.column for field in block.fields]
-        check_columns(columns, names, [not c for c in categorical])
+        check_arrays(columns, names, [not c for c in categorical])
         lacks_value = [field.missing() for field in block.fields]
         n_records = len(block) * self.n_pieces if self.n_records is None else self.n_records
         return Survey(
@@ -147,7 +147,7 @@ def merge_surveys(surveys: Sequence[Survey]) -> Survey:
             _refuse_quantity(name, labels[name])
     return Survey(
         lengths=sum((survey.lengths for survey in surveys), ()),
-        summary=merge([survey.summary for survey in surveys]),
+        summary=merge_summaries([survey.summary for survey in surveys]),
         types=tuple(next(filter(None, types), None) for types in zip(*(s.types for s in surveys), strict=True)),
         missing=tuple(map(any, zip(*(survey.missing for survey in surveys), strict=True))),
         highest=tuple(map(max, zip(*(survey.highest for survey in surveys), strict=True))),

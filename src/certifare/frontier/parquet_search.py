@@ -30,13 +30,13 @@ from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Feature, Reading, by_piece
-from certifare.engines.counting import Finder, Tally, count_over, table_of
+from certifare.engines.counting import Finder, Tally, count_over, lay_out
 from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths, roles_of
 from certifare.engines.preparing import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
 from certifare.files import MISSING, kind_of
 from certifare.frames import Field, Frame
-from certifare.frontier.paths import Counted, Explorer
+from certifare.frontier.paths import Explorer, PartCounts
 from certifare.frontier.search import Candidate, Search
 from certifare.frontier.settings import Grid, Setting
 from certifare.growth.summary import sample_positions
@@ -227,7 +227,7 @@ class LargeSearch(Search):
         engine.n_records = round((self._files.n_records - len(self._sampled)) * (high - low))
         return engine
 
-    def _prepare_tree(self, encoder: FairTreeEncoder) -> tuple[EngineTraining, Callable[[Any], Counted]]:
+    def _prepare_tree(self, encoder: FairTreeEncoder) -> tuple[EngineTraining, Callable[[Any], PartCounts]]:
         """Code all training records; also give what counts them by an encoder's cells, in the order of the sample."""
         training = prepare_over(encoder, self._dealt("train"), self._reading, missing="drop")
         plan = training.plan
@@ -238,7 +238,7 @@ class LargeSearch(Search):
         ]
         shape = tuple(len(own.names) for own in self.table.labels)
 
-        def count(fitted: Any) -> Counted:
+        def count(fitted: Any) -> PartCounts:
             counts = fitted._growth.cell_counts(fitted.n_cells_).reshape(-1, *plan.n_labels, len(plan.groups))
             table = np.zeros((len(counts), *shape, len(self._group_names())), dtype=np.int64)
             table[np.ix_(np.arange(len(counts)), *map(np.array, labels), np.array(groups))] = counts
@@ -248,14 +248,14 @@ class LargeSearch(Search):
             ]
             # Files are read for training records alone; how many lack a label, the sample tells.
             groups_first = np.pad(table.sum(axis=others).transpose(0, 2, 1), ((0, 0), (0, 0), (0, 1)))
-            return Counted(groups_first, tuple(by_label))
+            return PartCounts(groups_first, tuple(by_label))
 
         return training, count
 
     def _certify_sizes(self) -> NDArray[np.int64]:
         """Certification records of each group and first label, as the sample lets expect."""
         n_records = (self._files.n_records - len(self._sampled)) * self.parts[CERTIFY]
-        whole = Counted.of(self.table, np.zeros(len(self.table), dtype=np.int64), 1).groups[0]
+        whole = PartCounts.of(self.table, np.zeros(len(self.table), dtype=np.int64), 1).groups[0]
         sizes: NDArray[np.int64] = np.rint(whole * n_records / len(self._sampled)).astype(np.int64)
         sizes[:, :-1] = np.maximum(sizes[:, :-1], 1)
         if self._labelled:
@@ -276,7 +276,7 @@ class LargeSearch(Search):
         self._checksum = tally.checksum
         self._repeats = tally.repeats.check("certification records")
         self.notes += [note for note in self._repeats if note not in self.notes]
-        counts = table_of(entries, candidate.cells, labelled=self._labelled, missing="drop")
+        counts = lay_out(entries, candidate.cells, labelled=self._labelled, missing="drop")
         unknown = [group for group in counts.groups if group not in self._group_names()]
         if unknown:
             raise GroupError(
@@ -305,7 +305,7 @@ class _LargeExplorer(Explorer):
         grid: Grid,
         common: Mapping[str, Any],
         n_jobs: int,
-        prepare_tree: Callable[[FairTreeEncoder], tuple[EngineTraining, Callable[[Any], Counted]]],
+        prepare_tree: Callable[[FairTreeEncoder], tuple[EngineTraining, Callable[[Any], PartCounts]]],
         n_train: int,
     ) -> None:
         super().__init__(train, parts, grid, common, n_jobs)
@@ -332,7 +332,7 @@ class _LargeExplorer(Explorer):
         with self._growing:
             return super().fit(setting, bare=bare)
 
-    def _count_training(self, encoder: Any, setting: Setting) -> Counted:
+    def _count_training(self, encoder: Any, setting: Setting) -> PartCounts:
         if setting.kind != "tree":
             return super()._count_training(encoder, setting)
         counted = self._count(encoder)

@@ -36,7 +36,7 @@ RETAINED_RECORDS = 2_500
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class PartCounts:
     """Records of one part of a table by cell.
 
     Attributes
@@ -51,7 +51,7 @@ class Counted:
     labels: tuple[NDArray[np.int64], ...]
 
     @classmethod
-    def of(cls, table: Table, cells: NDArray[Any], n_cells: int) -> Counted:
+    def of(cls, table: Table, cells: NDArray[Any], n_cells: int) -> PartCounts:
         """Count the records of a table."""
         labelled = table.labelled
         by_label = tuple(
@@ -64,16 +64,16 @@ class Counted:
         all_records = table.count(cells, n_cells).table
         return cls(np.dstack([with_label, all_records - with_label.sum(axis=2)]), by_label)
 
-    def merged(self, starts: NDArray[np.int64]) -> Counted:
+    def merged(self, starts: NDArray[np.int64]) -> PartCounts:
         """Return the counts after runs of cells became one; ``starts`` are their first cells."""
-        return Counted(
+        return PartCounts(
             np.add.reduceat(self.groups, starts, axis=0),
             tuple(np.add.reduceat(table, starts, axis=0) for table in self.labels),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class GrowthPath:
     """One growth, counted.
 
     Attributes
@@ -81,7 +81,7 @@ class Path:
     setting : Setting
     starts : dict of int to ndarray
         For each number of cells on the path, which of the finest cells begin a cell.
-    counts : dict of str to Counted
+    counts : dict of str to PartCounts
         Each part's records by finest cell; ``train`` is always there.
     probe : ndarray of uint16
         The finest cell of each probe record.
@@ -91,11 +91,11 @@ class Path:
 
     setting: Setting
     starts: dict[int, NDArray[np.int64]]
-    counts: dict[str, Counted]
+    counts: dict[str, PartCounts]
     probe: NDArray[np.uint16]
     retained: dict[int, float]
 
-    def at(self, part: str, k: int) -> Counted:
+    def at(self, part: str, k: int) -> PartCounts:
         """Return the counts of a part under the encoder with k cells."""
         return self.counts[part].merged(self.starts[k])
 
@@ -126,14 +126,14 @@ class Path:
         }
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Path:
+    def from_dict(cls, document: Mapping[str, Any]) -> GrowthPath:
         """Read what :meth:`to_dict` wrote, checking that it fits together."""
         try:
             path = cls(
                 setting=msgspec.convert(document["setting"], Setting),
                 starts={int(k): np.array(s, dtype=np.int64) for k, s in document["starts"].items()},
                 counts={
-                    part: Counted(
+                    part: PartCounts(
                         np.array(counted["groups"], dtype=np.int64),
                         tuple(np.array(table, dtype=np.int64) for table in counted["labels"]),
                     )
@@ -226,7 +226,7 @@ class Explorer:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """What :attr:`Path.shape` is for every growth on these records."""
+        """What :attr:`GrowthPath.shape` is for every growth on these records."""
         tables = {"train": self.train, **self.parts}
         of_parts = tuple(
             (
@@ -253,7 +253,7 @@ class Explorer:
         training = self.prepare(setting.kind)
         return setting.encoder(**self.common).fit_from(replace(training, bare=True) if bare else training)
 
-    def walk(self, setting: Setting) -> Path:
+    def walk(self, setting: Setting) -> GrowthPath:
         """Fit a growth and count every part on it."""
         from certifare.encoders.information import retained_information
 
@@ -267,19 +267,19 @@ class Explorer:
         probe = np.zeros(0, dtype=np.uint16)
         for i, (name, table) in enumerate(self.parts.items()):
             cells = self.cells(encoder, setting, name, table)
-            counts[name] = Counted.of(table, cells, n_cells)
+            counts[name] = PartCounts.of(table, cells, n_cells)
             if i == 0:
                 probe = cells[self._probe_rows].astype(np.uint16)
-        path = Path(setting, starts, counts, probe, {})
+        path = GrowthPath(setting, starts, counts, probe, {})
         categorical = [column.categorical for column in encoder.columns_]
         for k in starts:
             cells = path.probe_cells(k)[: len(self._probe_fields[0])]
             path.retained[k] = retained_information(self._probe_fields, categorical, cells, k).mean
         return path
 
-    def _count_training(self, encoder: Any, setting: Setting) -> Counted:
+    def _count_training(self, encoder: Any, setting: Setting) -> PartCounts:
         """Count the training records, and those of the train part that have no label."""
-        counted = Counted.of(self.train, self._training_cells(encoder, setting), int(encoder.n_cells_))
+        counted = PartCounts.of(self.train, self._training_cells(encoder, setting), int(encoder.n_cells_))
         return replace(counted, groups=counted.groups + self._count_unlabelled(encoder, setting))
 
     def _count_unlabelled(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
@@ -288,7 +288,7 @@ class Explorer:
         cells = (
             self.cells(encoder, setting, "unlabelled", self._unlabelled) if len(self._unlabelled) else np.zeros(0, int)
         )
-        return Counted.of(self._unlabelled, cells, n_cells).groups
+        return PartCounts.of(self._unlabelled, cells, n_cells).groups
 
     def _training_cells(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
         """Cells of the training records; of a boosted encoder, by scores from models that never saw the record."""

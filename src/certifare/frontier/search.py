@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -49,7 +49,7 @@ from certifare.errors import (
 from certifare.frames import Field, Frame
 from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.ordering import WORTH_TESTING, chain
-from certifare.frontier.paths import Counted, Explorer, Path
+from certifare.frontier.paths import Explorer, GrowthPath, PartCounts
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.frontier.utility import beyond_chance, check_utility, utility_of
@@ -73,7 +73,7 @@ class Candidate:
 
     Attributes
     ----------
-    path : Path
+    path : GrowthPath
         The growth that it comes from.
     cells : int
     accuracy, explained : float
@@ -91,7 +91,7 @@ class Candidate:
         Of its certificate at full ε.
     """
 
-    path: Path
+    path: GrowthPath
     cells: int
     accuracy: float
     explained: float
@@ -186,7 +186,7 @@ class Search:
         self.seed = int(seed)
         self.positive = _positive(table, metric, positive)
         self.notes: list[str] = [] if ledger.reason is None else [ledger.reason]
-        self.paths: list[Path] = []
+        self.paths: list[GrowthPath] = []
         self._certified = False
         self._repeats = _check_repeats(table)
         self.notes += self._repeats
@@ -215,11 +215,11 @@ class Search:
         """
         report = progress or (lambda *_: None)
         settings = self.explorer.settings
-        log = None if state is None else StateFile(FilePath(state), self._identity())
+        log = None if state is None else StateFile(Path(state), self._identity())
         done = {} if log is None else {path.setting: path for path in log.read()}
         if any(path.shape != self.explorer.shape for path in done.values()):
             raise StateFileError(f"The state file {str(state)!r} holds counts of other records: delete it.")
-        found: dict[Setting, Path] = {setting: done[setting] for setting in settings if setting in done}
+        found: dict[Setting, GrowthPath] = {setting: done[setting] for setting in settings if setting in done}
         failure: EncoderError | None = None
         for kind in dict.fromkeys(setting.kind for setting in settings):
             waiting = [setting for setting in settings if setting.kind == kind and setting not in found]
@@ -283,7 +283,7 @@ class Search:
     def _certify_sizes(self) -> NDArray[np.int64]:
         """Certification records of each group and first label: all that is known of them before they are counted."""
         table = self.certify_sample.table
-        return Counted.of(table, np.zeros(len(table), dtype=np.int64), 1).groups[0]
+        return PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups[0]
 
     @property
     def _labelled(self) -> bool:
@@ -449,7 +449,7 @@ class Search:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write every finished growth to a state file, from which :meth:`run` goes on."""
-        log = StateFile(FilePath(path), self._identity())
+        log = StateFile(Path(path), self._identity())
         for growth in self.paths[len(log.read()) :]:
             log.append(growth)
 
@@ -553,11 +553,11 @@ class StateFile:
         Plain data that another search would not have.
     """
 
-    def __init__(self, path: FilePath, identity: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self.path = path
         self.identity = json.loads(json.dumps(identity))
 
-    def read(self) -> list[Path]:
+    def read(self) -> list[GrowthPath]:
         """Growths that are in the file; it is begun where there is none."""
         if not self.path.exists():
             check_writable(self.path.parent)
@@ -588,11 +588,11 @@ class StateFile:
             kept = "\n".join(lines[:-1]) + "\n"
             self.path.write_text(kept, encoding="utf-8")
         try:
-            return [Path.from_dict(json.loads(line)) for line in whole]
+            return [GrowthPath.from_dict(json.loads(line)) for line in whole]
         except (json.JSONDecodeError, RecursionError) as error:
             raise StateFileError(f"The state file {str(self.path)!r} is broken: delete it.") from error
 
-    def append(self, path: Path) -> None:
+    def append(self, path: GrowthPath) -> None:
         """Add a growth."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(path.to_dict(), separators=(",", ":")) + "\n")
@@ -612,11 +612,11 @@ def _check_repeats(table: Table) -> tuple[str, ...]:
     return count_repeats(fields).check()
 
 
-def _parallel(work: Callable[[Setting], Path], settings: Sequence[Setting], n_jobs: int) -> Any:
+def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting], n_jobs: int) -> Any:
     """Yield settings and their results, as they are finished. What has not begun is dropped when the caller stops."""
     pool = ThreadPoolExecutor(max(1, n_jobs))
     try:
-        waiting: dict[Future[Path], Setting] = {pool.submit(work, setting): setting for setting in settings}
+        waiting: dict[Future[GrowthPath], Setting] = {pool.submit(work, setting): setting for setting in settings}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), future.result()

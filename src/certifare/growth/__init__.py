@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from certifare.growth.binning import Bins, CategoricalBins, Codes, ContinuousBins, encode, fit_bins
     from certifare.growth.columns import Column, Dictionary
-    from certifare.growth.criterion import Charge, Criterion, Metric, Targets
+    from certifare.growth.criterion import Charge, Criterion, GrowthMetric, Targets
     from certifare.growth.grower import Growth, grow
     from certifare.growth.histograms import Histogram, HistogramSource, MemorySource
     from certifare.growth.splits import Orderings, Split
@@ -33,7 +33,7 @@ _HOME = {
     "Histogram": "histograms",
     "HistogramSource": "histograms",
     "MemorySource": "histograms",
-    "Metric": "criterion",
+    "GrowthMetric": "criterion",
     "Orderings": "splits",
     "Split": "splits",
     "Targets": "criterion",
@@ -52,10 +52,10 @@ __all__ = [
     "Criterion",
     "Dictionary",
     "Growth",
+    "GrowthMetric",
     "Histogram",
     "HistogramSource",
     "MemorySource",
-    "Metric",
     "Orderings",
     "Split",
     "Targets",

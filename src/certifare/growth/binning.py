@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.errors import ColumnTypeError, GrowthError
-from certifare.growth.columns import Column, Dictionary, check_columns, panels, refuse_infinite
+from certifare.growth.columns import Column, Dictionary, check_arrays, panels, refuse_infinite
 from certifare.growth.summary import SAMPLE_ROWS, SMALL_LOW, SMALL_SPAN, Summary, sample_positions, summarize
 from certifare.growth.threads import blocks, map_ranges
 from certifare.randomness import stream
@@ -191,7 +191,7 @@ def fit_bins(
         raise GrowthError(f"max_bins is {max_bins}; give a number from 2 to {MOST_CATEGORIES}.")
     if sample_rows < 1:
         raise GrowthError(f"sample_rows is {sample_rows}; give 1 or more.")
-    n_rows = check_columns(columns, names, [not c for c in categorical])
+    n_rows = check_arrays(columns, names, [not c for c in categorical])
     summary = summarize(columns, names, categorical, n_threads)
     rows = sample_positions(n_rows, sample_rows, stream(seed, "bins"))
     samples = {i: cast(NDArray[Any], columns[i])[rows] for i in summary.sampled}
@@ -240,7 +240,7 @@ def encode(bins: Sequence[Bins], columns: Sequence[Column], *, n_threads: int = 
     InfiniteValueError
     """
     names = [b.name for b in bins]
-    n_rows = check_columns(columns, names, [isinstance(b, ContinuousBins) for b in bins])
+    n_rows = check_arrays(columns, names, [isinstance(b, ContinuousBins) for b in bins])
     for b, column in zip(bins, columns, strict=True):
         if isinstance(b, CategoricalBins) and b.categories and b.is_text != isinstance(column, Dictionary):
             now, then = ("numbers", "text") if b.is_text else ("text", "numbers")
@@ -280,13 +280,13 @@ def _edges(values: NDArray[np.float64], counts: NDArray[np.int64], max_bins: int
     return np.asarray(values[kept], dtype=np.float64)
 
 
-Step: TypeAlias = Callable[[slice], None]
+_Encoding: TypeAlias = Callable[[slice], None]
 """Encodes some columns of the rows in a slice."""
 
 
-def _steps(bins: Sequence[Bins], columns: Sequence[Column], codes: Sequence[NDArray[Any]]) -> list[Step]:
+def _steps(bins: Sequence[Bins], columns: Sequence[Column], codes: Sequence[NDArray[Any]]) -> list[_Encoding]:
     """List what to do with each block of rows to encode all its columns."""
-    steps: list[Step] = []
+    steps: list[_Encoding] = []
     small: dict[int, NDArray[Any]] = {}
     for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
         if isinstance(column, Dictionary):
@@ -313,7 +313,7 @@ def _is_small(landmarks: NDArray[np.float64]) -> bool:
     return bool(in_window and (landmarks == np.floor(landmarks)).all())
 
 
-def _text_step(b: Bins, column: Dictionary, codes: NDArray[Any]) -> Step:
+def _text_step(b: Bins, column: Dictionary, codes: NDArray[Any]) -> _Encoding:
     """Codes of text: those of the distinct values, by index. The index -1 takes the last, which is for missing."""
     categories = b.categories if isinstance(b, CategoricalBins) else ()
     code_of = {category: code for code, category in enumerate(categories)}
@@ -326,7 +326,7 @@ def _text_step(b: Bins, column: Dictionary, codes: NDArray[Any]) -> Step:
     return step
 
 
-def _search_step(b: Bins, column: NDArray[Any], codes: NDArray[Any]) -> Step:
+def _search_step(b: Bins, column: NDArray[Any], codes: NDArray[Any]) -> _Encoding:
     """Codes of numbers by search among the edges or categories."""
     from certifare.growth.lookup import search
 
@@ -343,7 +343,7 @@ def _search_step(b: Bins, column: NDArray[Any], codes: NDArray[Any]) -> Step:
     return step
 
 
-def _table_step(bins: Sequence[Bins], panel: NDArray[Any], codes: Sequence[NDArray[Any]]) -> Step:
+def _table_step(bins: Sequence[Bins], panel: NDArray[Any], codes: Sequence[NDArray[Any]]) -> _Encoding:
     """Codes of small whole numbers by table, for columns that lie side by side."""
     from certifare.growth.lookup import look_up
 

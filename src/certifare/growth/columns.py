@@ -32,7 +32,7 @@ class Dictionary:
 Column: TypeAlias = NDArray[Any] | Dictionary
 
 
-def check_columns(columns: Sequence[Column], names: Sequence[str], numeric: Sequence[bool]) -> int:
+def check_arrays(columns: Sequence[Column], names: Sequence[str], numeric: Sequence[bool]) -> int:
     """How many rows the columns have. Refuses columns of other types, and text where numbers are wanted."""
     for column, name, wants_numbers in zip(columns, names, numeric, strict=True):
         values = column.indices if isinstance(column, Dictionary) else column

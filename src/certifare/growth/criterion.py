@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from certifare.errors import GrowthError
 
-Metric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
+GrowthMetric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 Charge = Literal["every", "crossing", "distance"]
 
 MOST_CLASSES = (1 << 16) - 1
@@ -157,7 +157,7 @@ class Criterion:
     """
 
     gamma: float
-    metric: Metric
+    metric: GrowthMetric
     n_labels: tuple[int, ...]
     n_groups: int
     label_weights: tuple[float, ...] = (1.0,)

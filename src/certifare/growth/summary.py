@@ -20,7 +20,7 @@ SAMPLE_ROWS = 200_000
 EXACT_INTEGERS = 1 << 53
 """Up to here float64 tells integers apart."""
 
-Tally: TypeAlias = tuple[NDArray[Any], NDArray[np.int64]]
+ValueCounts: TypeAlias = tuple[NDArray[Any], NDArray[np.int64]]
 """Distinct values (float64, or text as objects), and how often each occurs."""
 
 
@@ -32,14 +32,14 @@ class Summary:
     ----------
     names : tuple of str
     n_rows : int
-    tallies : tuple of Tally or None
+    tallies : tuple of ValueCounts or None
         None for a continuous column that holds anything but small whole numbers: its bins come from a sample
         (:func:`sample_positions`).
     """
 
     names: tuple[str, ...]
     n_rows: int
-    tallies: tuple[Tally | None, ...]
+    tallies: tuple[ValueCounts | None, ...]
 
     @property
     def sampled(self) -> list[int]:
@@ -55,15 +55,15 @@ def summarize(
     Examples
     --------
     >>> import numpy as np
-    >>> from certifare.growth.summary import merge, summarize
+    >>> from certifare.growth.summary import merge_summaries, summarize
     >>> blocks = [np.array([3.0, 1.0, 3.0]), np.array([np.nan, 2.0])]
-    >>> values, counts = merge([summarize([block], ["age"], [False]) for block in blocks]).tallies[0]
+    >>> values, counts = merge_summaries([summarize([block], ["age"], [False]) for block in blocks]).tallies[0]
     >>> values.tolist(), counts.tolist()
     ([1.0, 2.0, 3.0], [1, 1, 2])
     """
     n_rows = len(columns[0]) if columns else 0
     small = _tally({i: c for i, c in enumerate(columns) if not isinstance(c, Dictionary)}, n_rows, n_threads)
-    tallies: list[Tally | None] = []
+    tallies: list[ValueCounts | None] = []
     for i, (column, name, is_categorical) in enumerate(zip(columns, names, categorical, strict=True)):
         if isinstance(column, Dictionary):
             counts = np.bincount(column.indices.astype(np.int64) + 1, minlength=len(column.values) + 1)[1:]
@@ -82,7 +82,7 @@ def summarize(
     return Summary(tuple(names), n_rows, tuple(tallies))
 
 
-def merge(summaries: Sequence[Summary]) -> Summary:
+def merge_summaries(summaries: Sequence[Summary]) -> Summary:
     """Add up the summaries of blocks of rows (of the same columns)."""
     if len(summaries) == 1:
         return summaries[0]
@@ -99,7 +99,7 @@ def sample_positions(n_rows: int, size: int, rng: np.random.Generator) -> NDArra
     return ((np.arange(size) + jitter) * (n_rows / size)).astype(np.int64)
 
 
-def _merge(name: str, tallies: Sequence[Tally | None]) -> Tally | None:
+def _merge(name: str, tallies: Sequence[ValueCounts | None]) -> ValueCounts | None:
     known = [tally for tally in tallies if tally is not None]
     if len(known) < len(tallies):
         return None
@@ -115,18 +115,18 @@ def _merge(name: str, tallies: Sequence[Tally | None]) -> Tally | None:
     return np.array(list(totals), dtype=object), np.array(list(totals.values()), dtype=np.int64)
 
 
-def _add(tallies: Sequence[Tally]) -> Tally:
+def _add(tallies: Sequence[ValueCounts]) -> ValueCounts:
     values, inverse = np.unique(np.concatenate([values for values, _ in tallies]), return_inverse=True)
     totals = np.zeros(len(values), dtype=np.int64)
     np.add.at(totals, inverse, np.concatenate([counts for _, counts in tallies]))
     return values, totals
 
 
-def _tally(columns: Mapping[int, NDArray[Any]], n_rows: int, n_threads: int) -> dict[int, Tally]:
+def _tally(columns: Mapping[int, NDArray[Any]], n_rows: int, n_threads: int) -> dict[int, ValueCounts]:
     """Tallies of the columns that hold nothing but whole numbers in the window (and missing values)."""
     from certifare.growth.lookup import tally
 
-    def work(start: int, stop: int) -> dict[int, Tally]:
+    def work(start: int, stop: int) -> dict[int, ValueCounts]:
         found = {}
         for panel, which in panels(columns):
             left = np.ones(len(which), dtype=np.bool_)

@@ -22,7 +22,7 @@ DIAMOND, RING = "M0-6L6 0 0 6-6 0Z", "M-9.5 0a9.5 9.5 0 1 0 19 0 9.5 9.5 0 1 0-1
 BEYOND = 1.4
 
 
-def charts(data: Mapping[str, Any]) -> dict[str, Markup]:
+def draw_charts(data: Mapping[str, Any]) -> dict[str, Markup]:
     """Draw every chart that the data allow, by name."""
     drawn = {name: draw(data) for name, draw in _CHARTS.items()}
     return {name: drawing for name, drawing in drawn.items() if drawing is not None}

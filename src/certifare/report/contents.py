@@ -11,7 +11,7 @@ from typing import Any
 from certifare.certificates import Certificate, FixedSequence, difference_limit
 from certifare.certificates.certificate import WHOLE_GROUPS, percent, percent_up, round_down, round_up
 from certifare.certificates.claims import metric_of, strata_of, stratum, stratum_epsilon
-from certifare.document import Document, Selection, Verdict, sign, statement, verify_document
+from certifare.document import Document, Selection, Verdict, make_statement, sign, verify_document
 from certifare.document.verification import ANY
 from certifare.errors import ArgumentError
 
@@ -104,7 +104,7 @@ def report_data(
     >>> data["target"]["met"], [group["records"] for group in data["groups"]]
     (True, [1500, 1400])
     """
-    document = certificate if isinstance(certificate, Document) else sign(statement(certificate), None)
+    document = certificate if isinstance(certificate, Document) else sign(make_statement(certificate), None)
     if verdict is None:
         verdict = verify_document(document, ANY)
     stated, found = document.statement.predicate, document.certificate

@@ -18,7 +18,7 @@ from certifare.encoders.format import (
     Rule,
     Side,
     TreeDocument,
-    read_document,
+    read_encoder_document,
 )
 from certifare.encoders.loading import describe_document, map_of
 
@@ -52,7 +52,7 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
         rules and what is known of its training records), and for a tree ``nodes`` (unless it is too large to
         be drawn), for a boosted encoder ``map`` (if it is group-aware, ``nodes``).
     """
-    document = read_document(encoder) if isinstance(encoder, str | os.PathLike) else encoder.to_document()
+    document = read_encoder_document(encoder) if isinstance(encoder, str | os.PathLike) else encoder.to_document()
     return {
         "kind": KINDS[type(document)],
         "parameters": {name: value for name, value in document.parameters.items() if _plain(value)},

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from certifare.certificates.certificate import round_up
-from certifare.report.charts import STEPS, charts, drawn_points, largest_difference, lean, series_of
+from certifare.report.charts import STEPS, draw_charts, drawn_points, largest_difference, lean, series_of
 from certifare.report.palette import LEANS, SERIES, variables
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def render_html(data: Mapping[str, Any]) -> str:
         .render(
             data=data,
             style=style,
-            charts=charts(data),
+            charts=draw_charts(data),
             series=SERIES,
             leans=LEANS,
             lean=partial(lean, largest=largest),

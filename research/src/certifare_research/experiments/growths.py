@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts, one_per_cluster
-from certifare.frontier.paths import Explorer, Path
+from certifare.frontier.paths import Explorer, GrowthPath
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook
 from certifare.table import Table
@@ -48,7 +48,7 @@ class Point:
 
     setting: Setting
     cells: int
-    path: Path
+    path: GrowthPath
 
     def counts(self, part: str) -> NDArray[np.int64]:
         """Return records of a part by cell, group and label; the last column, of those without a label, is left out."""

@@ -21,13 +21,13 @@ from certifare.certificates import Certificate
 from certifare.elsewhere import engine_for
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.boosted import BoostedEncoder
-from certifare.encoders.training import _categorical
+from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Block, Feature, Reading, Role
 from certifare.engines.coding import Plan
 from certifare.engines.counting import certify_tally, count_over, one_label, reading_for
 from certifare.engines.medians import add_counts
-from certifare.engines.preparing import EngineTraining, Progress, Share, check_kind, prepare_over
+from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
 from certifare.errors import ArgumentError, ColumnTypeError, SensitiveFeatureError, TableError
 from certifare.frames import Frame
 from certifare.growth import Growth, Histogram, Split
@@ -60,7 +60,7 @@ def prepare(
     *,
     sensitive_features: Any = None,
     client: Client | None = None,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
 ) -> EngineTraining:
     """Read and code a Dask DataFrame on the cluster; ``encoder.fit_from`` grows from the result.
 
@@ -82,7 +82,7 @@ def prepare(
     frame, labels, groups, features = _combine(encoder, X, y, sensitive_features)
     sample = Frame(frame[features]._meta_nonempty)
     fields = [sample.read(name) for name in features]
-    marks = _categorical(sample, range(len(fields)), fields, encoder.categorical_features)
+    marks = mark_categorical(sample, range(len(fields)), fields, encoder.categorical_features)
     reading = Reading(
         tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True)), labels, groups
     )

@@ -24,26 +24,25 @@ from numpy.typing import NDArray
 
 from certifare.certificates import Certificate
 from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.training import _categorical
+from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Block, Feature, MissingRoles, Reading, Role
 from certifare.engines.coding import Plan
 from certifare.engines.counting import certify_tally, count_over, reading_for
-from certifare.engines.preparing import EngineTraining, Progress, Share, check_kind, prepare_over
+from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
 from certifare.errors import ArgumentError, EmptyTableError, FileFormatError, MissingColumnError, OutputError, RoleError
 from certifare.files import BATCH_ROWS, kind_of, readable, validated
 from certifare.frames import Frame
 from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
 from certifare.records import check_columns
-from certifare.roles import Comparison, absent, parse_role
+from certifare.roles import Comparison, Names, absent, as_names, parse_role
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
 
 T = TypeVar("T")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-Names = str | Sequence[str]
 
 WINDOW = 32
 """So many results of pieces are kept before they are merged."""
@@ -58,7 +57,7 @@ def prepare_parquet(
     drop: Names = (),
     missing: MissingRoles = "refuse",
     folder: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: StepProgress | None = None,
 ) -> EngineTraining:
     """Read and code Parquet files in constant memory; ``encoder.fit_from`` grows from the result.
 
@@ -189,14 +188,14 @@ class ParquetFiles:
         names = self.schema.names
         labels = roles_of(label, names, "label")
         groups = roles_of(sensitive, names, "sensitive")
-        dropped = [drop] if isinstance(drop, str) else list(drop)
+        dropped = as_names(drop)
         for name in dropped:
             if name not in names:
                 raise absent(name, names, "columns to drop")
         taken = {role.column for role in (*labels, *groups)} | set(dropped)
         frame = Frame(self.schema.empty_table().select([name for name in names if name not in taken]))
         fields = [frame.read(i) for i in range(len(frame.names))]
-        marks = _categorical(frame, range(len(fields)), fields, categorical)
+        marks = mark_categorical(frame, range(len(fields)), fields, categorical)
         features = tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True))
         return Reading(features, labels, groups)
 
@@ -392,7 +391,7 @@ def _expand(paths: Paths) -> list[str]:
 
 def roles_of(texts: Names, names: Sequence[str], role: str) -> tuple[Role, ...]:
     """Understand labels or sensitive columns: columns' names, or comparisons."""
-    listed = [texts] if isinstance(texts, str) else list(texts)
+    listed = as_names(texts)
     if not listed:
         raise RoleError(f"No {role} column was named.")
     parsed = [parse_role(text, names, role) for text in listed]

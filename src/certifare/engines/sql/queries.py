@@ -42,9 +42,7 @@ from certifare.encoders.expressions import (
 from certifare.engines.counting import check_counted_by
 from certifare.errors import ArgumentError, ColumnTypeError, NotPublishableError
 from certifare.randomness import number
-from certifare.roles import Comparison, parse_role
-
-Names = str | Sequence[str]
+from certifare.roles import Comparison, Names, as_names, parse_role
 
 REFUSED = -1
 """The cell of records that ``apply`` refuses."""
@@ -320,7 +318,7 @@ def _rows(
             f"{type(encoder).__name__} cannot be written as SQL; count the records with certifare count instead."
         )
     known = list(columns)
-    roles = {f"group_{i}": parse_role(text, known, "group") for i, text in enumerate(listed(sensitive))}
+    roles = {f"group_{i}": parse_role(text, known, "group") for i, text in enumerate(as_names(sensitive))}
     if label is not None:
         roles["label"] = parse_role(label, known, "label")
     read = [role.column if isinstance(role, Comparison) else role for role in roles.values()]
@@ -436,8 +434,3 @@ def _case(choices: Mapping[str, str]) -> str:
 
 def _sql(expression: Any, dialect: str) -> str:
     return str(expression.sql(dialect=dialect))
-
-
-def listed(names: Names | None) -> tuple[str, ...]:
-    """Return names as a tuple, also if one was given."""
-    return () if names is None else (names,) if isinstance(names, str) else tuple(names)

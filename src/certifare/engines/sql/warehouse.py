@@ -35,12 +35,10 @@ from certifare.engines.sql.queries import (
     KEPT,
     REFUSED,
     Draw,
-    Names,
     counts_query,
     draw_query,
     examination,
     key_query,
-    listed,
 )
 from certifare.errors import (
     ArgumentError,
@@ -52,7 +50,7 @@ from certifare.errors import (
     UnknownGroupError,
     WarehouseError,
 )
-from certifare.roles import Comparison, parse_role
+from certifare.roles import Comparison, Names, as_names, parse_role
 
 
 class Warehouse(ABC):
@@ -192,7 +190,7 @@ def connect(address: str) -> Iterator[Warehouse]:
         ``pyspark``, or ``certifare[sql]`` with ``psycopg[binary]`` and the like.
     """
     with contextlib.ExitStack() as stack:
-        with _asking(f"The {describe(address)} cannot be reached"):
+        with _asking(f"The {describe_address(address)} cannot be reached"):
             warehouse = _open(address, stack)
         yield warehouse
 
@@ -260,13 +258,13 @@ def _open_server(address: str, stack: contextlib.ExitStack) -> Warehouse:
     return Database(connection)
 
 
-def describe(address: str) -> str:
+def describe_address(address: str) -> str:
     """Say which database an address is of. Nothing else of an address is ever kept or printed.
 
     The name is left out where it cannot be told for sure, as in an address whose password holds ``/`` or ``#``.
 
-    >>> from certifare.engines.sql.warehouse import describe
-    >>> describe("postgresql://me:secret@host/staff"), describe("postgresql://me:se#cret@host/staff")
+    >>> from certifare.engines.sql.warehouse import describe_address
+    >>> describe_address("postgresql://me:secret@host/staff"), describe_address("postgresql://me:se#cret@host/staff")
     ("postgres database 'staff'", 'postgres database')
     """
     found = re.fullmatch(r"[\w+]+://(?:[^/?#@]*@)?[^/?#@]*/(\w+)(?:\?[^/@]*)?", address)
@@ -403,7 +401,7 @@ def tally_sql(
     roles: dict[str, Any] = {"sensitive": sensitive, "label": label}
     draw = None
     if weight is not None or cluster is not None:
-        draw = Draw(weight, cluster, population, max_weight, listed(key), seed, part)
+        draw = Draw(weight, cluster, population, max_weight, as_names(key), seed, part)
     elif key or max_weight is not None or population != "clusters":
         raise ArgumentError(
             "key, max_weight and population are about a draw, and there is no weight or cluster for one."
@@ -416,7 +414,7 @@ def tally_sql(
             f"answers {found} instead of {expected}. Look at its settings (escapes in texts, character set)."
         )
     columns = warehouse.columns(table_parts(table))
-    n_groups, labelled = len(listed(sensitive)), label is not None
+    n_groups, labelled = len(as_names(sensitive)), label is not None
     rows = warehouse.query(counts_query(encoder, warehouse.dialect, table, columns, **roles))
     entries = [_entry(row, n_groups, labelled) for row in rows]
     if draw is None:

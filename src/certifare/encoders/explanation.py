@@ -42,7 +42,7 @@ _NODES, _WEIGHTS = (_NODES + 1.0) / 2.0, _WEIGHTS / 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TreeStep:
     """A rule on the way to a cell: the column, and in words what holds for the record."""
 
     column: str
@@ -50,7 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class AxisScore:
     """A score that a boosted encoder places a record by, as contributions of the columns.
 
     Attributes
@@ -121,9 +121,9 @@ class Explanation:
         Shares of groups and labels among them.
     values : dict
         What the record has in each column; None is missing.
-    steps : tuple of Step
+    steps : tuple of TreeStep
         The rules on the record's way through a tree; empty for other encoders.
-    scores : tuple of Score
+    scores : tuple of AxisScore
         For a boosted encoder: each score, by columns; empty for other encoders.
     changes : tuple of Change
         For each column that has one, the smallest change that leads to another cell.
@@ -135,8 +135,8 @@ class Explanation:
     groups: dict[str, dict[str, float]]
     labels: dict[str, dict[str, float]]
     values: dict[str, Value | None]
-    steps: tuple[Step, ...]
-    scores: tuple[Score, ...]
+    steps: tuple[TreeStep, ...]
+    scores: tuple[AxisScore, ...]
     changes: tuple[Change, ...]
 
     @property
@@ -200,7 +200,7 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
     )
 
 
-def _steps(encoder: GrownEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None) -> tuple[Step, ...]:
+def _steps(encoder: GrownEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None) -> tuple[TreeStep, ...]:
     """Walk the record's way through the tree, if cells are those of a tree over columns or scores."""
     bins: tuple[Bins, ...]
     schemas: tuple[ColumnSchema, ...]
@@ -220,12 +220,14 @@ def _steps(encoder: GrownEncoder, fields: Sequence[Field], groups: NDArray[np.ui
         left = bool(own.goes_left[int(codes.columns[split.column][0])])
         allowed = own.goes_left if left else ~own.goes_left
         schema = schemas[split.column]
-        steps.append(Step(schema.name, rule_of(bins[split.column], schema, allowed)))
+        steps.append(TreeStep(schema.name, rule_of(bins[split.column], schema, allowed)))
         node = 2 * j + (1 if left else 2)
     return tuple(steps)
 
 
-def _scores(encoder: BoostedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None) -> tuple[Score, ...]:
+def _scores(
+    encoder: BoostedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None
+) -> tuple[AxisScore, ...]:
     """Take each score of the map, or of the tree over scores, apart by columns."""
     scores = _models(encoder)
     if not all(isinstance(model, Forest) for fold in scores.folds for model in fold.models):
@@ -262,7 +264,7 @@ def _along(
     parts: Sequence[_Parts],
     names: Sequence[str],
     owner: NDArray[np.int64],
-) -> Score:
+) -> AxisScore:
     """Add up what the columns contribute to one score: log-odds as they are, or a weighted sum of probabilities."""
     if weights is None:
         average, contributions = parts[0].average[0], parts[0].contributions[:, 0]
@@ -275,7 +277,7 @@ def _along(
         contributions = np.hstack([added for _, added in pairs]) @ weights
     by_column = np.bincount(owner, weights=contributions, minlength=len(names))
     order = np.argsort(-np.abs(by_column), kind="stable")
-    return Score(
+    return AxisScore(
         name=f"log-odds of {name}" if weights is None else name,
         side=side,
         score=float(average + contributions.sum()),

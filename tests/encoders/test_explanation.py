@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder, load_encoder
-from certifare.encoders.explain import decompose
+from certifare.encoders.explanation import decompose
 from certifare.encoders.scoremap import split_sides
 from certifare.encoders.scores import Forest
 from certifare.errors import EncoderError
