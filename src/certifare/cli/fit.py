@@ -288,7 +288,8 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
         own = "" if certificate.sequence is None else f"; its own limit {round_up(bundle.limit)} is not claimed"
         yield "interval", f"{interval}, estimate {certificate.estimate:.4f}{own}"
         sizes = " + ".join(f"{n:,} ({group})" for group, n in certificate.counts.group_sizes.items())
-        yield "certified on", f"{sizes} records that were not looked at before"
+        fresh = "" if certificate.look is None or certificate.look > 1 else " that were not looked at before"
+        yield "certified on", f"{sizes} records{fresh}"
         gamma = "" if point.gamma is None else f", γ = {point.gamma:g}"
         yield "encoder", f"{point.kind}, {point.cells} cells{gamma}"
     how = f"{bundle.tried:,} encoders compared on other records"
