@@ -75,7 +75,7 @@ def main() -> None:
         write_csv(source, arguments.rows)
         table = adult()
         kind = {"tree": FairTreeEncoder, "boosted": BoostedEncoder}[arguments.kind]
-        encoder = kind(max_cells=50).fit(table.features, table.label_columns, sensitive_features=table.sensitive)
+        encoder = kind(max_cells=50).fit(table.features, table.labels, sensitive_features=table.sensitive)
         encoder.save(folder / "encoder.json")
         size = source.stat().st_size / 1e6
         print(f"{arguments.rows:,} records, {size:,.0f} MB of CSV; {arguments.kind}, {encoder.n_cells_} cells")

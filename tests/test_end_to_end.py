@@ -50,7 +50,7 @@ def world(tmp_path_factory, run):
     folder = tmp_path_factory.mktemp("world")
     table = adult()
     frame = table.features.to_pandas()
-    frame["sex"] = table.groups.native.to_pandas().to_numpy()
+    frame["sex"] = table.groups.to_arrow().to_pandas().to_numpy()
     frame["income"] = table.y.to_pandas().to_numpy()
     producers = np.random.default_rng(1).random(len(frame)) < 0.6
     frame[producers].to_csv(folder / "people.csv", index=False)

@@ -18,7 +18,7 @@ from certifare.errors import (
     MissingValueError,
     TableError,
 )
-from certifare.frames import Field, Frame, check_lengths, levels, read_values
+from certifare.frames import Field, Frame, check_lengths, read_values
 from certifare.growth import Dictionary
 from certifare.roles import parse_role
 
@@ -149,9 +149,9 @@ def test_a_column_without_values_fits_every_type():
 
 @given(st.lists(st.one_of(st.integers(-100, 100), st.integers(-(2**40), 2**40)), min_size=1))
 def test_levels_of_integers(values):
-    codes, distinct = levels(read_values(np.array(values), "y")[0], "label")
-    assert list(distinct) == sorted(set(values))
-    assert [distinct[c] for c in codes] == values
+    found = read_values(np.array(values), "y")[0].levels()
+    assert list(found.values) == sorted(set(values))
+    assert [found.values[c] for c in found.codes] == values
 
 
 @given(st.lists(st.one_of(st.text(max_size=3), st.none()), min_size=1))
@@ -159,17 +159,17 @@ def test_levels_of_text(values):
     field = read_values(pa.array(values, type=pa.string()), "y")[0]
     if None in values:
         with pytest.raises(MissingValueError, match="'y' has no value"):
-            levels(field, "label")
+            field.levels().complete("label")
         return
-    codes, distinct = levels(field, "label")
-    assert list(distinct) == sorted(set(values))
-    assert [distinct[c] for c in codes] == values
+    found = field.levels().complete("label")
+    assert list(found.values) == sorted(set(values))
+    assert [found.values[c] for c in found.codes] == values
 
 
 def test_levels_keep_python_types():
-    assert levels(read_values([True, False], "y")[0], "label")[1] == (False, True)
-    assert levels(read_values([1.0, 2.0], "y")[0], "label")[1] == (1, 2)
-    assert levels(read_values([0.5, 2.0], "y")[0], "label")[1] == (0.5, 2)
+    assert read_values([True, False], "y")[0].levels().values == (False, True)
+    assert read_values([1.0, 2.0], "y")[0].levels().values == (1, 2)
+    assert read_values([0.5, 2.0], "y")[0].levels().values == (0.5, 2)
 
 
 def test_several_columns_of_values():

@@ -52,7 +52,7 @@ def test_batches_hold_what_the_whole_table_holds(encoder: RestrictedEncoder, tmp
     batches = open_records(encoder, tmp_path / "fresh.csv", {"sex": TEXT, "code": None})
     found = pa.Table.from_batches(list(batches))
     assert found.select(["code", "age"]).to_pylist() == whole.features.to_pylist()
-    assert found.column("sex").to_pylist() == whole.groups.native.to_pylist()
+    assert found.column("sex").to_pylist() == whole.groups.to_arrow().to_pylist()
     assert np.array_equal(np.unique(whole.clusters), np.arange(fresh["home"].nunique()))
 
 

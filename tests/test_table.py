@@ -58,14 +58,13 @@ def test_groups_are_named_as_counts_name_them(frame):
 def test_labels_stay_what_they_are(frame):
     table = Table.from_frame(frame, label="zip", sensitive="sex")
     assert table.y.to_pylist() == PEOPLE["zip"]
-    assert table.label_columns.to_pydict() == {"zip": PEOPLE["zip"]}
     assert table.labels[0].names == ("1010", "1020", "1030")
     several = Table.from_frame(frame, label=["zip", "race"], sensitive="sex")
-    assert several.label_columns.column_names == ["zip", "race"]
+    assert [label.name for label in several.labels] == ["zip", "race"]
+    assert [label.to_arrow().to_pylist() for label in several.labels] == [PEOPLE["zip"], PEOPLE["race"]]
     assert several.labels[1].codes.tolist() == [1, 0, 0, 1]
     none = Table.from_frame(frame)
     assert none.y is None
-    assert none.label_columns is None
     assert none.sensitive is None
     assert none.features.num_columns == 7
 
@@ -141,7 +140,7 @@ def test_who_lacks_one_of_several_labels_lacks_all(as_categories):
     table = Table.from_frame(columns, label=["y", "z"])
     assert table.labelled.tolist() == [True, False, False, True, True]
     assert [values.codes.tolist() for values in table.labels] == [[0, -1, -1, 0, 1], [0, -1, -1, 1, 0]]
-    assert table.label_columns.to_pydict() == {"y": ["a", None, None, "a", "b"], "z": ["u", None, None, "v", "u"]}
+    assert table.y.to_pylist() == ["a", None, None, "a", "b"]
 
 
 def test_records_without_a_group_can_be_a_group():

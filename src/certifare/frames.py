@@ -23,17 +23,14 @@ from certifare.errors import (
     InfiniteValueError,
     LengthMismatchError,
     MissingColumnError,
-    MissingValueError,
     TableError,
 )
 from certifare.growth.columns import Column, Dictionary
+from certifare.levels import Levels, plain
 
 ColumnType: TypeAlias = Literal["number", "boolean", "text"]
 Value: TypeAlias = bool | int | float | str
 """A value of a label, a group or a category."""
-
-SMALL_RANGE = 1 << 16
-"""Integers that span less than this are counted, not sorted, to find the distinct ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +62,12 @@ class Field:
         if self.column.dtype.kind == "f":
             return np.isnan(self.column)
         return np.zeros(len(self.column), dtype=bool)
+
+    def levels(self) -> Levels:
+        """Find the distinct values, and which of them each record has."""
+        if isinstance(self.column, Dictionary):
+            return Levels.of_dictionary(self.column.indices, self.column.values, self.name)
+        return Levels.of_numbers(self.column, self.name, boolean=self.type == "boolean")
 
     def numbers(self) -> NDArray[np.float64]:
         """Give the values as float64; refuse text and infinite values."""
@@ -200,10 +203,14 @@ def read_values(values: Any, name: str) -> list[Field]:
 
     Parameters
     ----------
-    values : series, array, list, dataframe, or list of series
+    values : series, array, list, dataframe, levels, or tuple of levels
     name : str
         What to call a column that has no name of its own.
     """
+    if isinstance(values, Levels):
+        values = (values,)
+    if isinstance(values, tuple) and values and all(isinstance(found, Levels) for found in values):
+        return [Field(found.name, Dictionary(found.codes, found.values), "text", True) for found in values]
     series = _as_series(values)
     if series is not None:
         own = series.name
@@ -220,48 +227,6 @@ def read_values(values: Any, name: str) -> list[Field]:
         return fields
     names = [name] if len(fields) == 1 else [f"{name}_{i}" for i in range(len(fields))]
     return [Field(own, f.column, f.type, f.categorical) for own, f in zip(names, fields, strict=True)]
-
-
-def levels(field: Field, what: str) -> tuple[NDArray[np.int64], tuple[Value, ...]]:
-    """Distinct values of a column, sorted, and the position of each record's value among them.
-
-    Parameters
-    ----------
-    field : Field
-    what : str
-        What the column holds ("label", "group"), for the error when a record has none.
-
-    Returns
-    -------
-    codes : ndarray of int64
-    values : tuple of bool, int, float or str
-    """
-    missing = field.missing()
-    if missing.any():
-        raise MissingValueError(
-            f"Input {what} contains NaN: column {field.name!r} has no value in {int(missing.sum()):,} of "
-            f"{len(field):,} records (the first is record {int(missing.argmax())}). Drop those records, or give "
-            f"them a {what} of their own."
-        )
-    column = field.column
-    if isinstance(column, Dictionary):
-        used = np.flatnonzero(np.bincount(column.indices, minlength=len(column.values)))
-        order = sorted(used.tolist(), key=column.values.__getitem__)
-        table = np.zeros(len(column.values), dtype=np.int64)
-        table[order] = np.arange(len(order))
-        return table[column.indices], tuple(column.values[i] for i in order)
-    if column.dtype.kind in "bui" and len(column):
-        low, high = int(column.min()), int(column.max())
-        if high - low < SMALL_RANGE:
-            shifted = column.astype(np.int64) - low
-            present = np.bincount(shifted) > 0
-            distinct = np.flatnonzero(present) + low
-            found = bool if field.type == "boolean" else int
-            return (np.cumsum(present) - 1)[shifted], tuple(found(value) for value in distinct)
-    distinct, codes = np.unique(column, return_inverse=True)
-    if field.type == "boolean":
-        return codes, tuple(bool(value) for value in distinct)
-    return codes, tuple(plain(value) for value in distinct.tolist())
 
 
 def scaled(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
@@ -281,13 +246,6 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
         raise LengthMismatchError(
             f"Found inputs with inconsistent numbers of samples ({found}); give one value per record."
         )
-
-
-def plain(value: Any) -> Value:
-    """Write a whole number as int, so that 1.0 and 1 are one value everywhere."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value  # type: ignore[no-any-return]
 
 
 def listing(names: Sequence[Any], most: int = 8) -> str:

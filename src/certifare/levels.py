@@ -58,12 +58,14 @@ class Levels:
 
     @classmethod
     def of(cls, values: Any, name: str) -> Levels:
-        """Levels of a column: an array, a list, or a series of pandas, polars or pyarrow.
+        """Levels of a column: an array, a list, or a series of pandas, polars or pyarrow; levels are their own.
 
         Values of different kinds in one column are told apart by their names alone.
         """
         import pyarrow as pa
 
+        if isinstance(values, Levels):
+            return values
         column = _as_arrow(values)
         if column is None:
             array = np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
@@ -72,6 +74,8 @@ class Levels:
             if array.dtype.kind in "buif":
                 return cls.of_numbers(array, name)
             column = _of_objects(array)
+        if pa.types.is_floating(column.type) or (pa.types.is_integer(column.type) and not column.null_count):
+            return cls.of_numbers(np.asarray(column), name)
         try:
             encoded = _encoded(column)
         except pa.ArrowNotImplementedError:
@@ -85,8 +89,7 @@ class Levels:
         used = np.flatnonzero(np.bincount(indices[indices >= 0], minlength=len(values))).tolist()
         place = {value: i for i, value in enumerate(sorted({values[i] for i in used if values[i] == values[i]}))}
         table = np.full(len(values) + 1, -1, dtype=np.int64)  # the last is that of missing values
-        for i in used:
-            table[i] = place.get(values[i], -1)
+        table[used] = [place.get(values[i], -1) for i in used]
         return cls(name, table[indices], tuple(map(plain, place)))
 
     @classmethod
@@ -133,8 +136,14 @@ class Levels:
         """Take some of the records; the values stay."""
         return replace(self, codes=self.codes[rows])
 
+    def sorted(self) -> Levels:
+        """Put the values in their own order, and leave out those that no record has."""
+        return Levels.of_dictionary(self.codes, self.values, self.name)
+
     def by_name(self) -> Levels:
         """Put the values in the order of their names: numbers by size, then text. Values of the same name are one."""
+        if all(type(v) in (int, float) and abs(v) < 2**53 for v in self.values):
+            return self  # numbers in their own order are in that of their names
         names = sorted(set(self.names), key=sort_key)
         place = {name: i for i, name in enumerate(names)}
         table = np.array([*(place[name] for name in self.names), -1], dtype=np.int64)
@@ -171,7 +180,7 @@ class Levels:
         # Whole numbers were floating-point ones if there are others, or if they are so large.
         floating = any(isinstance(v, float) or (isinstance(v, int) and abs(v) >= 2**63) for v in self.values)
         values = pa.array(map(float, self.values), pa.float64()) if floating else pa.array(self.values)
-        return pa.DictionaryArray.from_arrays(pa.array(self.codes, mask=self.missing), values)
+        return pa.DictionaryArray.from_arrays(pa.array(self.codes.astype(np.int32), mask=self.missing), values)
 
 
 def intersect(parts: Sequence[Levels]) -> Levels:
@@ -183,15 +192,16 @@ def intersect(parts: Sequence[Levels]) -> Levels:
     if not others:
         return first
     joint, missing = first.codes, first.missing
-    rows: list[tuple[Any, ...]] = [(value,) for value in first.values]
+    places = [np.arange(len(first.values))]  # of each combination's values, column by column
     for part in others:
         if len(part) != len(first):
             raise LengthMismatchError(f"{first.name} has {len(first):,} records, {part.name} has {len(part):,}.")
         missing = missing | part.missing
         present, joint = _compacted(np.where(missing, -1, joint * len(part.values) + part.codes))
         before, own = np.divmod(present, max(1, len(part.values)))
-        rows = [(*rows[i], part.values[j]) for i, j in zip(before.tolist(), own.tolist(), strict=True)]
-    return Levels(INTERSECTION.join(part.name for part in parts), joint, tuple(rows))
+        places = [*(place[before] for place in places), own]
+    columns = [[part.values[i] for i in place.tolist()] for part, place in zip(parts, places, strict=True)]
+    return Levels(INTERSECTION.join(part.name for part in parts), joint, tuple(zip(*columns, strict=True)))
 
 
 def _compacted(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

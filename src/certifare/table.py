@@ -19,17 +19,15 @@ from numpy.typing import NDArray
 from certifare.certificates.counts import (
     CLUSTER_MISSING,
     GROUP_MISSING,
-    INTERSECTION,
     LABEL_MISSING,
-    UNKNOWN,
     WEIGHT_MISSING,
     CellCounts,
     Exclusion,
-    name_of,
 )
 from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
 from certifare.files import MISSING, read_file
 from certifare.frames import Frame
+from certifare.levels import UNKNOWN, Levels, intersect
 from certifare.roles import Comparison, Names, absent, parse_role, select
 
 #: A label or a sensitive column with more values is probably a quantity that needs a threshold.
@@ -38,32 +36,6 @@ MOST_VALUES = 100
 IDENTIFIER_ROWS = 1000
 
 MissingGroups = Literal["drop", "unknown"]
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """A label or a group of each record: codes, and the names that they stand for.
-
-    Attributes
-    ----------
-    codes : ndarray of int64
-        −1 for a record that lacks a label.
-    names : tuple of str
-        Sorted: numbers by value, then text.
-    native : pyarrow.Array
-        The values as the table has them.
-    """
-
-    codes: NDArray[np.int64]
-    names: tuple[str, ...]
-    native: pa.Array
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def take(self, rows: NDArray[Any]) -> Values:
-        """Values of some records; the names stay."""
-        return Values(self.codes[rows], self.names, self.native.take(pa.array(rows)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +48,10 @@ class Table:
     ----------
     features : pyarrow.Table
         What an encoder may see. Columns that a role is made from are not among them.
-    labels : tuple of Values
+    labels : tuple of Levels
         One for each label column; empty where the table has no label. Records without a label are there: they belong to
         the population that demographic parity is about. Who lacks one of several labels lacks all.
-    groups : Values or None
+    groups : Levels or None
         The group of each record; several sensitive columns are intersected.
     weights, clusters : ndarray or None
         Survey weights; numbers of clusters of dependent records.
@@ -103,8 +75,8 @@ class Table:
     """
 
     features: pa.Table
-    labels: tuple[Values, ...] = ()
-    groups: Values | None = None
+    labels: tuple[Levels, ...] = ()
+    groups: Levels | None = None
     weights: NDArray[np.float64] | None = None
     clusters: NDArray[np.int64] | None = None
     roles: Mapping[str, tuple[str, ...]] | None = None
@@ -170,7 +142,8 @@ class Table:
         seen = _typed(native.select(chosen), used, _listed(categorical), _listed(continuous), names)
 
         columns = {
-            role: [_column(native, found, role) for found in parsed[role]] for role in ("label", "sensitive", "cluster")
+            role: [_levels(native, found, role, text) for found, text in zip(parsed[role], roles[role], strict=True)]
+            for role in ("label", "sensitive", "cluster")
         }
         keep, exclusions = _complete(native, columns, parsed["weight"], missing_groups)
         if not keep.any():
@@ -179,23 +152,20 @@ class Table:
                 + " or ".join(f"{e.reason.removesuffix(' missing')} ({e.records:,} records)" for e in exclusions)
                 + "."
             )
-        rows = pa.array(np.flatnonzero(keep))
         if not keep.all():
-            seen = seen.take(rows)
-            columns = {role: [column.take(rows) for column in found] for role, found in columns.items()}
-        labels = _labels(columns["label"], label)
-        groups = _intersection(columns["sensitive"], sensitive)
+            rows = np.flatnonzero(keep)
+            seen = seen.take(pa.array(rows))
+            columns = {role: [levels.take(rows).sorted() for levels in found] for role, found in columns.items()}
         weights = None
         if parsed["weight"]:
             weights = _weights(native.column(roles["weight"][0]), roles["weight"][0])[keep]
-        clusters = _values(columns["cluster"][0], "cluster", most=None).codes if columns["cluster"] else None
         first = parsed["label"][0] if parsed["label"] else None
         return cls(
             features=_combined(seen),
-            labels=labels,
-            groups=groups,
+            labels=_labels(columns["label"]),
+            groups=_groups(columns["sensitive"]),
             weights=weights,
-            clusters=clusters,
+            clusters=columns["cluster"][0].by_name().codes if columns["cluster"] else None,
             roles={role: texts for role, texts in roles.items() if texts},
             positive=first.true if isinstance(first, Comparison) else None,
             exclusions=exclusions,
@@ -213,22 +183,14 @@ class Table:
     @property
     def y(self) -> pa.Array | None:
         """The label of each record (the first, if there are several); None where there is none."""
-        return self.labels[0].native if self.labels else None
-
-    @property
-    def label_columns(self) -> pa.Table | None:
-        """The labels as an encoder takes them, by name; None where there are none."""
-        if not self.labels:
-            return None
-        names = (self.roles or {})["label"]
-        return pa.table({name: values.native for name, values in zip(names, self.labels, strict=True)})
+        return self.labels[0].to_arrow().dictionary_decode() if self.labels else None
 
     @property
     def sensitive(self) -> pa.Table | None:
         """The groups as an encoder takes them: a table of one column; None where the table has no groups."""
         if self.groups is None:
             return None
-        return pa.table({INTERSECTION.join((self.roles or {})["sensitive"]): self.groups.native})
+        return pa.table({self.groups.name: self.groups.to_arrow()})
 
     def take(self, rows: NDArray[Any]) -> Table:
         """Take some of the records, in this order."""
@@ -497,17 +459,12 @@ def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         ) from error
 
 
-def _column(native: pa.Table, found: str | Comparison, role: str) -> pa.Array:
+def _levels(native: pa.Table, found: str | Comparison, role: str, text: str) -> Levels:
     name = found.column if isinstance(found, Comparison) else found
     column = native.column(name)
     if not _readable_type(column.type):
         raise ColumnTypeError(f"Column {name!r} holds {column.type}; the {role} must be numbers, booleans or text.")
-    if isinstance(found, Comparison):
-        return found.evaluate(column)
-    array = _single(column)
-    if pa.types.is_floating(array.type):
-        array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
-    return array
+    return Levels.of(found.evaluate(column) if isinstance(found, Comparison) else column, text)
 
 
 def _single(column: Any) -> pa.Array:
@@ -519,7 +476,7 @@ def _single(column: Any) -> pa.Array:
 
 def _complete(
     native: pa.Table,
-    columns: Mapping[str, Sequence[pa.Array]],
+    columns: Mapping[str, Sequence[Levels]],
     weight: Sequence[str | Comparison],
     missing_groups: MissingGroups,
 ) -> tuple[NDArray[np.bool_], tuple[Exclusion, ...]]:
@@ -527,88 +484,60 @@ def _complete(
     if missing_groups not in ("drop", "unknown"):
         raise RoleError(f'missing_groups={missing_groups!r}: choose "drop" or "unknown".')
     keep = np.ones(native.num_rows, dtype=bool)
-    checks = [(CLUSTER_MISSING, column) for column in columns["cluster"]]
+    checks = [(CLUSTER_MISSING, levels.missing) for levels in columns["cluster"]]
     if missing_groups == "drop":
-        checks += [(GROUP_MISSING, column) for column in columns["sensitive"]]
+        checks += [(GROUP_MISSING, levels.missing) for levels in columns["sensitive"]]
     for name in weight:
         column = _single(native.column(name))
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-        checks.append((WEIGHT_MISSING, column))
+        checks.append((WEIGHT_MISSING, column.is_null().to_numpy(zero_copy_only=False)))
     exclusions = []
-    for reason, column in checks:
-        lacking = keep & column.is_null().to_numpy(zero_copy_only=False)
+    for reason, missing in checks:
+        lacking = keep & missing
         if lacking.any():
             exclusions.append(Exclusion(reason, int(lacking.sum())))
             keep &= ~lacking
     return keep, tuple(exclusions)
 
 
-def _labels(columns: Sequence[pa.Array], texts: Sequence[str]) -> tuple[Values, ...]:
-    """Read the labels; whoever lacks one of them lacks all."""
-    lacking = np.zeros(len(columns[0]) if columns else 0, dtype=bool)
-    for column in columns:
-        lacking |= column.is_null().to_numpy(zero_copy_only=False)
+def _labels(columns: Sequence[Levels]) -> tuple[Levels, ...]:
+    """Check the labels; whoever lacks one of them lacks all."""
+    lacking = np.any([column.missing for column in columns], axis=0)
     labels = []
-    for column, text in zip(columns, texts, strict=True):
-        values = _values(column.take(pa.array(np.arange(len(column)), mask=lacking)), f"label {text!r}")
-        if len(values.names) < 2:
-            found = f"one value only, {values.names[0]!r}" if values.names else "no value in any record"
-            raise RoleError(f"The label {text!r} has {found}: there is nothing to predict.")
-        labels.append(values)
+    for column in columns:
+        label = replace(column, codes=np.where(lacking, -1, column.codes)).sorted().by_name()
+        _refuse_quantity(label, "label")
+        if len(label.values) < 2:
+            found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
+            raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
+        labels.append(label)
     return tuple(labels)
 
 
-def _values(column: pa.Array, what: str, most: int | None = MOST_VALUES) -> Values:
-    """Codes of a column, and its values' names: numbers by value, then text."""
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
-    raw = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    present = np.flatnonzero(np.bincount(raw[raw >= 0], minlength=len(values)))
-    if most is not None and len(present) > most:
-        raise RoleError(
-            f"The {what} has {len(present):,} different values; at most {most} are allowed. For a quantity, name a "
-            'threshold, as in "income>50000".'
-        )
-    names = [name_of(values[i]) for i in present]
-    order = sorted(range(len(names)), key=lambda j: _sort_key(names[j]))
-    rank = np.full(len(values) + 1, -1, dtype=np.int64)
-    rank[present[order]] = np.arange(len(order))
-    return Values(rank[raw], tuple(names[j] for j in order), column)
-
-
-def _sort_key(name: str) -> tuple[int, float, str]:
-    try:
-        return 0, float(name), name
-    except ValueError:
-        return 1, 0.0, name
-
-
-def _intersection(columns: Sequence[pa.Array], texts: Sequence[str]) -> Values | None:
+def _groups(columns: Sequence[Levels]) -> Levels | None:
     """Make groups of records: the intersection of all sensitive columns, missing ones called "unknown"."""
     if not columns:
         return None
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    names: tuple[str, ...] = ("",)
-    for column, text in zip(columns, texts, strict=True):
-        values = _values(column, f"sensitive column {text!r}")
-        own_codes, own_names = values.codes, values.names
-        if (own_codes < 0).any():
-            own_names = own_names if UNKNOWN in own_names else (*own_names, UNKNOWN)
-            own_codes = np.where(own_codes < 0, own_names.index(UNKNOWN), own_codes)
-        joint = codes * len(own_names) + own_codes
-        present, codes = np.unique(joint, return_inverse=True)
-        parts = [(names[j // len(own_names)], own_names[j % len(own_names)]) for j in present]
-        names = tuple(own if not before else before + INTERSECTION + own for before, own in parts)
-    if len(names) < 2:
+    for column in columns:
+        _refuse_quantity(column, "sensitive column")
+    groups = intersect([column.by_name().filled(UNKNOWN) for column in columns])
+    if len(groups.values) < 2:
         raise MissingGroupError(
-            f"The sensitive column {' and '.join(map(repr, texts))} has one group only, {names[0]!r}: a distance "
-            "between groups needs two."
+            f"The sensitive column {' and '.join(repr(column.name) for column in columns)} has one group only, "
+            f"{groups.names[0]!r}: a distance between groups needs two."
         )
-    if len(names) > MOST_VALUES:
-        raise RoleError(f"The sensitive columns make {len(names):,} groups; at most {MOST_VALUES} are allowed.")
-    native = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(names))
-    return Values(codes, names, native)
+    if len(groups.values) > MOST_VALUES:
+        raise RoleError(f"The sensitive columns make {len(groups.values):,} groups; at most {MOST_VALUES} are allowed.")
+    return replace(groups, values=groups.names)
+
+
+def _refuse_quantity(levels: Levels, role: str) -> None:
+    if len(levels.values) > MOST_VALUES:
+        raise RoleError(
+            f"The {role} {levels.name!r} has {len(levels.values):,} different values; at most {MOST_VALUES} are "
+            'allowed. For a quantity, name a threshold, as in "income>50000".'
+        )
 
 
 def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:

@@ -6,8 +6,9 @@ from sklearn.linear_model import LogisticRegression
 
 from certifare import BoostedEncoder
 from certifare.encoders.scores import FeatureMap, Forest, Opaque, Scores, default_model, fit_scores
-from certifare.encoders.training import Levels, read_training
+from certifare.encoders.training import read_training
 from certifare.errors import NotPublishableError
+from certifare.levels import Levels
 from certifare.randomness import number
 
 

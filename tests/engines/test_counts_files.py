@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from certifare import CellCounts, FairTreeEncoder, certify_counts, one_per_cluster, thin
-from certifare.certificates.counts import INTERSECTION
 from certifare.document import digest
 from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, Drawn, is_counts_file, pool
 from certifare.engines.counting import NOT_LOOKED_UP, lay_out
@@ -25,6 +24,7 @@ from certifare.errors import (
     LabelsRequiredError,
     MissingColumnError,
 )
+from certifare.levels import INTERSECTION
 from certifare.records import read_records
 
 from .conftest import make_people
@@ -266,7 +266,7 @@ def test_item_3_drawn_counts_are_those_of_the_whole_table(
             sample = one_per_cluster(table.clusters, weights=table.weights, population=population, seed=5, part=PART)
         expected = CellCounts.from_cells(
             encoder.apply(table.features)[sample.keep],
-            np.array(table.groups.native.to_pylist())[sample.keep],
+            np.array(table.groups.to_arrow().to_pylist())[sample.keep],
             n_cells=encoder.n_cells_,
         )
         tally = count_file(

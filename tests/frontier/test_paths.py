@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score
 
@@ -53,7 +54,8 @@ def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
 def test_an_explored_encoder_is_the_one_that_fit_gives(parts, kind, encoder):
     explorer = explore(parts, Grid(kinds=[kind], gammas=[0.7], min_cell_sizes=[60], cells=[5]))
     train = parts["train"]
-    alone = encoder(0.7, 5, 60).fit(train.features, train.label_columns, sensitive_features=train.sensitive)
+    labels = pa.table({label.name: label.to_arrow() for label in train.labels})
+    alone = encoder(0.7, 5, 60).fit(train.features, labels, sensitive_features=train.sensitive)
     found = explorer.fit(explorer.settings[0])
     assert np.array_equal(found.apply(parts["certify"].features), alone.apply(parts["certify"].features))
 

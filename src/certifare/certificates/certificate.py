@@ -27,7 +27,7 @@ from certifare.certificates.claims import (
     stratum,
     stratum_epsilon,
 )
-from certifare.certificates.counts import CellCounts, Exclusion, merge_exclusions, name_of
+from certifare.certificates.counts import CellCounts, Exclusion, merge_exclusions
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.looks import FIXED_LOOKS, NOT_COUNTED, Look
 from certifare.certificates.population import Phrase, among_whom, population_of
@@ -40,6 +40,7 @@ from certifare.errors import (
     CountsError,
     UnprovedClaimError,
 )
+from certifare.levels import name_of
 
 #: What every certificate takes for granted.
 ASSUMPTIONS = (

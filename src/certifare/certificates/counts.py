@@ -23,11 +23,7 @@ from certifare.errors import (
     NegativeCountError,
     RaggedTableError,
 )
-from certifare.levels import INTERSECTION as INTERSECTION
-from certifare.levels import UNKNOWN as UNKNOWN
-from certifare.levels import Levels, intersect
-from certifare.levels import name_of as name_of
-from certifare.levels import sort_key as sort_key
+from certifare.levels import UNKNOWN, Levels, intersect, name_of
 
 Missing = Literal["refuse", "unknown", "drop"]
 

@@ -38,7 +38,7 @@ from certifare.certificates.claims import (
     stratum,
     stratum_epsilon,
 )
-from certifare.certificates.counts import LABEL_MISSING, CellCounts, Exclusion, Missing, PlacedRecords, name_of
+from certifare.certificates.counts import LABEL_MISSING, CellCounts, Exclusion, Missing, PlacedRecords
 from certifare.certificates.exact import difference_limit, epsilon_at, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
 from certifare.certificates.population import population_of
@@ -54,6 +54,7 @@ from certifare.errors import (
     TrainingOverlapError,
     UnknownMethodError,
 )
+from certifare.levels import name_of
 from certifare.randomness import stream
 
 METHODS = ("exact", "mcdiarmid", "lemmas")

@@ -194,8 +194,8 @@ def certify(
     certificate = certify_table(
         fitted,
         table.features,
-        table.y,
-        sensitive_features=table.sensitive,
+        table.labels[0] if table.labels else None,
+        sensitive_features=table.groups,
         positive=table.positive,
         weights=table.weights,
         clusters=table.clusters,

@@ -19,7 +19,6 @@ import msgspec
 from certifare import __version__
 from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.counts import INTERSECTION, UNKNOWN, sort_key
 from certifare.certificates.issuing import NOT_LOOKED_UP
 from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import drawn_population
@@ -34,6 +33,7 @@ from certifare.errors import (
     EncoderMismatchError,
     FileError,
 )
+from certifare.levels import INTERSECTION, UNKNOWN, sort_key
 from certifare.storage import atomic_file, open_regular
 
 VERSION = 2

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike
 from certifare.certificates import CellCounts, Certificate, certify, certify_counts
 from certifare.certificates.certificate import VOID, percent, round_down, round_up
 from certifare.certificates.claims import metric_of, strata_of
-from certifare.certificates.counts import UNKNOWN
 from certifare.certificates.population import draw_of, whom
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
 from certifare.errors import ArgumentError, CertifareError, EncoderFileError, ExpiredVersionError, GroupError
+from certifare.levels import UNKNOWN
 from certifare.policy import Policy
 from certifare.randomness import stream
 from certifare.records import load_fitted, read_records
@@ -511,8 +511,8 @@ def _records(
         own = certify(
             fitted,
             data.features,
-            data.y if labelled else None,
-            sensitive_features=data.sensitive,
+            data.labels[0] if labelled else None,
+            sensitive_features=data.groups,
             metric=certificate.metric,
             confidence=certificate.confidence,
             positive=certificate.positive,

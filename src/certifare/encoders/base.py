@@ -16,7 +16,7 @@ from certifare.certificates.counts import CellCounts
 from certifare.certificates.repeats import Repeats
 from certifare.elsewhere import engine_for
 from certifare.encoders.cellscores import cell_scores, score_names
-from certifare.encoders.description import Description, Statistics, describe, group_name
+from certifare.encoders.description import Description, Statistics, describe
 from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.hashes import count_repeats
 from certifare.encoders.information import RetainedInformation, retained_information
@@ -37,6 +37,7 @@ from certifare.errors import (
     SensitiveFeatureError,
 )
 from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, listing
+from certifare.levels import name_of
 
 if TYPE_CHECKING:
     from certifare.encoders.explanation import Explanation
@@ -294,7 +295,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def describe(self) -> Description:
         """Put each cell into words: its rules, its size, and the shares of groups and labels in training."""
         check_is_fitted(self)
-        groups = (self.group_column_, [group_name(group) for group in self.groups_])
+        groups = (self.group_column_, [name_of(group) for group in self.groups_])
         labels = [(name, [str(value) for value in values]) for name, values in self.labels_]
         return describe(self._rules(), self._cell_statistics(), groups, labels)
 
@@ -328,7 +329,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if statistics is None or not self.groups_:
             return None
         table = np.rint(statistics.records[:, None] * statistics.groups)
-        return CellCounts(table, [group_name(group) for group in self.groups_])
+        return CellCounts(table, [name_of(group) for group in self.groups_])
 
     def training_overlap(self, X: Any) -> Overlap | None:
         """Count the records that were used to fit; None if this encoder does not know (it was read from a file)."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.encoders.description import group_name, map_rules, path_rules
+from certifare.encoders.description import map_rules, path_rules
 from certifare.encoders.groups import UnknownGroupsRule
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Clusters, Coordinates, check_retain
@@ -19,6 +19,7 @@ from certifare.encoders.training import Training
 from certifare.errors import EncoderError
 from certifare.frames import Field, Frame
 from certifare.growth import Charge, Codes, GrowthMetric, MemorySource, Targets, grow
+from certifare.levels import name_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +275,7 @@ class BoostedEncoder(GrownEncoder):
 
     def _rules(self) -> list[tuple[str, ...]]:
         if self.group_aware:
-            groups = [group_name(group) for group in self.groups_]
+            groups = [name_of(group) for group in self.groups_]
             return path_rules(self._growth, *self._score_tree.in_words(self.columns_), self.n_cells_, groups)
         axes = [(axis.name, axis.coordinates) for axis in self._score_map.axes]
         return map_rules(axes, self.cell_map_, self._score_map.clusters is not None)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.certificates.counts import name_of
 from certifare.encoders.description import Statistics, published
 from certifare.errors import NoScoresError
 from certifare.frames import Value
+from certifare.levels import name_of
 
 SMOOTHING = 1.0
 """How many records of average behaviour are added to a cell before its shares are taken: no score is 0 or 1."""

@@ -8,8 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.certificates.counts import INTERSECTION, name_of
-from certifare.encoders.training import ColumnSchema, GroupValue
+from certifare.encoders.training import ColumnSchema
 from certifare.growth import Bins, CategoricalBins, Growth
 
 MOST_NAMED = 4
@@ -106,11 +105,6 @@ def published(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     [[0.123, 0.000877]]
     """
     return np.array([[float(f"{share:.{DIGITS}g}") for share in row] for row in shares]).reshape(shares.shape)
-
-
-def group_name(group: GroupValue) -> str:
-    """Name a group in words: ``female``, or ``female × black`` for an intersection."""
-    return INTERSECTION.join(name_of(value) for value in group) if isinstance(group, tuple) else name_of(group)
 
 
 def path_rules(

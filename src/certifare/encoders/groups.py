@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from certifare.encoders.training import GroupValue
 from certifare.errors import EncoderError, SensitiveFeatureError, UnknownGroupError
-from certifare.frames import Field, levels, listing
-from certifare.growth import Dictionary
+from certifare.frames import Field, listing
+from certifare.levels import intersect
 
 UnknownGroupsRule: TypeAlias = Literal["refuse", "common"]
 
@@ -42,36 +42,17 @@ def group_codes(
         raise SensitiveFeatureError(
             f"The encoder reads the group from {n_columns} columns ({column!r}), and {len(fields)} were given."
         )
-    place_of = {group if isinstance(group, tuple) else (group,): place for place, group in enumerate(known)}
-    parts = [_levels(field) for field in fields]
-    shape = tuple(len(values) for _, values in parts)
-    joint = np.ravel_multi_index([codes for codes, _ in parts], shape)
-    table = np.full(int(np.prod(shape)), len(known), dtype=np.uint16)
-    others: Counter[str] = Counter()
-    counts = np.bincount(joint, minlength=len(table))
-    for i in np.flatnonzero(counts).tolist():
-        found = tuple(values[j] for (_, values), j in zip(parts, np.unravel_index(i, shape), strict=True))
-        if found in place_of:
-            table[i] = place_of[found]
-        else:
-            others["missing" if None in found else repr(found if n_columns > 1 else found[0])] += int(counts[i])
+    groups = intersect([field.levels() for field in fields])
+    places = groups.places(known)
+    counts = groups.counts().tolist()
+    others = Counter({repr(groups.values[i]): counts[i] for i in np.flatnonzero(places[:-1] < 0)})
+    if groups.missing.any():
+        others["missing"] += int(groups.missing.sum())
     if others and unknown_groups == "refuse":
         raise UnknownGroupError(
-            f"{others.total():,} of {len(joint):,} records have a group that the encoder was not fitted with "
+            f"{others.total():,} of {len(groups):,} records have a group that the encoder was not fitted with "
             f"({column!r}: {', '.join(f'{n:,} {name}' for name, n in others.most_common(5))}); it knows "
             f"{listing(known)}. Leave these records out, or give them the thresholds that the groups have in common: "
             'unknown_groups="common".'
         )
-    groups: NDArray[np.uint16] = table[joint]
-    return groups
-
-
-def _levels(field: Field) -> tuple[NDArray[np.int64], list[Any]]:
-    """Codes of a column's values, and the values; None, the last, stands for missing ones."""
-    absent = field.missing()
-    codes = np.zeros(len(field), dtype=np.int64)
-    column = field.column
-    kept = Dictionary(column.indices[~absent], column.values) if isinstance(column, Dictionary) else column[~absent]
-    codes[~absent], values = levels(Field(field.name, kept, field.type, field.categorical), "group")
-    codes[absent] = len(values)
-    return codes, [*values, None]
+    return np.where(places < 0, len(known), places).astype(np.uint16)[groups.codes]

@@ -15,10 +15,11 @@ from certifare.encoders.description import Statistics
 from certifare.encoders.groups import UnknownGroupsRule, check_unknown_groups, group_codes
 from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Representatives
-from certifare.encoders.training import Levels, Training
+from certifare.encoders.training import Training
 from certifare.errors import EncoderError
 from certifare.frames import Field, Frame
 from certifare.growth import Charge, Codes, Criterion, Growth, Targets
+from certifare.levels import Levels
 
 
 class GrownEncoder(RestrictedEncoder):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.frames import Field, levels, scaled
+from certifare.frames import Field, scaled
 from certifare.growth import Dictionary
 
 
@@ -100,12 +100,7 @@ def _category_share(field: Field, cells: NDArray[np.integer], n_cells: int) -> f
 def _category_codes(field: Field) -> NDArray[np.int64]:
     if isinstance(field.column, Dictionary):
         return np.asarray(field.column.indices, dtype=np.int64) + 1
-    missing = field.missing()
-    if not missing.any():
-        return levels(field, "value")[0]
-    codes = np.zeros(len(field), dtype=np.int64)
-    codes[~missing] = np.unique(field.column[~missing], return_inverse=True)[1] + 1
-    return codes
+    return field.levels().codes + 1
 
 
 def _differ(counts: NDArray[np.float64], where: NDArray[np.int64], n: int) -> NDArray[np.float64]:

@@ -13,7 +13,6 @@ from certifare.encoders.description import (
     Description,
     Statistics,
     describe,
-    group_name,
     map_rules,
     nearest_rules,
     path_rules,
@@ -47,6 +46,7 @@ from certifare.encoders.space import Space
 from certifare.encoders.training import ColumnSchema
 from certifare.errors import EncoderFileError
 from certifare.growth import Bins, CategoricalBins, ContinuousBins, Growth, Split
+from certifare.levels import name_of
 
 # Estimators are imported where one is made: describing a document needs no scikit-learn, which is slow to import.
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def describe_document(document: AnyDocument, path: str | os.PathLike[str] = "The
 
 def _describe(document: AnyDocument) -> Description:
     columns, bins = _restore_columns(document)
-    names = [group_name(group) for group in _groups(document)]
+    names = [name_of(group) for group in _groups(document)]
     if isinstance(document, KMeansDocument):
         places = document.cells
         rules = nearest_rules([c.name for c in columns], _restore_representatives(places, columns, "cells").values)

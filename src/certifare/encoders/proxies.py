@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.space import Space, find_centres
-from certifare.encoders.training import Levels, Training
+from certifare.encoders.training import Training
 from certifare.errors import EncoderError
 from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins, Codes
 from certifare.growth.summary import sample_positions
 from certifare.growth.threads import blocks
+from certifare.levels import Levels
 from certifare.randomness import stream
 
 N_CLUSTERS = 16

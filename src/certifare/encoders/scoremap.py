@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from certifare.compiler import kernel
 from certifare.encoders.proxies import Clusters
 from certifare.encoders.scores import Scores
-from certifare.encoders.training import Levels
 from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins, Codes, ContinuousBins, Growth, Histogram, Split
+from certifare.levels import Levels
 from certifare.randomness import stream
 
 N_DIRECTIONS = 64

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from certifare.compiler import kernel
-from certifare.encoders.training import Levels, Training
+from certifare.encoders.training import Training
 from certifare.errors import NotPublishableError
 from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins
+from certifare.levels import Levels
 from certifare.randomness import number, stream
 
 FEW_CATEGORIES = 8

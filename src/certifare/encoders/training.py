@@ -15,9 +15,7 @@ from certifare.frames import (
     Frame,
     Value,
     check_lengths,
-    levels,
     listing,
-    plain,
     read_values,
 )
 from certifare.growth import (
@@ -31,6 +29,7 @@ from certifare.growth import (
     encode,
     fit_bins,
 )
+from certifare.levels import Levels, intersect, plain
 
 MOST_LABELS = 256
 """A label column with more distinct values is refused: it is a quantity, not a class."""
@@ -57,15 +56,6 @@ class ColumnSchema:
     type: ColumnType
     categorical: bool
     missing: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Levels:
-    """A label column, or the groups: for each record the position of its value among the sorted distinct values."""
-
-    name: str
-    codes: NDArray[np.int64]
-    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +159,8 @@ def read_training(
         | {f"label {label.name!r}": len(label.codes) for label in labels}
         | {f"sensitive {field.name!r}": len(field) for field in group_fields}
     )
-    parts = [Levels(field.name, *levels(field, "group")) for field in group_fields]
-    groups = _intersection(parts) if parts else None
+    parts = [field.levels().complete("group") for field in group_fields]
+    groups = intersect(parts) if parts else None
     if groups is not None and not allow_sensitive_feature:
         for part in [*parts, groups] if len(parts) > 1 else parts:
             _refuse_copy(part, fields)
@@ -223,29 +213,13 @@ def read_groups(frame: Frame, sensitive_features: Any, sensitive: Any) -> tuple[
 
 
 def _label(field: Field) -> Levels:
-    label = Levels(field.name, *levels(field, "label"))
+    label = field.levels().complete("label")
     if len(label.values) > MOST_LABELS:
         raise EncoderError(
             f"Unknown label type: label {label.name!r} has {len(label.values):,} distinct values, such as "
             f"{listing(label.values, 3)}. Labels are classes: cut a quantity into at most {MOST_LABELS} of them."
         )
     return label
-
-
-def _intersection(parts: Sequence[Levels]) -> Levels:
-    """Combine sensitive columns: one group per combination that occurs."""
-    if len(parts) == 1:
-        return parts[0]
-    joint = np.zeros(len(parts[0].codes), dtype=np.int64)
-    for part in parts:
-        joint = joint * len(part.values) + part.codes
-    shape = tuple(len(part.values) for part in parts)
-    present, codes = np.unique(joint, return_inverse=True)
-    values = tuple(
-        tuple(part.values[i] for part, i in zip(parts, np.unravel_index(int(index), shape), strict=True))
-        for index in present
-    )
-    return Levels(" × ".join(part.name for part in parts), codes, values)
 
 
 def _refuse_copy(groups: Levels, fields: Sequence[Field]) -> None:

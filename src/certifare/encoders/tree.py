@@ -8,13 +8,14 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.description import group_name, path_rules
+from certifare.encoders.description import path_rules
 from certifare.encoders.groups import UnknownGroupsRule
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.training import Training
 from certifare.frames import Field
 from certifare.growth import Bins, Charge, Codes, GrowthMetric, Orderings, encode, grow
+from certifare.levels import name_of
 
 
 class FairTreeEncoder(GrownEncoder):
@@ -203,7 +204,7 @@ class FairTreeEncoder(GrownEncoder):
         return encode(self._bins, [field.column for field in fields], n_threads=self._n_threads).of_groups(groups)
 
     def _rules(self) -> list[tuple[str, ...]]:
-        groups = [group_name(group) for group in self.groups_]
+        groups = [name_of(group) for group in self.groups_]
         return path_rules(self._growth, self._bins, self.columns_, self.n_cells_, groups)
 
     def _to_document(self, statistics: bool) -> Any:

@@ -13,9 +13,10 @@ from certifare.encoders.proxies import Coordinates
 from certifare.encoders.training import ColumnSchema, GroupValue
 from certifare.engines.blocks import Block, Piece, Reading
 from certifare.errors import TableError
-from certifare.frames import Field, Value, levels
+from certifare.frames import Field, Value
 from certifare.growth import Bins, Codes, Targets, encode
 from certifare.growth.histograms import Layout, Records
+from certifare.levels import intersect
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,19 +94,11 @@ class Plan:
 
 def _places(fields: Sequence[Field], known: Sequence[Any]) -> NDArray[np.int64]:
     """Find each record's value (or combination of values, of several columns) among the known ones."""
-    parts = [levels(field, "label or group") for field in fields]
-    if not len(fields[0]):
-        return np.zeros(0, dtype=np.int64)
-    shape = tuple(len(values) for _, values in parts)
-    joint = np.ravel_multi_index([codes for codes, _ in parts], shape)
-    place_of = {value: place for place, value in enumerate(known)}
-    table = np.full(int(np.prod(shape)), -1, dtype=np.int64)
-    for i in np.flatnonzero(np.bincount(joint)).tolist():
-        found = tuple(values[j] for (_, values), j in zip(parts, np.unravel_index(i, shape), strict=True))
-        value = found[0] if len(found) == 1 else found
-        if value not in place_of:
+    found = intersect([field.levels().complete("label or group") for field in fields])
+    places = found.places(known)
+    for value, place in zip(found.values, places.tolist(), strict=False):
+        if place < 0:
             raise TableError(
                 f"The table changed while it was read: {fields[0].name!r} now holds {value!r}, and did not before."
             )
-        table[i] = place_of[value]
-    return table[joint]
+    return places[found.codes]

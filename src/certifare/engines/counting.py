@@ -16,16 +16,7 @@ from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.claims import metric_of
-from certifare.certificates.counts import (
-    GROUP_MISSING,
-    INTERSECTION,
-    LABEL_MISSING,
-    UNKNOWN,
-    Exclusion,
-    Missing,
-    name_of,
-    sort_key,
-)
+from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion, Missing
 from certifare.certificates.issuing import NOT_LOOKED_UP as NOT_LOOKED_UP
 from certifare.certificates.issuing import check_overlap, training_counts
 from certifare.certificates.repeats import Repeats
@@ -36,7 +27,8 @@ from certifare.encoders.hashes import HashSample, hash_records
 from certifare.engines.blocks import Block, Feature, Piece, Reading, Role
 from certifare.engines.preparing import Share, Worker
 from certifare.errors import ArgumentError, CellIdError, EmptyGroupError, MissingValueError, SensitiveFeatureError
-from certifare.frames import Field, levels
+from certifare.frames import Field
+from certifare.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of, sort_key
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
 
@@ -225,22 +217,15 @@ class Teller:
 
     def _count(self, block: Block) -> list[Entry]:
         cells = self.encoder._find_cells(block.fields, self.encoder._group_codes(block.groups))
-        columns = [names_of(field) for field in (*block.groups, *block.labels)]
-        shape = (self.encoder.n_cells_, *(len(names) for _, names in columns))
-        joint = np.ravel_multi_index((cells, *(codes for codes, _ in columns)), shape)
-        if np.prod(shape) < len(joint):
-            counts = np.bincount(joint)
-            present = np.flatnonzero(counts)
-            records = counts[present]
-        else:
-            present, records = np.unique(joint, return_counts=True)
+        columns = [field.levels().filled(None) for field in (*block.groups, *block.labels)]
+        joint = intersect([Levels("cell", cells.astype(np.int64), tuple(range(self.encoder.n_cells_))), *columns])
         entries = []
-        for place, n in zip(np.transpose(np.unravel_index(present, shape)).tolist(), records.tolist(), strict=True):
-            values = tuple(names[i] for (_, names), i in zip(columns, place[1:], strict=True))
-            groups, labels = values[: len(block.groups)], values[len(block.groups) :]
+        for (cell, *values), n in zip(joint.values, joint.counts().tolist(), strict=True):
+            names = [None if value is None else name_of(value) for value in values]
+            groups, labels = names[: len(block.groups)], names[len(block.groups) :]
             # Whoever lacks one of several labels counts as unlabelled, as in memory.
             label = None if None in labels else next(iter(labels), None)
-            entries.append(Entry(place[0], groups, label, n))
+            entries.append(Entry(cell, tuple(groups), label, n))
         return entries
 
 
@@ -307,16 +292,6 @@ def reading_for(encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequ
     check_counted_by(encoder, [role.name for role in groups])
     features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
     return Reading(features, tuple(labels), tuple(groups))
-
-
-def names_of(field: Field) -> tuple[NDArray[np.int64], list[str | None]]:
-    """Code a column's values, and name what the codes stand for; None, the last, for missing values."""
-    absent = field.missing()
-    codes = np.zeros(len(field), dtype=np.int64)
-    present = Block((field,), (), (field,)).complete()[0].fields[0]
-    codes[~absent], values = levels(present, "value")
-    codes[absent] = len(values)
-    return codes, [*map(name_of, values), None]
 
 
 def one_label(labels: Sequence[Any]) -> None:

@@ -24,7 +24,7 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.proxies import Coordinates, check_retain, coordinate_rows
 from certifare.encoders.representatives import Middle, Representatives, modes
-from certifare.encoders.training import Levels, Training
+from certifare.encoders.training import Training
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import MissingRoles, Piece, Reading, by_piece
 from certifare.engines.coding import Plan
@@ -35,6 +35,7 @@ from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins, Codes, Growth, Histogram, HistogramSource, Targets
 from certifare.growth.binning import bins_of
 from certifare.growth.summary import SAMPLE_ROWS, sample_positions
+from certifare.levels import Levels
 from certifare.randomness import stream
 
 T = TypeVar("T")

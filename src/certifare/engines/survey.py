@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +12,11 @@ from certifare.encoders.hashes import HashSample
 from certifare.encoders.training import MOST_LABELS, ColumnSchema, GroupValue
 from certifare.engines.blocks import Block, Piece, Reading
 from certifare.errors import EncoderError, MissingValueError
-from certifare.frames import ColumnType, Field, Value, levels, listing
+from certifare.frames import ColumnType, Field, Value, listing
 from certifare.growth import Dictionary
 from certifare.growth.columns import check_arrays
 from certifare.growth.summary import Summary, merge_summaries, summarize
+from certifare.levels import intersect
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class Survey:
         The largest number of each feature; -inf where there is none.
     labels : mapping of str to frozenset
         Values of each label column.
-    groups : frozenset of tuple
-        Combinations of values of the sensitive columns.
+    groups : frozenset
+        Values of the sensitive column; tuples of values of several.
     lacking : mapping of str to int
         Records left out because they lack a label or group, by column.
     hashes : tuple of HashSample
@@ -51,7 +51,7 @@ class Survey:
     missing: tuple[bool, ...]
     highest: tuple[float, ...]
     labels: Mapping[str, frozenset[Value]]
-    groups: frozenset[tuple[Value, ...]]
+    groups: frozenset[GroupValue]
     lacking: Mapping[str, int]
     hashes: tuple[HashSample, ...]
 
@@ -80,9 +80,8 @@ class Survey:
         return [(name, tuple(sorted(values))) for name, values in self.labels.items()]
 
     def group_values(self) -> tuple[GroupValue, ...]:
-        """List the groups in order: values, or tuples of values where there are several sensitive columns."""
-        found: list[Any] = sorted(self.groups)
-        return tuple(group[0] if len(group) == 1 else group for group in found)
+        """List the groups in order."""
+        return tuple(sorted(self.groups))  # type: ignore[type-var]  # of one kind
 
 
 @dataclass(frozen=True)
@@ -126,8 +125,8 @@ class Surveyor:
             ),
             missing=tuple(bool(lacks.any()) for lacks in lacks_value),
             highest=tuple(_highest(field) for field in block.fields),
-            labels={field.name: frozenset(levels(field, "label")[1]) for field in block.labels},
-            groups=_combinations(block.groups),
+            labels={field.name: frozenset(field.levels().values) for field in block.labels},
+            groups=_groups(block),
             lacking=lacking,
             hashes=samples_of(block.fields, self.salt, n_records),
         )
@@ -164,19 +163,9 @@ def _highest(field: Field) -> float:
     return float(np.fmax.reduce(field.column.astype(np.float64), initial=-np.inf))
 
 
-def _combinations(groups: Sequence[Field]) -> frozenset[tuple[Value, ...]]:
-    """List the combinations of values that occur in sensitive columns."""
-    parts = [levels(field, "group") for field in groups]
-    if not parts or not len(groups[0]):
-        return frozenset()
-    shape = tuple(len(values) for _, values in parts)
-    joint = np.ravel_multi_index([codes for codes, _ in parts], shape)
-    present = np.flatnonzero(np.bincount(joint, minlength=1)) if np.prod(shape) < len(joint) else np.unique(joint)
-    places = np.unravel_index(present, shape)
-    return frozenset(
-        tuple(values[i] for (_, values), i in zip(parts, row, strict=True))
-        for row in zip(*(place.tolist() for place in places), strict=True)
-    )
+def _groups(block: Block) -> frozenset[GroupValue]:
+    parts = [field.levels() for field in block.groups]
+    return frozenset(intersect(parts).values) if parts else frozenset()
 
 
 def _refuse_quantity(name: str, values: frozenset[Value]) -> None:

@@ -24,7 +24,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts
-from certifare.certificates.counts import INTERSECTION, name_of
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
@@ -41,6 +40,7 @@ from certifare.frontier.search import Candidate, Search
 from certifare.frontier.settings import Grid, Setting
 from certifare.growth.summary import sample_positions
 from certifare.ledger import Traces
+from certifare.levels import name_of
 from certifare.parts import CERTIFY, PARTS
 from certifare.randomness import number, stream
 from certifare.table import Table, read_table
@@ -231,7 +231,7 @@ class LargeSearch(Search):
         """Code all training records; also give what counts them by an encoder's cells, in the order of the sample."""
         training = prepare_over(encoder, self._dealt("train"), self._reading, missing="drop")
         plan = training.plan
-        groups = _places([_group_name(group) for group in plan.groups], self._group_names(), "group")
+        groups = _places([name_of(group) for group in plan.groups], self._group_names(), "group")
         labels = [
             _places([name_of(value) for value in values], own.names, f"label {name!r}")
             for (name, values), own in zip(plan.labels, self.table.labels, strict=True)
@@ -361,7 +361,3 @@ def _places(found: Sequence[str], known: Sequence[str], what: str) -> list[int]:
         if name not in known:
             raise RoleError(f"The {what} {name!r} is so rare that the sample has no record of it: drop it, or pool it.")
     return [known.index(name) for name in found]
-
-
-def _group_name(group: Any) -> str:
-    return INTERSECTION.join(map(name_of, group)) if isinstance(group, tuple) else name_of(group)

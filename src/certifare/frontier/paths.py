@@ -244,7 +244,7 @@ class Explorer:
             if kind not in self._prepared:
                 setting = next(s for s in self.settings if s.kind == kind)
                 self._prepared[kind] = setting.encoder(**self.common, n_jobs=self.n_jobs).prepare(
-                    self.train.features, self.train.label_columns, sensitive_features=self.train.sensitive
+                    self.train.features, self.train.labels, sensitive_features=self.train.groups
                 )
             return self._prepared[kind]
 

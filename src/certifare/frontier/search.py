@@ -30,7 +30,6 @@ from certifare.certificates import (
 )
 from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
-from certifare.certificates.counts import name_of
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import FROM_COUNTS
 from certifare.certificates.looks import Look
@@ -54,6 +53,7 @@ from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.frontier.utility import beyond_chance, check_utility, utility_of
 from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
+from certifare.levels import name_of
 from certifare.parts import PARTS, split
 from certifare.storage import check_writable, open_regular
 from certifare.table import Table
@@ -515,8 +515,7 @@ class Search:
         labels = self.table.labels[0]
         native = None
         if self.positive is not None and metric_of(self.metric).strata == "positive":
-            row = int(np.argmax(labels.codes == labels.names.index(self.positive)))
-            native = labels.native[row].as_py()
+            native = labels.values[labels.names.index(self.positive)]
         return {
             "metric": "equalized_odds" if self.metric == "equalized_odds_max" else self.metric,
             "positive_label": native,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from certifare.encoders.description import group_name
 from certifare.encoders.format import (
     BoostedDocument,
     BoostedTreeDocument,
@@ -21,6 +20,7 @@ from certifare.encoders.format import (
     read_encoder_document,
 )
 from certifare.encoders.loading import describe_document, map_of
+from certifare.levels import name_of
 
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
@@ -87,7 +87,7 @@ def _tree(document: TreeDocument | BoostedTreeDocument) -> list[dict[str, Any]] 
         return None
     split_of = {rule.node: j for j, rule in enumerate(document.splits)}
     may_be_missing = {column.name for column in document.columns if column.missing}
-    groups = [group_name(tuple(group) if isinstance(group, list) else group) for group in document.groups]
+    groups = [name_of(tuple(group) if isinstance(group, list) else group) for group in document.groups]
     scores = document.scores if isinstance(document, BoostedTreeDocument) else ()
     log_odds = {score.name for score in scores if score.weights is None}
     nodes: list[dict[str, Any]] = []

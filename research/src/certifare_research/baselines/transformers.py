@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.frames import check_lengths, levels, listing, read_values
+from certifare.frames import check_lengths, listing, read_values
 from certifare_research.baselines.adversarial import LAFTRSetting, OpponentName, SIPMSetting, train_laftr, train_sipm
 from certifare_research.baselines.discrete import Discretiser
 from certifare_research.baselines.fairpath import FairPathSetting, train_fairpath
@@ -443,20 +443,21 @@ def _binary(values: Any, what: str) -> tuple[NDArray[np.float32], tuple[Any, ...
     fields = read_values(values, what)
     if len(fields) != 1:
         raise BaselineError(f"These methods take one {what} column; {len(fields)} were given.")
-    codes, names = levels(fields[0], what)
+    found = fields[0].levels().complete(what)
+    names = found.values
     if len(names) != 2:
         raise BaselineError(
             f"These methods are made for two {what}s; column {fields[0].name!r} has {len(names)}: {listing(names)}."
         )
-    return codes.astype(np.float32), names
+    return found.codes.astype(np.float32), names
 
 
 def _known(values: Any, names: tuple[Any, ...]) -> NDArray[np.float32]:
-    codes, found = levels(read_values(values, "group")[0], "group")
-    for name in found:
+    found = read_values(values, "group")[0].levels().complete("group")
+    for name in found.values:
         if name not in names:
             raise BaselineError(f"The group {name!r} was not among the training records' {listing(names)}.")
-    return np.array([names.index(name) for name in found], dtype=np.float32)[codes]
+    return found.places(names)[found.codes].astype(np.float32)
 
 
 def _bar(title: str) -> Progress:

@@ -18,7 +18,6 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.scoremap import ScoreMap, fit_axes
 from certifare.encoders.scores import INNER_FOLDS, SMOOTHING, FeatureMap, Fold, Forest, Scores, target_values
-from certifare.encoders.training import Levels
 from certifare.engines.blocks import Block, Piece, by_piece
 from certifare.engines.coding import Plan
 from certifare.engines.medians import add_counts
@@ -26,6 +25,7 @@ from certifare.engines.preparing import EngineTraining
 from certifare.errors import EncoderError
 from certifare.growth import Codes, Targets
 from certifare.growth.summary import sample_positions
+from certifare.levels import Levels
 from certifare.randomness import number, stream
 
 if TYPE_CHECKING:

@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.certificates.counts import Exclusion, name_of
+from certifare.certificates.counts import Exclusion
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
 from certifare.encoders.base import RestrictedEncoder
 from certifare.engines.blocks import Reading, Role
-from certifare.engines.counting import Entry, Tally, Teller, merge_tallies, names_of, one_label, reading_for
+from certifare.engines.counting import Entry, Tally, Teller, merge_tallies, one_label, reading_for
 from certifare.engines.preparing import Share
 from certifare.errors import ColumnTypeError, EmptyTableError, TableError
 from certifare.files import MISSING, TEXT, Batches, kind_of, open_batches
 from certifare.frames import Field, Frame
+from certifare.levels import name_of
 from certifare.records import open_records
 from certifare.roles import Comparison, absent, parse_role
 from certifare.table import MissingGroups
@@ -132,7 +133,7 @@ def _draw(
     seed: int,
 ) -> tuple[NDArray[np.bool_], Subsample]:
     """Draw independent records among those that have all that their roles need; say which, of all in the file."""
-    place: dict[str | None, int] = {}
+    place: dict[str, int] = {}
     lacking: dict[str, list[NDArray[np.bool_]]] = {
         f"{role} missing": [] for role in ("label", "cluster", "group", "weight")
     }
@@ -149,9 +150,9 @@ def _draw(
             weights.append(field.numbers())
             lacking["weight missing"].append(field.missing())
         if cluster is not None:
-            codes, names = names_of(frame.read(cluster))
-            lacking["cluster missing"].append(codes == len(names) - 1)
-            clusters.append(np.array([place.setdefault(name, len(place)) for name in names])[codes])
+            found = frame.read(cluster).levels()
+            lacking["cluster missing"].append(found.missing)
+            clusters.append(np.array([*(place.setdefault(name, len(place)) for name in found.names), -1])[found.codes])
     reasons = {reason: np.concatenate(masks) for reason, masks in lacking.items() if masks}
     complete = ~np.logical_or.reduce(list(reasons.values()))
     exclusions, left = [], np.ones(len(complete), dtype=bool)
@@ -167,7 +168,7 @@ def _draw(
         of_code = np.arange(len(place))
         if inferred:
             # Text that reads as the same number is the same cluster, as it is where the whole table is read.
-            same = _names({name for name in place if name is not None})
+            same = _names(place)
             first = {name: place[text] for text, name in same.items()}
             for text, name in same.items():
                 of_code[place[text]] = first[name]

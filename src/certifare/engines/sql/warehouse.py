@@ -24,7 +24,7 @@ import numpy as np
 from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.certificates.claims import metric_of
-from certifare.certificates.counts import Exclusion, Missing, name_of
+from certifare.certificates.counts import Exclusion, Missing
 from certifare.certificates.population import population_of
 from certifare.certificates.sampling import Subsample, assumptions_of, drawn_population
 from certifare.encoders.base import RestrictedEncoder
@@ -50,6 +50,7 @@ from certifare.errors import (
     UnknownGroupError,
     WarehouseError,
 )
+from certifare.levels import name_of
 from certifare.roles import Comparison, Names, as_names, parse_role
 
 
