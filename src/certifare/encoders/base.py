@@ -41,6 +41,7 @@ from certifare.levels import name_of
 
 if TYPE_CHECKING:
     from certifare.encoders.explanation import Explanation
+    from certifare.encoders.importances import Importances
 
 Output: TypeAlias = Literal["representatives", "cells", "onehot", "score"]
 
@@ -242,7 +243,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Any:
         """Score each record: how often each label occurred among the training records of its cell.
 
-        The shares are drawn a little towards those of all records, as if each cell had one average record more. What
+        The shares are drawn a little towards those of all records, as if each cell had five average records more. What
         reads a score reads the cell, so the certificate bounds it too. The records are not looked at beyond their cell.
 
         Parameters
@@ -312,6 +313,27 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from certifare.encoders.explanation import explain
 
         return explain(self, X, sensitive_features)
+
+    def importances(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, repeats: int = 5, seed: int = 0
+    ) -> "Importances":
+        """Measure what drives the cells: what goes of the label and of the distance when a column is shuffled.
+
+        Parameters
+        ----------
+        X : dataframe or array
+            Records that were not used to fit.
+        y : array, series or table
+            Their labels; records without one count for the distance alone.
+        sensitive_features : array, series or table, optional
+            Their groups, unless ``sensitive=`` names columns of X.
+        repeats : int
+            How often each column is shuffled; the mean is taken.
+        seed : int
+        """
+        from certifare.encoders.importances import importances
+
+        return importances(self, X, y, sensitive_features, repeats=repeats, seed=seed)
 
     def retained_information(self, X: Any, *, sensitive_features: Any = None) -> RetainedInformation:
         """Measure how much of the table the cells keep, on records that were not used to fit."""

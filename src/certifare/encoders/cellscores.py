@@ -5,6 +5,7 @@ published with an encoder, rounded as they are there: an encoder that was saved 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from certifare.errors import NoScoresError
 from certifare.frames import Value
 from certifare.levels import name_of
 
-SMOOTHING = 1.0
+SMOOTHING = 5.0
 """How many records of average behaviour are added to a cell before its shares are taken: no score is 0 or 1."""
 
 
@@ -60,6 +61,42 @@ def score_names(labels: Sequence[tuple[str, Sequence[Value]]]) -> list[tuple[str
                 name += "_"
             found[name] = i, j
     return [(name, *place) for name, place in found.items()]
+
+
+def calibration(
+    scores: Sequence[NDArray[np.float64]],
+    labels: Sequence[tuple[str, Sequence[Value]]],
+    counts: Sequence[NDArray[np.int64]],
+) -> list[dict[str, Any]]:
+    """Compare the scores of cells with the frequencies of labels among other records, as plain data.
+
+    Parameters
+    ----------
+    scores : sequence of ndarray, (cells, values)
+        For each label.
+    labels : sequence of (str, sequence)
+        Name and values of each label.
+    counts : sequence of ndarray, (cells, values)
+        Records by cell and value.
+
+    Returns
+    -------
+    list of dict
+        For each column of scores: ``label``, ``value``, ``error`` (the mean difference of score and frequency, over
+        records), and ``cells``: the score, the number of records and the frequency of each.
+    """
+    found = []
+    for _, i, j in score_names(labels):
+        sizes = counts[i].sum(axis=1)
+        shares = counts[i][:, j] / np.maximum(sizes, 1)
+        error = (sizes * np.abs(scores[i][:, j] - shares)).sum() / max(int(sizes.sum()), 1)
+        cells = [
+            {"cell": cell, "score": float(score), "records": int(n), "share": float(share) if n else None}
+            for cell, (score, n, share) in enumerate(zip(scores[i][:, j], sizes, shares, strict=True))
+        ]
+        name, values = labels[i]
+        found.append({"label": name, "value": name_of(values[j]), "error": float(error), "cells": cells})
+    return found
 
 
 def _smoothed(sizes: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -20,6 +20,8 @@ STEPS = (0.6, 0.3, 0.08, -0.08, -0.3, -0.6)
 DIAMOND, RING = "M0-6L6 0 0 6-6 0Z", "M-9.5 0a9.5 9.5 0 1 0 19 0 9.5 9.5 0 1 0-19 0"
 #: Encoders whose bound is larger than the largest on the front, by this factor, are not drawn.
 BEYOND = 1.4
+#: Columns whose importance is drawn; the table has all.
+MOST_COLUMNS = 15
 
 
 def draw_charts(data: Mapping[str, Any]) -> dict[str, Markup]:
@@ -159,11 +161,46 @@ def _map(data: Mapping[str, Any]) -> Markup | None:
     return plane.svg("24rem")
 
 
+def _importances(data: Mapping[str, Any]) -> Markup | None:
+    """Draw what goes of the label and of the distance when each column is shuffled, a pair of bars each."""
+    if not data["importances"]:
+        return None
+    columns = data["importances"]["columns"][:MOST_COLUMNS]
+    values = [column[name] for column in columns for name in ("explained", "distance")]
+    low, high = min(0.0, *values), max(0.02, *values)
+    plane = Plane((low, 1.05 * high), (0.0, len(columns)))
+    plane.axes(ticks(low, 1.05 * high))
+    for i, column in enumerate(reversed(columns)):
+        plane.box((0.0, i + 0.36), (column["explained"], i + 0.58), class_=f"bar {SERIES[0]}")
+        plane.box((0.0, i + 0.12), (column["distance"], i + 0.34), class_=f"bar {SERIES[1]}")
+        name = column["column"]
+        plane.text(0.0, i + 0.66, name if len(name) <= 40 else name[:39] + "…", class_="start")
+    plane.line((0.0, 0.0), (0.0, len(columns)), class_="zero")
+    return plane.svg(f"{2.9 * len(columns):.1f}rem")
+
+
+def _calibration(data: Mapping[str, Any]) -> Markup | None:
+    """Draw the frequency of a label among certification records against the cell's score; on the line they agree."""
+    if not data["calibration"]:
+        return None
+    plane = Plane((0.0, 1.0), (0.0, 1.0))
+    plane.axes(ticks(0.0, 1.0), ticks(0.0, 1.0))
+    plane.line((0.0, 0.0), (1.0, 1.0), class_="target")
+    cells = [cell for cell in data["calibration"][0]["cells"] if cell["share"] is not None]
+    most = max((cell["records"] for cell in cells), default=1)
+    for cell in cells:
+        radius = 2.0 + 7.0 * (cell["records"] / most) ** 0.5
+        plane.dot(cell["score"], cell["share"], radius, class_=f"predicted {SERIES[0]}")
+    return plane.svg("16rem")
+
+
 _CHARTS: dict[str, Callable[[Mapping[str, Any]], Markup | None]] = {
     "interval": _interval,
     "frontier": _frontier,
     "ratios": _ratios,
     "map": _map,
+    "importances": _importances,
+    "calibration": _calibration,
 }
 
 

@@ -61,6 +61,7 @@ def report_data(
     target: float | None = None,
     measured: Mapping[str, Any] | None = None,
     boosting: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Gather what a report says.
@@ -88,6 +89,8 @@ def report_data(
     measured, boosting : mapping, optional
         What the cells' majority votes, and gradient boosting on the table itself, do on the certification records
         (:class:`certifare.bundle.Measured`).
+    evaluation : mapping, optional
+        What drives the encoder, and its calibration (:func:`certifare.evaluation.evaluate`).
     files : mapping, optional
         Names of the files for the commands that verify them: ``certificate``, ``encoder``, ``key``.
 
@@ -186,6 +189,8 @@ def report_data(
             for name, figures in (("the cells' majority votes", measured), ("gradient boosting on the table", boosting))
             if figures is not None
         ],
+        "importances": evaluation["importances"] if evaluation else None,
+        "calibration": evaluation["calibration"] if evaluation else None,
         "sequence": _sequence(found.sequence),
         "selection": _selection(stated.selection, found),
         "suppression": None

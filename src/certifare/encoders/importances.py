@@ -1,0 +1,153 @@
+"""What drives the cells: how much of the label, and how much of the distance, goes when a column is shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from certifare.errors import ArgumentError, EncoderError
+from certifare.frames import Field, Frame, check_lengths, read_values
+from certifare.growth import Dictionary
+from certifare.levels import Levels, intersect
+from certifare.randomness import stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from certifare.encoders.base import RestrictedEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """What goes when one column is shuffled.
+
+    Attributes
+    ----------
+    column : str
+    explained : float
+        How much less of the label the cells explain.
+    distance : float
+        How much smaller the distance between the groups is. Below 0: the column made it smaller.
+    """
+
+    column: str
+    explained: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Importances:
+    """What drives the cells. Made by ``encoder.importances``.
+
+    Attributes
+    ----------
+    explained : float
+        Share of the label's spread (Gini impurity) that the cells explain; the mean over several labels.
+    distance : float
+        Distance between the groups in these records, of the worst classifier on the cells; the largest over pairs.
+    columns : tuple of Importance
+        From what matters most, for the label or the distance, to what matters least.
+    records : int
+    """
+
+    explained: float
+    distance: float
+    columns: tuple[Importance, ...]
+    records: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'':24}{'label':>8}{'distance':>10}",
+            f"{'with all columns':24}{self.explained:>8.3f}{self.distance:>10.3f}",
+        ]
+        lines += [f"{c.column[:23]:24}{-c.explained:>+8.3f}{-c.distance:>+10.3f}" for c in self.columns]
+        return "\n".join(lines)
+
+
+def importances(
+    encoder: RestrictedEncoder,
+    X: Any,
+    y: Any,
+    sensitive_features: Any = None,
+    *,
+    repeats: int = 5,
+    seed: int = 0,
+) -> Importances:
+    """Shuffle each column, and see what becomes of the cells (``encoder.importances``)."""
+    check_is_fitted(encoder)
+    if repeats < 1:
+        raise ArgumentError(f"repeats={repeats}: give a number of shuffles, at least 1.")
+    frame = Frame(X)
+    groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
+    by_group = encoder.reads_groups and encoder.sensitive is None
+    codes = encoder._groups(frame, groups if by_group else None)
+    fields = encoder._read(frame)
+    labels = [_levels(field) for field in read_values(y, "label")]
+    group = intersect([_levels(field) for field in read_values(groups, "group")])
+    check_lengths({"X": len(frame), "sensitive_features": len(group)} | {label.name: len(label) for label in labels})
+    if len(group.values) < 2:
+        raise EncoderError("All records have one group: a distance between groups needs two.")
+    measure = _Measure(encoder.n_cells_, labels, group)
+    explained, distance = measure(encoder._find_cells(fields, codes))
+    found = []
+    for i, field in enumerate(fields):
+        drawn = [stream(seed, "importances", f"{i} {r}").permutation(len(frame)) for r in range(repeats)]
+        shuffled = [
+            measure(encoder._find_cells([*fields[:i], _taken(field, rows), *fields[i + 1 :]], codes)) for rows in drawn
+        ]
+        lost, gone = np.array([explained, distance]) - np.mean(shuffled, axis=0)
+        found.append(Importance(field.name, float(lost), float(gone)))
+    # Both are shares; a column that matters for one of them matters.
+    found.sort(key=lambda column: -max(abs(column.explained), abs(column.distance)))
+    return Importances(explained, distance, tuple(found), len(frame))
+
+
+class _Measure:
+    """What cells tell of labels and groups, in counts of one set of records."""
+
+    def __init__(self, n_cells: int, labels: Sequence[Levels], groups: Levels) -> None:
+        self._n_cells, self._labels, self._groups = n_cells, labels, groups
+
+    def __call__(self, cells: NDArray[np.int32]) -> tuple[float, float]:
+        explained = [_explained(self._count(cells, label)) for label in self._labels]
+        table = self._count(cells, self._groups)
+        shares = table / np.maximum(table.sum(axis=0), 1)
+        pairs = combinations(range(shares.shape[1]), 2)
+        distances = [float(np.maximum(shares[:, a] - shares[:, b], 0.0).sum()) for a, b in pairs]
+        return float(np.mean(explained)), max(distances)
+
+    def _count(self, cells: NDArray[np.int32], levels: Levels) -> NDArray[np.int64]:
+        known = levels.codes >= 0
+        n = len(levels.values)
+        flat = cells[known].astype(np.int64) * n + levels.codes[known]
+        return np.bincount(flat, minlength=self._n_cells * n).reshape(self._n_cells, n)
+
+
+def _explained(table: NDArray[np.int64]) -> float:
+    """Share of the spread of a label between the cells: 1 less the mean impurity of cells over that of all."""
+    sizes = np.maximum(table.sum(axis=1), 1)
+    total = table.sum()
+    whole = 1.0 - ((table.sum(axis=0) / max(total, 1)) ** 2).sum()
+    within = (sizes - (table**2).sum(axis=1) / sizes)[table.sum(axis=1) > 0].sum() / max(total, 1)
+    return float(1.0 - within / whole) if whole > 0 else 0.0
+
+
+def _levels(field: Field) -> Levels:
+    if isinstance(field.column, Dictionary):
+        return Levels.of_dictionary(field.column.indices, field.column.values, field.name)
+    return Levels.of_numbers(field.column, field.name, boolean=field.type == "boolean")
+
+
+def _taken(field: Field, rows: NDArray[np.int64]) -> Field:
+    column = field.column
+    taken: Any = Dictionary(column.indices[rows], column.values) if isinstance(column, Dictionary) else column[rows]
+    return Field(field.name, taken, field.type, field.categorical)

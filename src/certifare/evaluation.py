@@ -1,0 +1,59 @@
+"""What a report shows of an encoder on records that had no part in making it: what drives it, and its calibration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from certifare.encoders.cellscores import calibration
+from certifare.levels import name_of
+
+if TYPE_CHECKING:
+    from certifare.encoders import RestrictedEncoder
+    from certifare.table import Table
+
+#: Records whose columns are shuffled: as many as make about this many cells to be found, over all columns.
+SHUFFLED = 60_000
+FEWEST, MOST = 500, 5_000
+
+
+def evaluate(encoder: RestrictedEncoder, table: Table, *, calibrated: bool = True) -> dict[str, Any]:
+    """Evaluate an encoder on other records, as plain data.
+
+    Parameters
+    ----------
+    encoder : RestrictedEncoder
+    table : Table
+        With labels and groups.
+    calibrated : bool
+        Whether scores may be shown beside the frequencies of labels in each cell.
+
+    Returns
+    -------
+    dict
+        ``importances`` (:class:`certifare.encoders.importances.Importances`) and ``calibration``
+        (:func:`certifare.encoders.cellscores.calibration`), None where there is none.
+    """
+    most = min(max(SHUFFLED // len(encoder.columns_), FEWEST), MOST, len(table))
+    some = table.take(np.linspace(0, len(table) - 1, most).astype(np.int64))
+    driven = encoder.importances(some.features, some.label_columns, sensitive_features=some.sensitive, repeats=1)
+    return {
+        "importances": driven.to_dict(),
+        "calibration": _calibration(encoder, table) if calibrated and encoder._cell_statistics() is not None else None,
+    }
+
+
+def _calibration(encoder: RestrictedEncoder, table: Table) -> list[dict[str, Any]]:
+    by_group = encoder.reads_groups and encoder.sensitive is None
+    cells = encoder.apply(table.features, **({"sensitive_features": table.sensitive} if by_group else {}))
+    counts = []
+    for (_, values), label in zip(encoder.labels_, table.labels, strict=True):
+        known = label.codes >= 0
+        # The table's names are the encoder's values in words.
+        place = {name: i for i, name in enumerate(map(name_of, values))}
+        codes = np.array([place.get(name, -1) for name in label.names], dtype=np.int64)[label.codes[known]]
+        seen = codes >= 0
+        flat = cells[known][seen].astype(np.int64) * len(values) + codes[seen]
+        counts.append(np.bincount(flat, minlength=encoder.n_cells_ * len(values)).reshape(encoder.n_cells_, -1))
+    return calibration(encoder._cell_scores(), encoder.labels_, counts)

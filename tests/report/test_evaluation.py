@@ -1,0 +1,68 @@
+"""The report shows what drives an encoder, and how well its scores are calibrated (issue 15, items 1 and 4)."""
+
+import json
+
+import pytest
+
+from certifare.bundle import produce
+from certifare.evaluation import evaluate
+from certifare.frontier import Grid
+from certifare.report import describe_encoder, render_html, render_markdown, report_data
+from certifare.report.charts import charts
+
+from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, people, table
+
+
+@pytest.fixture(scope="module", params=["tree", "boosted", "aware"])
+def evaluated(request, tmp_path_factory):
+    path, document = bundle(tmp_path_factory.mktemp("evaluated"), request.param)
+    train, fresh = table(seed=0), table(seed=1)
+    encoder = ENCODERS[request.param]().fit(train.features, train.y, sensitive_features=train.sensitive)
+    evaluation = evaluate(encoder, fresh)
+    return report_data(document, encoder=describe_encoder(path), evaluation=evaluation), encoder, fresh
+
+
+def test_item_4_one_chart_of_what_drives_it(evaluated):
+    data, encoder, _ = evaluated
+    drawn = charts(data)["importances"]
+    assert drawn.count("<rect") == 2 * len(encoder.columns_)
+    page, text = render_html(data), render_markdown(data)
+    assert 'id="drives"' in page
+    for column in encoder.columns_:
+        assert column.name in drawn
+        assert f"| {column.name} |" in text
+    json.dumps(data, allow_nan=False)
+
+
+def test_item_1_calibration_in_the_report(evaluated):
+    data, _, fresh = evaluated
+    (scores,) = data["calibration"]
+    assert scores["value"] == "yes"
+    assert sum(cell["records"] for cell in scores["cells"]) == len(fresh)
+    assert scores["error"] < 0.1
+    filled = sum(cell["records"] > 0 for cell in scores["cells"])
+    assert charts(data)["calibration"].count("<circle") == filled
+    assert 'id="calibration"' in render_html(data)
+
+
+def test_names_of_columns_only_show():
+    train = table(seed=0)
+    encoder = ENCODERS["kmeans"]().fit(train.features, train.y, sensitive_features=train.sensitive)
+    evaluation = evaluate(encoder, train)
+    for column, name in zip(evaluation["importances"]["columns"], HOSTILE, strict=False):
+        column["column"] = name
+    from certifare import CellCounts, certify_counts
+
+    data = report_data(certify_counts(CellCounts([[120, 80], [30, 60]], groups=["f", "m"])), evaluation=evaluation)
+    assert SCRIPT not in render_html(data)
+    assert SCRIPT not in render_markdown(data)
+
+
+@pytest.mark.parametrize("suppress", [None, 5])
+def test_items_1_and_4_a_bundle_has_both(tmp_path, suppress):
+    made = produce(people(4000), label="paid", sensitive="sex", grid=Grid(kinds=["tree"], gammas=[0.5]), ledger=False)
+    made.save(tmp_path / "bundle", suppress=suppress)
+    page = (tmp_path / "bundle" / "report.html").read_text("utf-8")
+    assert "What drives it" in page
+    # Where the cells' statistics are not published, scores are not, either.
+    assert ("Scores, and what came true" in page) == (suppress is None)
