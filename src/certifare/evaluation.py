@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from certifare.encoders.cellscores import calibration
 from certifare.levels import name_of
@@ -37,7 +38,8 @@ def evaluate(encoder: RestrictedEncoder, table: Table, *, calibrated: bool = Tru
     """
     most = min(max(SHUFFLED // len(encoder.columns_), FEWEST), MOST, len(table))
     some = table.take(np.linspace(0, len(table) - 1, most).astype(np.int64))
-    driven = encoder.importances(some.features, some.label_columns, sensitive_features=some.sensitive, repeats=1)
+    labels = pa.table({label.name: label.to_arrow().dictionary_decode() for label in some.labels})
+    driven = encoder.importances(some.features, labels, sensitive_features=some.sensitive, repeats=1)
     return {
         "importances": driven.to_dict(),
         "calibration": _calibration(encoder, table) if calibrated and encoder._cell_statistics() is not None else None,

@@ -331,9 +331,9 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             How often each column is shuffled; the mean is taken.
         seed : int
         """
-        from certifare.encoders.importances import importances
+        from certifare.encoders.importances import find_importances
 
-        return importances(self, X, y, sensitive_features, repeats=repeats, seed=seed)
+        return find_importances(self, X, y, sensitive_features, repeats=repeats, seed=seed)
 
     def retained_information(self, X: Any, *, sensitive_features: Any = None) -> RetainedInformation:
         """Measure how much of the table the cells keep, on records that were not used to fit."""

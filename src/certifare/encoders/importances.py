@@ -73,7 +73,7 @@ class Importances:
         return "\n".join(lines)
 
 
-def importances(
+def find_importances(
     encoder: RestrictedEncoder,
     X: Any,
     y: Any,
