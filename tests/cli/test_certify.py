@@ -1,3 +1,6 @@
+import shutil
+
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -69,3 +72,61 @@ def test_bad_input(cli, files, arguments, words):
     result = cli("certify", files / "encoder.json", files / "fresh.csv", *arguments)
     assert result.status == 2
     assert words in result.stderr
+
+
+@pytest.fixture
+def weighted(files, tmp_path):
+    fresh = pd.read_csv(files / "fresh.csv")
+    weights = np.where(np.arange(len(fresh)) % 50 == 0, 40.0, 1.0 + np.arange(len(fresh)) % 3)
+    fresh.assign(w=weights).to_csv(tmp_path / "weighted.csv", index=False)
+    return [files / "encoder.json", tmp_path / "weighted.csv", "--sensitive", "sex", "--weight", "w", "--no-ledger"]
+
+
+def test_a_cap_on_the_weights_keeps_more_records(cli, weighted):
+    whole = Certificate.from_dict(cli("certify", *weighted, "--json").json)
+    result = cli("certify", *weighted, "--cap", 3, "--json")
+    certificate = Certificate.from_dict(result.json).verify()
+    assert certificate.counts.n_records > 3 * whole.counts.n_records
+    assert (certificate.tail.cap, certificate.tail.largest) == (3.0, 40.0)
+    assert certificate.population == whole.population == ("in proportion to their weights",)
+    printed = cli("certify", *weighted, "--cap", 3)
+    assert "capped at 3 (the largest is 40)" in printed.stderr
+    assert Certificate.from_dict(cli("certify", *weighted, "--cap", "inf", "--json").json) == whole
+
+
+def test_certify_takes_the_cap_of_the_bundle(cli, files, weighted, tmp_path):
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
+    shutil.copy(files / "encoder.json", bundle)
+    assert cli("certify", *weighted, "--cap", 2, "-o", bundle / "certificate.json").status == 0
+    again = cli("certify", bundle, *weighted[1:], "--json").json
+    assert again["tail"]["cap"] == 2.0
+    other = cli("certify", bundle, *weighted[1:], "--cap", 3, "--json").json
+    assert other["tail"]["cap"] == 3.0
+    assert cli("certify", bundle, *weighted[1:], "--method", "lemmas", "--json").json["tail"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--cap", "-1"], "above 0"),
+        (["--cap", "nan"], "above 0"),
+        (["--cap", "3", "--method", "lemmas"], "lemmas"),
+        (["--cap", "3", "--cluster", "age"], "without --cluster"),
+    ],
+)
+def test_a_cap_that_cannot_be_used_is_refused(cli, weighted, arguments, words):
+    result = cli("certify", *weighted, *arguments)
+    assert result.status == 2
+    assert words in result.stderr
+
+
+def test_a_certificate_with_a_cap_is_shown_and_reported(cli, weighted, tmp_path):
+    file = tmp_path / "certificate.json"
+    assert cli("certify", *weighted, "--cap", 3, "-o", file).status == 0
+    assert cli("verify", file).status == 0
+    assert "weights capped at 3" in cli("show", file).stdout
+    cli("report", file, "-o", tmp_path / "report.md")
+    report = (tmp_path / "report.md").read_text("utf-8")
+    assert "for weights above the cap" in report
+    assert "weights capped at 3" in report

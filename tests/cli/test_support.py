@@ -64,6 +64,10 @@ WAYS = {
         "csv": (["{encoder}", "{csv}", "--sensitive", "sex"], {"records", "csv"}),
         "parquet": (["{encoder}", "{parquet}", "--sensitive", "sex"], {"records", "binary"}),
         "cluster": (["{encoder}", "{csv}", "--sensitive", "sex", "--cluster", "home"], {"records", "csv", "cluster"}),
+        "weight": (
+            ["{encoder}", "{csv}", "--sensitive", "sex", "--weight", "w"],
+            {"records", "csv", "weight", "capped"},
+        ),
         "sql": (["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"], {"sql"}),
         "draw by sql": (
             ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--weight", "w"],
@@ -121,7 +125,7 @@ VALUES = {
     **dict.fromkeys(
         ["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "point", "seed", "suppress"], 5
     ),
-    **dict.fromkeys(["confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
+    **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
     **dict.fromkeys(["max_age", "max_candidates", "looks", "max_looks", "min_group_size"], 5),
     "min_confidence": 0.5,
     "row": 5,

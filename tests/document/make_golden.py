@@ -7,7 +7,7 @@ import json
 
 from certifare.document import schema
 
-from .test_files import DOCS, GOLDEN, golden_documents
+from .test_envelopes import DOCS, GOLDEN, golden_documents
 
 if __name__ == "__main__":
     for name, document in golden_documents().items():

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from securesystemslib.dsse import Envelope
 
 from certifare import CellCounts, CertifareError, certify_counts
+from certifare.certificates.tail import Tail
 from certifare.document import digest, make_statement, new_key, read_document, schema, sign, write_document
 from certifare.document.envelopes import MAX_BYTES
 from certifare.document.statement import PREDICATE, canonical
@@ -30,6 +31,7 @@ from certifare.errors import (
 from .documents import CONTEXT, certificate, changed, encoder_file, fixed_key, in_sequence, plain, signed
 
 GOLDEN = Path(__file__).parent / "golden"
+FILES = ["plain.json", "signed.json", "suppressed.json", "several-groups.json", "sequence.json", "capped.json"]
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -40,6 +42,8 @@ def golden_documents():
         np.arange(24).reshape(4, 3, 2) * 20 + 30, groups=["<b>&\"'", "größer", "x"], labels=["no", "yes"]
     )
     several = certify_counts(labelled, "equal_opportunity", method="mcdiarmid", candidates=3)
+    tail = Tail(cap=2.5, largest=10.0, beyond=((3,), (1,)))
+    capped = certificate(method="mcdiarmid", confidence=0.9, witness=False, tail=tail)
     return {
         "plain.json": sign(make_statement(closed_form, **CONTEXT), None),
         "signed.json": sign(make_statement(closed_form, **CONTEXT), fixed_key()),
@@ -50,12 +54,11 @@ def golden_documents():
         "sequence.json": sign(
             make_statement(in_sequence(), **{**CONTEXT, "selection": {"tried": 40, "correction": "sequence"}}), None
         ),
+        "capped.json": sign(make_statement(capped, **CONTEXT), None),
     }
 
 
-@pytest.mark.parametrize(
-    "name", ["plain.json", "signed.json", "suppressed.json", "several-groups.json", "sequence.json"]
-)
+@pytest.mark.parametrize("name", FILES)
 def test_files_are_as_they_always_were(name):
     written = golden_documents()[name]
 
@@ -67,7 +70,9 @@ def test_the_published_schema_is_that_of_the_types():
     assert json.loads((DOCS / "certificate.schema.json").read_text("utf-8")) == json.loads(json.dumps(schema()))
 
 
-@pytest.mark.parametrize("name", ["plain.json", "suppressed.json", "several-groups.json", "sequence.json"])
+@pytest.mark.parametrize(
+    "name", ["plain.json", "suppressed.json", "several-groups.json", "sequence.json", "capped.json"]
+)
 def test_files_fit_the_published_schema(name):
     validator = Draft202012Validator(schema())
     validator.check_schema(schema())

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import cached_property
+from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.looks import FIXED_LOOKS, NOT_COUNTED, Look
 from certifare.certificates.population import Phrase, among_whom, population_of
 from certifare.certificates.sequence import FixedSequence
+from certifare.certificates.tail import CAP_FIXED, Tail, distance_level, lowered, raised
 from certifare.errors import (
     ArgumentError,
     CertifareError,
@@ -109,6 +111,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         there is a ``sequence``.
     sequence : FixedSequence or None
         How the encoder came to be chosen, where several were tested against a target: the bound is the target.
+    tail : Tail or None
+        Where the records were thinned to capped weights: the cap, and the records that tell how much weight is above
+        it. The bound and the lower limit are about whole weights; the counts and the estimate are by capped ones.
     witnesses : tuple of Witness
         The set of cells, chosen on other records, that the lower limit rests on; one for each label where the metric is
         a mean over labels.
@@ -135,6 +140,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     parts: tuple[Part, ...]
     candidates: int = 1
     sequence: FixedSequence | None = None
+    tail: Tail | None = None
     positive: str | None = None
     witnesses: tuple[Witness, ...] = ()
     base_counts: CellCounts | None = None
@@ -186,6 +192,10 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             if not groups.issuperset(part.groups) or part.label not in labels:
                 raise CertificateFormatError("a bound is about groups or a label that the counts do not have.")
         check_witnesses(metric, counts, strata, self.witnesses)
+        if self.tail is not None:
+            self.tail.check(counts)
+            if self.method == "lemmas":
+                raise CertificateFormatError('method="lemmas" knows no cap on the weights.')
         besides = {"base_counts": self.base_counts, "sum_counts": self.sum_counts, "budget": self.budget}
         if self.method != "lemmas" and any(value is not None for value in besides.values()):
             raise CertificateFormatError(f'{", ".join(besides)} are for method="lemmas" only.')
@@ -218,6 +228,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             *ASSUMPTIONS,
             *((ONE_POPULATION,) if self.method == "lemmas" else ()),
             *((FIXED_IN_ADVANCE,) if self.sequence is not None else ()),
+            *((CAP_FIXED,) if self.tail is not None else ()),
             *((FIXED_LOOKS,) if self.look is not None and self.look > 1 else ()),
         )
         # A certificate that is void says so in the place of the first assumption.
@@ -276,6 +287,23 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def several_looks(self) -> bool:
         """Whether there is more to say than that these records were looked at once."""
         return self.look is not None and (self.look > 1 or self.planned_looks is not None)
+
+    # -- weights ----------------------------------------------------------------------------------------------
+
+    @property
+    def cap_words(self) -> tuple[str, ...]:
+        """Say in a sentence how much weight lies above the cap; nothing where there is none."""
+        if self.tail is None:
+            return ()
+        shared = 1 if self.sequence is not None else self.candidates
+        epsilon = stratum_epsilon(self.metric, self.confidence, shared, self._strata())
+        above = max(self._above(part.groups, part.label, epsilon) for part in self.parts)
+        within = "" if self._strata() == (None,) else ", among the records of a label,"
+        return (
+            f"Records were thinned to weights capped at {self.tail.cap:g} (the largest is {self.tail.largest:g}). At "
+            f"most {percent_up(above)} of the weight of any group{within} lies above the cap, which T* and the lower "
+            "limit allow for; the estimate is by capped weights.",
+        )
 
     # -- what follows from the bound ------------------------------------------------------------------------
 
@@ -513,16 +541,23 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if metric_of(self.metric).combine == "max":
             ways *= len(self._strata())
         lower = estimate = upper = 0.0
-        for score in scores:
-            for first in range(g):
-                for second in range(g):
-                    if first == second:
-                        continue
-                    pair = counts.table[:, [first, second]]
-                    estimate = max(estimate, _mean_gap(pair, score))
-                    upper = max(upper, _gap_limit(pair, score, epsilon))
-                    lower = max(lower, -_gap_limit(pair[:, ::-1], score, epsilon / ways))
+        for first, second in permutations(range(g), 2):
+            pair, names = counts.table[:, [first, second]], (counts.groups[first], counts.groups[second])
+            above, above_shared = (self._above(names, label, level) for level in (epsilon, epsilon / ways))
+            for score in scores:
+                estimate = max(estimate, _mean_gap(pair, score))
+                upper = max(upper, raised(_gap_limit(pair, score, self._level(epsilon)), above))
+                limit = -_gap_limit(pair[:, ::-1], score, self._level(epsilon / ways))
+                lower = max(lower, lowered(limit, above_shared))
         return lower, estimate, upper
+
+    def _level(self, epsilon: float) -> float:
+        """Return what of ε bounds distances in the counts."""
+        return distance_level(epsilon, capped=self.tail is not None)
+
+    def _above(self, groups: tuple[str, str], label: str | None, epsilon: float) -> float:
+        """Upper limit of the share of weight above the cap; 0 where there is none."""
+        return 0.0 if self.tail is None else self.tail.share(self.counts, groups, label, epsilon)
 
     # -- computing it again -----------------------------------------------------------------------------------
 
@@ -542,6 +577,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             self.method,
             self.candidates,
             sequence=self.sequence,
+            tail=self.tail,
             positive=self.positive,
             witness=self.witnesses or None,
             base_counts=self.base_counts,
@@ -608,6 +644,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             ("confidence", percent(self.confidence)),
             ("method", self.method),
             ("candidates", str(self.candidates) if self.sequence is None else f"{self.candidates}, in sequence"),
+            *(("weights", words) for words in self.cap_words),
             ("look", self.look_words),
             *((f"records of {group}", f"{n:,}") for group, n in self.counts.group_sizes.items()),
             *((f"excluded: {e.reason}", f"{e.records:,}") for e in self.exclusions),

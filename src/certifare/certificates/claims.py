@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import check_epsilon, epsilon_at
+from certifare.certificates.tail import Tail, distance_level, raised
 from certifare.errors import (
     ArgumentError,
     EmptyGroupError,
@@ -218,21 +219,27 @@ def bound_parts(
     strata: Sequence[str | None],
     epsilon: float,
     pair_bound: PairBound,
+    tail: Tail | None = None,
 ) -> tuple[Part, ...]:
-    """Bound every pair of groups in every stratum at level ε; estimates come from the last table."""
+    """Bound every pair of groups in every stratum at level ε; estimates come from the last table.
+
+    With a cap on the weights, the bound is raised by the share of weight above it.
+    """
     parts = []
+    level = distance_level(epsilon, capped=tail is not None)
     for label in strata:
         cut = [stratum(table, label) for table in tables]
         for pair in combinations(cut[0].groups, 2):
             pair_tables = [table.of_groups(*pair).table for table in cut]
             sizes = pair_tables[-1].sum(axis=0)
+            share = 0.0 if tail is None else tail.share(tables[0], pair, label, epsilon)
             parts.append(
                 Part(
                     groups=pair,
                     label=label,
                     records=(int(sizes[0]), int(sizes[1])),
                     estimate=estimate_of(pair_tables[-1]),
-                    bound=pair_bound(pair_tables, epsilon),
+                    bound=min(1.0, raised(pair_bound(pair_tables, level), share)),
                 )
             )
     return tuple(parts)

@@ -42,8 +42,9 @@ from certifare.certificates.counts import LABEL_MISSING, CellCounts, Exclusion, 
 from certifare.certificates.exact import difference_limit, epsilon_at, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
 from certifare.certificates.population import population_of
-from certifare.certificates.sampling import Subsample, check_population, one_per_cluster, thin
+from certifare.certificates.sampling import Subsample, check_cap, check_population, one_per_cluster, thin
 from certifare.certificates.sequence import FixedSequence
+from certifare.certificates.tail import CAP_FIXED, Tail, distance_level, lowered
 from certifare.elsewhere import engine_for
 from certifare.errors import (
     ArgumentError,
@@ -72,6 +73,7 @@ def certify_counts(
     candidates: int = 1,
     *,
     sequence: FixedSequence | None = None,
+    tail: Tail | None = None,
     positive: object = None,
     witness: CellCounts | Sequence[Witness] | None = None,
     base_counts: CellCounts | None = None,
@@ -97,6 +99,9 @@ def certify_counts(
     sequence : FixedSequence, optional
         Encoders that were tested against a target in a fixed order, of which this one was the last to pass. The bound
         is the target then, and the sequence's length is the number of candidates.
+    tail : Tail, optional
+        The weight above a cap, where the records were thinned to capped weights (:func:`certifare.thin`). A tenth of ε
+        bounds its share, and the bound is raised by that. Not for ``method="lemmas"``.
     positive : optional
         The positive label for equal opportunity; the last of two labels unless given.
     witness : CellCounts or sequence of Witness, optional
@@ -130,8 +135,10 @@ def certify_counts(
     if sequence is not None and method != "exact":
         raise ArgumentError(f"method={method!r}: a sequence is tested by the exact method.")
     chosen = metric_of(metric)
+    if tail is not None and method == "lemmas":
+        raise ArgumentError('method="lemmas" is not proved for capped weights: leave the cap out, or choose "exact".')
     if chosen.strata == "all":
-        counts = _with_unlabelled(counts, chosen)
+        counts, tail = _with_unlabelled(counts, chosen), None if tail is None else tail.without_labels()
     positive_name = None if positive is None else name_of(positive)
     strata = strata_of(chosen, counts, positive_name)
     candidates = candidates if sequence is None else sequence.length
@@ -146,6 +153,8 @@ def certify_counts(
     elif witness is not None:
         witnesses = tuple(witness)
     check_witnesses(chosen, counts, strata, witnesses)
+    if tail is not None:
+        tail.check(counts)
 
     tables: tuple[CellCounts, ...] = (counts,)
     pair_bound: PairBound = _exact if method == "exact" else _mcdiarmid
@@ -157,10 +166,12 @@ def certify_counts(
     elif not (base_counts is None and sum_counts is None and budget is None):
         raise ArgumentError(f'base_counts, sum_counts and budget are for method="lemmas", not for {method!r}.')
     if sequence is not None:
-        sequence.check(counts, metric, confidence, positive_name)
+        sequence.check(counts, metric, confidence, positive_name, tail)
         pair_bound = partial(_claimed, sequence.target, len(strata) if chosen.combine == "mean" else 1)
         besides = {"sequence": sequence, "assumptions": (*FROM_COUNTS, FIXED_IN_ADVANCE)}
-    parts = bound_parts(tables, strata, epsilon, pair_bound)
+    if tail is not None:
+        besides = {**besides, "tail": tail, "assumptions": (*besides["assumptions"], CAP_FIXED)}
+    parts = bound_parts(tables, strata, epsilon, pair_bound, None if sequence is not None else tail)
     bound = min(1.0, combine(chosen, [(part.label, part.bound) for part in parts]))
     return Certificate(
         metric=metric,
@@ -168,7 +179,7 @@ def certify_counts(
         confidence=float(confidence),
         bound=bound if sequence is None else sequence.target,
         estimate=combine(chosen, [(part.label, part.estimate) for part in parts]),
-        lower=_lower_limit(chosen, counts, strata, epsilon, witnesses),
+        lower=_lower_limit(chosen, counts, strata, epsilon, witnesses, tail),
         counts=counts,
         parts=parts,
         candidates=int(candidates),
@@ -247,21 +258,31 @@ def _lower_limit(
     strata: Sequence[str | None],
     epsilon: float,
     witnesses: Sequence[Witness],
+    tail: Tail | None,
 ) -> float:
     """Lower confidence limit of the metric: by witnesses, or without them by a closed form."""
+
+    def whole(limit: float, groups: tuple[str, str], label: str | None, epsilon: float) -> float:
+        """Make a limit by capped weights one by whole weights."""
+        return limit if tail is None else lowered(limit, tail.share(counts, groups, label, epsilon))
+
+    level = distance_level(epsilon, capped=tail is not None)
     limits: list[tuple[str | None, float]] = [(label, 0.0) for label in strata]
     for witness in witnesses:
         c0, c1 = stratum(counts, witness.label).of_groups(*witness.groups).table.T
         n0, n1 = int(c0.sum()), int(c1.sum())
         cells = list(witness.cells)
         m = n1 * int(c0[cells].sum()) - n0 * int(c1[cells].sum())
-        limits.append((witness.label, -difference_limit(n1, n0, -m, epsilon)))
+        limit = -difference_limit(n1, n0, -m, level)
+        limits.append((witness.label, whole(limit, witness.groups, witness.label, epsilon)))
     if not witnesses:
         pairs = [(i, j) for j in range(len(counts.groups)) for i in range(j)]
-        share = epsilon / len(pairs) / (len(strata) if metric.combine == "max" else 1)
+        ways = len(pairs) * (len(strata) if metric.combine == "max" else 1)
         for label in strata:
             table = stratum(counts, label).table
-            limits += [(label, _closed_form_lower(table[:, pair], share)) for pair in pairs]
+            for i, j in pairs:
+                limit = _closed_form_lower(table[:, (i, j)], level / ways)
+                limits.append((label, whole(limit, (counts.groups[i], counts.groups[j]), label, epsilon / ways)))
     return min(1.0, max(0.0, combine(metric, limits)))
 
 
@@ -307,6 +328,7 @@ def certify(
     candidates: int = 1,
     positive: object = None,
     weights: ArrayLike | None = None,
+    cap: float | None = None,
     clusters: ArrayLike | None = None,
     population: str = "clusters",
     missing: Missing = "refuse",
@@ -333,6 +355,9 @@ def certify(
         cells, one for the sum.
     weights : array-like, optional
         Survey weights; records are thinned to them (:func:`certifare.thin`).
+    cap : float, optional
+        Thin to weights capped here, so that more records stay, and bound what lies above the cap. Choose it without
+        looking at these records: where T* is smallest on others, for instance (``fit`` does so).
     clusters : array-like, optional
         Clusters of dependent records; one of each is kept (:func:`certifare.one_per_cluster`).
     population : {"clusters", "records"}
@@ -353,6 +378,8 @@ def certify(
     Certificate
     """
     check_population(population, clustered=clusters is not None)
+    if cap is not None:
+        check_cap(cap, weighted=weights is not None, clustered=clusters is not None)
     engine = engine_for(X)
     if engine is not None:
         certificate: Certificate = engine.certify(
@@ -384,7 +411,7 @@ def certify(
     records = PlacedRecords.of(cells, groups, labels, encoder.n_cells_, missing=missing)
     if clusters is None and hasattr(encoder, "repeats"):
         assumptions += encoder.repeats(X, records.places).check("certification records")
-    sample = _independent(records.known, weights, clusters, population, seed, part)
+    sample = _independent(records.known, weights, cap, clusters, population, seed, part)
     counts, base_counts, sum_counts = records.count(sample.keep), None, None
     if method == "lemmas":
         first = stream(seed, "halves", part).random(len(cells)) < 0.5
@@ -399,6 +426,7 @@ def certify(
         method,
         candidates,
         positive=positive,
+        tail=sample.tail(records.count),
         witness=training_counts(encoder, counts, metric),
         min_group_size=min_group_size,
         base_counts=base_counts,
@@ -435,6 +463,7 @@ def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[st
 def _independent(
     known: NDArray[np.bool_],
     weights: ArrayLike | None,
+    cap: float | None,
     clusters: ArrayLike | None,
     population: str,
     seed: int,
@@ -451,12 +480,13 @@ def _independent(
     if cluster is not None:
         drawn = one_per_cluster(cluster, weights=w, population=population, seed=seed, part=part)
     elif w is not None:
-        drawn = thin(w, seed=seed, part=part)
+        drawn = thin(w, seed=seed, part=part, cap=cap)
     else:
         return Subsample(known, (), float(known.sum()), seed, (), ())
-    keep = known.copy()
+    keep, beyond = known.copy(), known.copy()
     keep[known] = drawn.keep
-    return replace(drawn, keep=keep)
+    beyond[known] = False if drawn.beyond is None else drawn.beyond
+    return replace(drawn, keep=keep, beyond=None if drawn.beyond is None else beyond)
 
 
 def training_counts(encoder: Encoder, counts: CellCounts, metric: str) -> CellCounts | None:

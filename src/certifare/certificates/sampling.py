@@ -5,13 +5,16 @@ The bounds ask for independent records of the population that the claim is about
 recorded seed: the kept ones are independent again, and the price is a smaller sample, which is reported.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS, Exclusion
+from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS, CellCounts, Exclusion
 from certifare.certificates.population import BY_WEIGHT, ONE_OF_CLUSTER, Phrase
+from certifare.certificates.tail import Tail
 from certifare.errors import ArgumentError, LengthMismatchError
 from certifare.randomness import stream
 
@@ -34,6 +37,11 @@ class Subsample:
         What the choice takes for granted.
     population : tuple of str
         Whom a claim from these records is about (``Certificate.population``).
+    beyond : ndarray of bool or None
+        With a cap on the weights: the records kept that a second coin found beyond it
+        (:class:`~certifare.certificates.tail.Tail`).
+    cap, largest : float or None
+        The cap, and the largest weight.
     """
 
     keep: NDArray[np.bool_]
@@ -42,10 +50,30 @@ class Subsample:
     seed: int
     assumptions: tuple[str, ...]
     population: tuple[Phrase, ...]
+    beyond: NDArray[np.bool_] | None = None
+    cap: float | None = None
+    largest: float | None = None
+
+    def tail(self, count: Callable[[NDArray[np.bool_]], CellCounts]) -> Tail | None:
+        """Return the weight above the cap, given how records are counted by group and label; None without a cap."""
+        if self.beyond is None or self.cap is None or self.largest is None:
+            return None
+        return Tail.of(self.cap, self.largest, count(self.beyond))
 
 
-def thin(weights: ArrayLike, *, seed: int = 0, part: str = "", max_weight: float | None = None) -> Subsample:
+def thin(
+    weights: ArrayLike,
+    *,
+    seed: int = 0,
+    part: str = "",
+    max_weight: float | None = None,
+    cap: float | None = None,
+) -> Subsample:
     """Keep record j with probability w_j / max w: an independent sample of the weighted population.
+
+    With a cap, keep it with probability min(w_j, cap) / cap: more records stay, as a sample of the population by capped
+    weights, and ``beyond`` tells how much weight lies above the cap. One that is not below the largest weight caps
+    nothing.
 
     Parameters
     ----------
@@ -59,6 +87,8 @@ def thin(weights: ArrayLike, *, seed: int = 0, part: str = "", max_weight: float
     max_weight : float, optional
         The largest weight in the population. Unless given, the largest in the sample stands for it, and the
         certificate says so.
+    cap : float, optional
+        Fixed without looking at these records.
 
     Examples
     --------
@@ -68,7 +98,11 @@ def thin(weights: ArrayLike, *, seed: int = 0, part: str = "", max_weight: float
     """
     w = _weights(weights)
     largest = float(w.max(initial=0.0)) if max_weight is None else max_weight
-    keep = stream(seed, "thinning", part).random(len(w)) * largest < w
+    capped = cap is not None and check_cap(cap) < largest
+    scale = cap if cap is not None and capped else largest
+    keep = stream(seed, "thinning", part).random(len(w)) * scale < w
+    # A coin of its own for what is above the cap: those records are kept for certain.
+    beyond = stream(seed, "beyond the cap", part).random(len(w)) * (largest - scale) < w - scale if capped else None
     return Subsample(
         keep=keep,
         exclusions=(Exclusion(THINNED, int(len(w) - keep.sum())),),
@@ -76,6 +110,9 @@ def thin(weights: ArrayLike, *, seed: int = 0, part: str = "", max_weight: float
         seed=seed,
         assumptions=assumptions_of(float(w.max()), max_weight, weighted=True),
         population=drawn_population(weighted=True),
+        beyond=beyond,
+        cap=scale if capped else None,
+        largest=largest if capped else None,
     )
 
 
@@ -152,6 +189,19 @@ def check_population(population: str, *, clustered: bool) -> None:
         raise ArgumentError(
             f"population={population!r} is about clusters of records, and none were given: name them, or leave it out."
         )
+
+
+def check_cap(cap: float, *, weighted: bool = True, clustered: bool = False) -> float:
+    """Refuse what is no cap on weights, or has no weights to cap."""
+    if not weighted:
+        raise ArgumentError(f"cap={cap:g} is about weights, and none were given: name them, or leave it out.")
+    if clustered:
+        raise ArgumentError(
+            f"cap={cap:g}: weights are not capped where one record of each cluster is kept. Leave the cap out."
+        )
+    if math.isnan(cap) or cap <= 0.0:
+        raise ArgumentError(f"cap={cap:g}: a cap on weights is above 0.")
+    return float(cap)
 
 
 def _weights(weights: ArrayLike) -> NDArray[np.float64]:

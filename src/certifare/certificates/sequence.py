@@ -30,6 +30,7 @@ from certifare.certificates.claims import (
 )
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import difference_limit
+from certifare.certificates.tail import Tail, distance_level, raised
 from certifare.errors import ArgumentError, CertificateMismatchError
 
 #: n_0, n_1 and M of a pair of groups in a stratum.
@@ -107,6 +108,7 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         encoders: Sequence[str] | None = None,
         positive: str | None = None,
         min_group_size: int = 30,
+        tail: Tail | None = None,
     ) -> FixedSequence:
         """Test encoders in their order until one fails.
 
@@ -122,6 +124,8 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             How many encoders there are, where ``tables`` does not know.
         encoders : sequence of str, optional
             Their digests.
+        tail : Tail, optional
+            The weight above a cap, where the records were thinned to capped weights; the same for all encoders.
         """
         if not 0.0 < target <= 1.0:
             raise ArgumentError(f"target={target}: a distance between groups lies in (0, 1].")
@@ -134,12 +138,14 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             strata = strata_of(chosen, counts, positive)
             for label in strata:
                 check_groups(stratum(counts, label), label, max(1, min_group_size))
+            if tail is not None:
+                tail.check(counts)
             found = statistics_of(counts, strata)
             step = Step(
                 encoder=None if encoders is None else encoders[len(steps)],
                 cells=counts.n_cells,
                 statistics=found,
-                limit=limit_of(chosen, strata, found, confidence),
+                limit=limit_of(chosen, strata, found, confidence, shares_of(counts, strata, confidence, chosen, tail)),
             )
             steps.append(step)
             if step.limit > target:
@@ -148,7 +154,14 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise ArgumentError("A sequence needs at least one encoder.")
         return cls(target=float(target), length=length, steps=tuple(steps))
 
-    def check(self, counts: CellCounts, metric: str, confidence: float, positive: str | None = None) -> None:
+    def check(
+        self,
+        counts: CellCounts,
+        metric: str,
+        confidence: float,
+        positive: str | None = None,
+        tail: Tail | None = None,
+    ) -> None:
         """Compute every limit again, and refuse a sequence that does not end with the encoder of these counts."""
         if self.published is None:
             raise CertificateMismatchError("No encoder of the sequence passed, so none can be certified by it.")
@@ -163,12 +176,13 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         strata = strata_of(chosen, counts, positive)
         own = statistics_of(counts, strata)
         sizes = [(n0, n1) for n0, n1, _ in own]
+        shares = shares_of(counts, strata, confidence, chosen, tail)
         for i, step in enumerate(self.steps, 1):
             if [(n0, n1) for n0, n1, _ in step.statistics] != sizes:
                 raise CertificateMismatchError(f"Encoder {i} of the sequence was tested on other records.")
             if not all(0 <= m <= n0 * n1 for n0, n1, m in step.statistics):
                 raise CertificateMismatchError(f"Encoder {i} of the sequence has a statistic that no records have.")
-            computed = limit_of(chosen, strata, step.statistics, confidence)
+            computed = limit_of(chosen, strata, step.statistics, confidence, shares)
             if not abs(step.limit - computed) <= RECOMPUTATION_TOLERANCE:
                 raise CertificateMismatchError(
                     f"Encoder {i} of the sequence states the limit {step.limit:.9g}, but its statistics give "
@@ -187,10 +201,32 @@ def statistics_of(counts: CellCounts, strata: Sequence[str | None]) -> tuple[Sta
     )
 
 
-def limit_of(metric: Metric, strata: Sequence[str | None], statistics: Sequence[Statistic], confidence: float) -> float:
-    """Upper confidence limit of the metric, from statistics alone."""
+def shares_of(
+    counts: CellCounts, strata: Sequence[str | None], confidence: float, metric: Metric, tail: Tail | None
+) -> tuple[float, ...] | None:
+    """Upper limits of the weight above the cap for each pair of groups in each stratum; None without a cap."""
+    if tail is None:
+        return None
     epsilon = stratum_epsilon(metric.name, confidence, 1, strata)
+    return tuple(
+        tail.share(counts, pair, label, epsilon) for label in strata for pair in combinations(counts.groups, 2)
+    )
+
+
+def limit_of(
+    metric: Metric,
+    strata: Sequence[str | None],
+    statistics: Sequence[Statistic],
+    confidence: float,
+    shares: Sequence[float] | None = None,
+) -> float:
+    """Upper confidence limit of the metric, from statistics and, with a cap on the weights, shares above it."""
+    epsilon = stratum_epsilon(metric.name, confidence, 1, strata)
+    level = distance_level(epsilon, capped=shares is not None)
     pairs = len(statistics) // len(strata)
     labels = [label for label in strata for _ in range(pairs)]
-    limits = [max(0.0, difference_limit(n0, n1, m, epsilon)) for n0, n1, m in statistics]
+    limits = [
+        raised(max(0.0, difference_limit(n0, n1, m, level)), share)
+        for (n0, n1, m), share in zip(statistics, shares or [0.0] * len(statistics), strict=True)
+    ]
     return min(1.0, combine(metric, list(zip(labels, limits, strict=True))))

@@ -11,6 +11,7 @@ import typer
 from certifare.cli.column import ColumnName, Cuts, EncoderOutput, encoder_of_file, encoder_of_table, write_column
 from certifare.cli.common import (
     REFUSED,
+    Cap,
     Cluster,
     Confidence,
     Dataset,
@@ -67,6 +68,7 @@ def certify(
     looks: Looks = None,
     ledger: KeepLedger = True,
     weight: Weight = None,
+    cap: Cap = None,
     cluster: Cluster = None,
     population: Population = "clusters",
     min_group_size: Annotated[int, typer.Option(help="Refuse groups with fewer records.")] = 30,
@@ -120,7 +122,8 @@ def certify(
     elif data is None or len(data) != 1:
         raise ArgumentError("Which records? Name one file, counts files, or a database with --sql and --table.")
     else:
-        refuse_ignored(context, *of_file(data[0]))
+        capped = ("capped",) if weight is not None and cluster is None else ()
+        refuse_ignored(context, *of_file(data[0]), *capped)
     reading: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "missing": listed(missing) or MISSING}
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
@@ -174,6 +177,8 @@ def certify(
         named = {"encoder": encoder_file(encoder)}  # type: ignore[arg-type]  # one or the other, as was checked
         fitted = load_fitted(named["encoder"])
         certify_table, digested = certify_records, digest(named["encoder"])
+        if cap is None and weight is not None and cluster is None and method != "lemmas":
+            cap = _cap_beside(named["encoder"], digested)
     else:
         from certifare.encoders.existing import certify_as_column
 
@@ -198,6 +203,7 @@ def certify(
         sensitive_features=table.groups,
         positive=table.positive,
         weights=table.weights,
+        cap=cap,
         clusters=table.clusters,
         population=population,
         seed=seed,
@@ -221,6 +227,19 @@ def certify(
         columns={"sensitive": listed(sensitive), "label": one_label},
         command=command_line(context),
     )
+
+
+def _cap_beside(encoder: Path, encoder_digest: str) -> float | None:
+    """Return the cap that the bundle's own certificate has: it was chosen on other records than these."""
+    from certifare.document import read_document
+    from certifare.errors import CertifareError
+
+    try:
+        document = read_document(encoder.parent / "certificate.json")
+    except (CertifareError, OSError):
+        return None
+    tail = document.certificate.tail
+    return tail.cap if tail is not None and document.statement.digest_of("encoder") == encoder_digest else None
 
 
 def _at_look(ledger: Any, traces: Any, encoder: str, certificate: Certificate, looks: int | None) -> Certificate:
@@ -263,6 +282,8 @@ def _finish(
         out.print(printable(str(certificate)), soft_wrap=True)
         for exclusion in certificate.exclusions:
             err.print(f"left out: {exclusion.records:,} records ({printable(exclusion.reason)})")
+        for words in certificate.cap_words:
+            err.print(words, soft_wrap=True)
         err.print(certificate.look_words, soft_wrap=True)
         for note in notes:
             err.print(f"note: {printable(note)}")

@@ -111,6 +111,14 @@ Sensitive = Annotated[
     ),
 ]
 Weight = Annotated[str | None, typer.Option(help="Column of survey weights.", rich_help_panel=COLUMNS)]
+Cap = Annotated[
+    float | None,
+    typer.Option(
+        help="With --weight: thin to weights capped here, and bound what lies above (inf: no cap). The cap of the "
+        "bundle's own certificate unless given.",
+        rich_help_panel=COLUMNS,
+    ),
+]
 Cluster = Annotated[
     str | None,
     typer.Option(help="Column that marks dependent records (household, patient).", rich_help_panel=COLUMNS),

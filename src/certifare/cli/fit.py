@@ -310,6 +310,8 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
     if certificate is not None:
         for i, sentence in enumerate(certificate.what_follows()):
             yield "" if i else "it follows", sentence
+        for words in certificate.cap_words:
+            yield "weights", words
         yield "look", certificate.look_words
     if point is not None:
         yield "retained", f"{point.retained:.1%} of the spread of the columns"

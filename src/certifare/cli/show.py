@@ -89,7 +89,7 @@ def _print_certificate(certificate: Any, verdict: Any) -> None:
             round_up(part.bound),
         )
     out.print(grid)
-    for sentence in (*certificate.what_follows(), certificate.look_words):
+    for sentence in (*certificate.what_follows(), *certificate.cap_words, certificate.look_words):
         out.print(f"- {printable(sentence)}", soft_wrap=True)
     unchecked = [printable(check.message) for check in verdict.unchecked if check.name == "signature"]
     for message in unchecked:

@@ -34,6 +34,7 @@ CONDITIONS = {
     # What else was asked for.
     "hashed": "--weight or --cluster in a database (--sql)",
     "thinned": "--weight, or --cluster with --population records",
+    "capped": "a file of records with --weight, and without --cluster",
     "equal_opportunity": "--metric equal_opportunity",
     "simultaneous": "--correction simultaneous",
     "grown": "--kind boosted or tree",
@@ -78,6 +79,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         records="sensitive label unknown_groups weight cluster seed",
         sql="sensitive label unknown_groups table_name weight cluster",
         hashed="row_key seed",
+        capped="cap",
         # Counts files say which columns they are about; what is asked for must be that.
         counts="sensitive label",
         csv=_CSV,
@@ -117,7 +119,9 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
         "population": "Whoever holds the records says so: certifare count --cluster --population.",
         "seed": "Whoever holds the records draws: certifare count --seed.",
         "unknown_groups": "Whoever holds the records says so: certifare count --unknown-groups.",
+        "cap": "Counts of thinned records are by whole weights.",
     },
+    ("certify", "sql"): {"cap": "A database thins to whole weights: leave it out, or certify a file."},
     ("fit", "large"): dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups", "retain"), _MEMORY),
     ("verify", "certificate"): dict.fromkeys(
         ("sensitive", "label", "weight", "cluster"), "Name your own records with --data, or leave it out."

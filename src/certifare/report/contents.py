@@ -11,6 +11,7 @@ from typing import Any
 from certifare.certificates import Certificate, FixedSequence, difference_limit
 from certifare.certificates.certificate import WHOLE_GROUPS, percent, percent_up, round_down, round_up
 from certifare.certificates.claims import metric_of, strata_of, stratum, stratum_epsilon
+from certifare.certificates.tail import distance_level, raised
 from certifare.document import Document, Selection, Verdict, make_statement, sign, verify_document
 from certifare.document.verification import ANY
 from certifare.errors import ArgumentError
@@ -205,6 +206,7 @@ def report_data(
             "label": stated.columns.label if stated.columns else None,
         },
         "population": list(found.population),
+        "weights": list(found.cap_words),
         "exclusions": [{"reason": e.reason, "records": e.records} for e in found.exclusions],
         "assumptions": list(found.assumptions),
         "not_claimed": list(found.not_claimed),
@@ -310,6 +312,8 @@ def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
         f"bounds: confidence is 1\u00a0−\u00a0ε = {percent(certificate.confidence)}."
     )
     used = _epsilon_used(certificate)
+    if certificate.tail is not None:
+        words = f"{words} A tenth of what each bound has of it is for the weight above the cap."
     if certificate.sequence is not None:
         words = (
             f"{words} Each encoder was tested with all of it; L, and limits for single classifiers, use ε divided by "
@@ -365,12 +369,18 @@ def _cells(
                 "difference": shares[first] - shares[second],
             }
         )
-    own = worst.bound
+    own, tail = worst.bound, certificate.tail
+    above = (
+        0.0 if tail is None else tail.share(certificate.counts, worst.groups, worst.label, _epsilon_used(certificate))
+    )
     if certificate.sequence is not None:
         n0, n1, m = certificate.sequence.steps[certificate.sequence.passed - 1].statistics[
             certificate.parts.index(worst)
         ]
-        own = max(0.0, difference_limit(n0, n1, m, _epsilon_used(certificate)))
+        level = distance_level(_epsilon_used(certificate), capped=certificate.tail is not None)
+        own = raised(max(0.0, difference_limit(n0, n1, m, level)), above)
+    # By capped weights, before the weight above the cap was allowed for.
+    by_chance = own if certificate.tail is None else max(worst.estimate, (own - above) / max(1.0 - above, 1e-9))
     return {
         "groups": list(counts.groups),
         "pair": list(worst.groups),
@@ -381,7 +391,9 @@ def _cells(
         "bound_text": round_up(worst.bound),
         # After a sequence what is claimed is the target; the pair's own limit lies below it.
         "own": own,
-        "chance_text": round_up(own - worst.estimate),
+        "chance_text": round_up(by_chance - worst.estimate),
+        "by_chance": by_chance,
+        "weights_text": None if tail is None else round_up(own - by_chance),
         "slack_text": None if certificate.sequence is None else round_up(max(0.0, worst.bound - own)),
         "whole": worst.bound == certificate.bound,
         "steps": _steps(rows, (first, second)),

@@ -1,0 +1,115 @@
+"""Weights with a cap: what is above it is not drawn, but bounded.
+
+Thinning to the largest weight of a survey leaves few records. With a cap c, records are kept with probability
+min(w, c) / c instead: far more of them, but a sample of the population by *capped* weights. Within a group that
+population differs from the one by whole weights by the share ρ of the weight that lies above the cap. A second coin,
+for records above the cap alone, makes a binomial variable whose chance of success tells ρ. So (records kept, records
+beyond) give an upper limit of ρ, and every distance by capped weights gives one by whole weights (``docs/theory.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from certifare.certificates.counts import CellCounts
+from certifare.certificates.lemmas import clopper_pearson
+from certifare.errors import CertificateFormatError
+
+#: Share of ε that bounds the weight above the cap; the rest bounds the distance by capped weights.
+TAIL_SHARE = 0.1
+#: What a certificate takes for granted besides, where weights were capped.
+CAP_FIXED = "The cap on the weights was fixed without looking at the certification records."
+
+
+class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The weight above a cap, as the certification records show it.
+
+    Attributes
+    ----------
+    cap : float
+        Records were kept with probability min(w, cap) / cap.
+    largest : float
+        The largest weight in the population.
+    beyond : tuple of tuples of int
+        For each group of the counts, and each label (one entry where there are none): how many of the records kept were
+        *beyond* the cap, by a coin that falls so with probability (w − cap) / (largest − cap) for weights above it.
+    """
+
+    cap: float
+    largest: float
+    beyond: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], ...], ...]
+
+    @classmethod
+    def of(cls, cap: float, largest: float, beyond: CellCounts) -> Tail:
+        """Take counts of the records beyond the cap, by the groups and labels of the certificate."""
+        totals = beyond.table.sum(axis=0).reshape(len(beyond.groups), -1)
+        return cls(cap=float(cap), largest=float(largest), beyond=tuple(map(tuple, totals.tolist())))
+
+    def without_labels(self) -> Tail:
+        """Return the same for groups alone."""
+        return msgspec.structs.replace(self, beyond=tuple((sum(row),) for row in self.beyond))
+
+    def check(self, counts: CellCounts) -> None:
+        """Refuse what does not fit the counts of the records that were kept."""
+        if not 0.0 < self.cap < self.largest < math.inf:
+            raise CertificateFormatError("the cap on the weights must lie between 0 and the largest weight.")
+        kept = counts.table.sum(axis=0).reshape(len(counts.groups), -1).tolist()
+        if [len(row) for row in self.beyond] != [len(row) for row in kept]:
+            raise CertificateFormatError("the weights above the cap are not by the groups and labels of the counts.")
+        if any(b > n for row, sizes in zip(self.beyond, kept, strict=True) for b, n in zip(row, sizes, strict=True)):
+            raise CertificateFormatError("more records are beyond the cap than were kept.")
+
+    def share(self, counts: CellCounts, groups: tuple[str, str], label: str | None, epsilon: float) -> float:
+        """Upper limit of the larger of two groups' shares of weight above the cap, at the tail's share of ε.
+
+        Parameters
+        ----------
+        counts : CellCounts
+            Of the certificate.
+        groups : (str, str)
+        label : str or None
+            Among whose records.
+        epsilon : float
+            Of the statement as a whole.
+        """
+        column = 0 if label is None or counts.labels is None else counts.labels.index(label)
+        rows = [counts.groups.index(group) for group in groups]
+        kept = counts.table.sum(axis=0).reshape(len(counts.groups), -1)[rows, column]
+        beyond = np.array([self.beyond[row][column] for row in rows])
+        # Which of the two is larger is a fact of the population: they share no ε.
+        return max(
+            share_limit(int(b), int(n), self.cap, self.largest, epsilon) for b, n in zip(beyond, kept, strict=True)
+        )
+
+
+def share_limit(beyond: float, kept: float, cap: float, largest: float, epsilon: float) -> float:
+    """Upper limit of the share of a group's weight above the cap, at the tail's share of ε.
+
+    Of the records kept, those beyond the cap are a share q = ρ/(1 − ρ) · cap/(largest − cap).
+    """
+    limit = clopper_pearson(np.array([beyond]), np.array([kept]), 2 * TAIL_SHARE * epsilon)[1][0]
+    weight = float(limit) * (largest - cap)
+    return min(1.0, weight / (cap + weight) + 1e-12)
+
+
+def distance_level(epsilon: float, *, capped: bool) -> float:
+    """Return what of ε bounds the distance in the sample: all of it where there is no cap on the weights."""
+    return (1.0 - TAIL_SHARE) * epsilon if capped else epsilon
+
+
+def raised(limit: float, share: float) -> float:
+    """Upper limit of a difference by whole weights, from that by capped weights and the share above the cap.
+
+    >>> raised(0.1, 0.0), round(raised(0.1, 0.05), 3)
+    (0.1, 0.145)
+    """
+    return limit + share * (1 - limit)
+
+
+def lowered(limit: float, share: float) -> float:
+    """Lower limit by whole weights from that by capped weights: :func:`raised`, with the groups exchanged."""
+    return -raised(-limit, share)
