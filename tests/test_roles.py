@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certifare.errors import ExpressionError, MissingColumnError
-from certifare.roles import Comparison, parse_role
+from certifare.errors import ArgumentError, EmptyTableError, ExpressionError, MissingColumnError, RoleError
+from certifare.roles import Comparison, Roles, parse_role
 
 NAMES = ["age", "income", "job title", "a>=b", "race"]
 
@@ -84,3 +84,48 @@ def test_text_and_booleans_compare_by_equality_only():
         parse_role("age==x", NAMES).evaluate(pa.array([1]))
     with pytest.raises(ExpressionError, match="true and false"):
         parse_role("age==1", NAMES).evaluate(pa.array([True]))
+
+
+def test_roles_are_made_of_keywords():
+    roles = Roles.of(label="paid", sensitive=["sex", "age>=60"], weight=None, drop=None)
+    assert roles == Roles(label=("paid",), sensitive=("sex", "age>=60"))
+    assert Roles.of(roles, features=["job"], missing_groups="unknown").features == ("job",)
+    assert roles.named() == {"label": ("paid",), "sensitive": ("sex", "age>=60")}
+    with pytest.raises(ArgumentError, match="lable: no such role; the roles are label, sensitive"):
+        Roles.of(lable="paid")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error"),
+    [
+        ({"missing_groups": "keep"}, "missing_groups='keep'"),
+        ({"categorical": "job", "continuous": ["age", "job"]}, "'job' was named as categorical and as continuous"),
+    ],
+)
+def test_roles_that_contradict_themselves_are_refused(keywords, error):
+    with pytest.raises(RoleError, match=error):
+        Roles.of(**keywords)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error", "message"),
+    [
+        ({"label": "paid", "sensitive": "paid"}, RoleError, "'paid' was named as label and as sensitive"),
+        ({"weight": "age>3"}, RoleError, "weight must be a column"),
+        ({"sensitive": "age", "categorical": "age"}, RoleError, "'age' is the sensitive"),
+        ({"sensitive": "age", "feature": "age"}, RoleError, "'age' was named as sensitive and as feature"),
+        ({"continuous": "height"}, MissingColumnError, "'height' for the continuous columns"),
+        ({"features": ["height"]}, MissingColumnError, "'height' for the features"),
+        ({"drop": "*"}, EmptyTableError, "No feature is left"),
+    ],
+)
+def test_roles_that_a_table_cannot_have_are_refused(keywords, error, message):
+    with pytest.raises(error, match=message):
+        Roles.of(**keywords).find(["age", "job", "paid"])
+
+
+def test_features_are_what_has_no_role():
+    found = Roles.of(label="paid", sensitive="age>=60", drop="z*").find(["age", "job", "paid", "zip"])
+    assert found.features == ("job",)
+    assert found.sensitive == (Comparison("age", ">=", "60"),)
+    assert Roles.of(sensitive="age", features=["job", "age"]).find(["age", "job"]).features == ("job", "age")

@@ -631,7 +631,7 @@ def _run(search: Search, look: Look | None) -> dict[str, Any]:
         "python": platform.python_version(),
         "source": None if table.source is None else table.source.name,
         "records": search.sizes["all"],
-        "roles": {role: list(texts) for role, texts in (table.roles or {}).items()},
+        "roles": {role: list(texts) for role, texts in table.roles.named().items()},
         "columns": table.summary(),
         "parts": {name: size for name, size in search.sizes.items() if name != "all"},
         "certification_records": int(search._certify_sizes().sum()),

@@ -235,10 +235,9 @@ class Ledger:
                 numbers = read.column.astype(np.float64) + 0.0  # one zero …
                 numbers[np.isnan(numbers)] = np.nan  # … and one NaN
                 found[name] = _scramble(name, numbers.view(np.uint64))
-        roles = table.roles or {}
         for role, values in (("sensitive", table.groups), ("label", table.labels[0] if table.labels else None)):
             if values is not None:
-                name = self.digest(role, *map(str, roles.get(role, ())))
+                name = self.digest(role, *getattr(table.roles, role))
                 found[name] = self._hash_codes(name, values.codes, values.names)
         return found
 

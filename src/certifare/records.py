@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,8 +18,8 @@ from certifare.certificates import CellCounts
 from certifare.errors import CellCountMismatchError, EncoderFileError
 from certifare.files import MISSING, TEXT, Batches, open_batches, read_file
 from certifare.frames import listing
-from certifare.roles import absent, parse_role
-from certifare.table import MissingGroups, Names, Table
+from certifare.roles import Roles, absent, parse_role
+from certifare.table import Table
 
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
@@ -64,16 +64,13 @@ def load_fitted(path: str | os.PathLike[str]) -> RestrictedEncoder:
 def read_records(
     encoder: RestrictedEncoder,
     path: str | os.PathLike[str],
+    roles: Roles | None = None,
     *,
-    sensitive: Names,
-    label: str | None = None,
     labelled: bool = True,
-    weight: str | None = None,
-    cluster: str | None = None,
-    missing_groups: MissingGroups = "drop",
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
+    **keywords: Any,
 ) -> Table:
     """Read a CSV, Parquet, Arrow or Feather file of records to certify a fitted encoder on.
 
@@ -81,20 +78,16 @@ def read_records(
     ----------
     encoder : RestrictedEncoder
     path : path
-    sensitive : str or sequence of str
-        Sensitive columns, or comparisons such as ``"age>=60"``; several are intersected. They may be features of the
-        encoder too.
-    label : str, optional
-        The label column, or a comparison. Certificates condition on one.
+    roles : Roles, optional
+        What columns are for beside being features of the encoder: sensitive ones, which may be features too, one label,
+        weights, clusters.
     labelled : bool
         Whether the metric looks at labels: only then are they read, and records without one left out. A label that is
         not read must be a column of the file all the same.
-    weight, cluster : str, optional
-        Columns of survey weights, and of clusters of dependent records.
-    missing_groups : {"drop", "unknown"}
-        Whether records without a group are left out, or make a group "unknown".
     delimiter, encoding, missing
         For CSV files, as in :func:`certifare.files.read_file`.
+    **keywords
+        Of :class:`~certifare.roles.Roles`.
 
     Returns
     -------
@@ -104,18 +97,12 @@ def read_records(
     types = _feature_types(encoder)
     native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing, types=types)
     check_columns(encoder, native.column_names)
-    if label is not None and not labelled:
-        parse_role(label, native.column_names, "label")
-        label = None
-    table = Table.from_frame(
-        native,
-        sensitive=sensitive,
-        label=label,
-        weight=weight,
-        cluster=cluster,
-        features=list(types),
-        missing_groups=missing_groups,
-    )
+    roles = Roles.of(roles, **keywords, features=tuple(types))
+    if not labelled:
+        for text in roles.label:
+            parse_role(text, native.column_names, "label")
+        roles = replace(roles, label=())
+    table = Table.from_frame(native, roles)
     return replace(table.of_labelled(), notes=(*notes, *table.notes), source=Path(path))
 
 

@@ -1,5 +1,6 @@
 """Roles of columns, as people write them: a column's name, or a comparison such as ``age>=60``.
 
+:class:`Roles` says what all columns of a table are for; whoever reads a table takes one, or the keywords that make it.
 The grammar is one comparison, ``column operator value``. Text is never evaluated as code.
 """
 
@@ -7,19 +8,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from certifare.errors import ExpressionError, MissingColumnError
+from certifare.errors import ArgumentError, EmptyTableError, ExpressionError, MissingColumnError, RoleError
 
 Names = str | Sequence[str]
 """One name, or several."""
+MissingGroups = Literal["drop", "unknown"]
+"""Whether records without a group are left out, or make a group "unknown"."""
+ROLES = ("label", "sensitive", "weight", "cluster")
+"""Roles that a column can play beside that of a feature."""
 
 _OPERATOR = re.compile(r">=|<=|==|!=|≥|≤|≠|=|>|<")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -103,6 +108,128 @@ class Comparison:
 
     def __str__(self) -> str:
         return self.true
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """What the columns of a table are for.
+
+    Attributes
+    ----------
+    label, sensitive : tuple of str
+        Names of columns, or comparisons such as ``"age>=60"`` (:func:`parse_role`). Several sensitive columns make
+        groups of their intersections. The columns they are made from are no features.
+    weight, cluster : str or None
+        Columns of survey weights, and of clusters of dependent records.
+    categorical, continuous : tuple of str
+        Columns that are to be read as categories, or as quantities, against their type.
+    drop : tuple of str
+        Columns to leave out: names, or patterns such as ``income_*`` (:func:`select`).
+    feature : tuple of str
+        Columns to take as features, and no others; named as in ``drop``. Columns with a role are never features.
+    features : tuple of str or None
+        Take exactly these columns as features, whatever else the table has: what an encoder that is already there
+        wants to see, even if it is a sensitive column.
+    missing_groups : {"drop", "unknown"}
+        Whether records without a group are left out, or make a group "unknown".
+
+    Examples
+    --------
+    >>> from certifare.roles import Roles
+    >>> roles = Roles.of(label="paid", sensitive=["sex", "age>=60"])
+    >>> roles.named()
+    {'label': ('paid',), 'sensitive': ('sex', 'age>=60')}
+    >>> roles.find(["job", "age", "sex", "paid"]).features
+    ('job',)
+    """
+
+    label: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
+    weight: str | None = None
+    cluster: str | None = None
+    categorical: tuple[str, ...] = ()
+    continuous: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    feature: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+    missing_groups: MissingGroups = "drop"
+
+    def __post_init__(self) -> None:
+        if self.missing_groups not in ("drop", "unknown"):
+            raise RoleError(f'missing_groups={self.missing_groups!r}: choose "drop" or "unknown".')
+        both = set(self.categorical) & set(self.continuous)
+        if both:
+            raise RoleError(f"Column {min(both)!r} was named as categorical and as continuous.")
+
+    @classmethod
+    def of(cls, roles: Roles | None = None, **keywords: Any) -> Roles:
+        """Return roles as they are, or make them of keywords: one name, several, or None where a role is nobody's."""
+        known = [field.name for field in fields(cls)]
+        unknown = [name for name in keywords if name not in known]
+        if unknown:
+            raise ArgumentError(f"{', '.join(unknown)}: no such role; the roles are {', '.join(known)}.")
+        one = ("weight", "cluster", "missing_groups")
+        given: dict[str, Any] = {
+            name: value if name in one else as_names(value) for name, value in keywords.items() if value is not None
+        }
+        return replace(roles or cls(), **given)
+
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """Columns that play a role, as they were named."""
+        texts = {role: as_names(getattr(self, role)) for role in ROLES}
+        return {role: names for role, names in texts.items() if names}
+
+    def find(self, names: Sequence[str]) -> FoundRoles:
+        """Find the columns among those of a table; refuse names that are not there, and columns of two roles."""
+        parsed = {role: [parse_role(text, names, role) for text in texts] for role, texts in self.named().items()}
+        for role in ("weight", "cluster"):
+            for found in parsed.get(role, ()):
+                if isinstance(found, Comparison):
+                    raise RoleError(f"The {role} must be a column, not the comparison {str(found)!r}.")
+        used: dict[str, str] = {}
+        for role, of_role in parsed.items():
+            for found in of_role:
+                name = found.column if isinstance(found, Comparison) else found
+                if name in used:
+                    raise RoleError(f"Column {name!r} was named as {used[name]} and as {role}; it can be one of them.")
+                used[name] = role
+        if self.features is None:
+            features = self._features(names, used)
+        else:
+            features, used = self.features, {}
+            for name in features:
+                if name not in names:
+                    raise absent(name, names, "features")
+        for option, wanted in (("categorical", self.categorical), ("continuous", self.continuous)):
+            for name in wanted:
+                if name not in names:
+                    raise absent(name, names, f"{option} columns")
+                if name in used:
+                    raise RoleError(f"Column {name!r} is the {used[name]}, not a feature that could be {option}.")
+        if not features:
+            raise EmptyTableError("No feature is left: every column has a role or was dropped.")
+        label, sensitive, weight, cluster = (tuple(parsed.get(role, ())) for role in ROLES)
+        return FoundRoles(label, sensitive, weight, cluster, tuple(features))
+
+    def _features(self, names: Sequence[str], used: Mapping[str, str]) -> Sequence[str]:
+        """Choose the features: what was asked for, or everything; less what was dropped or has a role."""
+        left_out = {*used, *select(self.drop, names, "columns to drop")}
+        wanted = select(self.feature, names, "features") if self.feature else names
+        for name in self.feature:
+            if name in used:
+                raise RoleError(f"Column {name!r} was named as {used[name]} and as feature; it can be one of them.")
+        return [name for name in wanted if name not in left_out]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRoles:
+    """Columns of a table that play a role (weight and cluster at most one), and its features."""
+
+    label: tuple[str | Comparison, ...]
+    sensitive: tuple[str | Comparison, ...]
+    weight: tuple[str | Comparison, ...]
+    cluster: tuple[str | Comparison, ...]
+    features: tuple[str, ...]
 
 
 def as_names(names: Names | None) -> tuple[str, ...]:

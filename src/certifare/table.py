@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -28,14 +28,12 @@ from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, Mi
 from certifare.files import MISSING, read_file
 from certifare.frames import Frame
 from certifare.levels import UNKNOWN, Levels, intersect
-from certifare.roles import Comparison, Names, absent, parse_role, select
+from certifare.roles import Comparison, MissingGroups, Roles, as_names
 
 #: A label or a sensitive column with more values is probably a quantity that needs a threshold.
 MOST_VALUES = 100
 #: A column with as many different values as records, in this many records, is probably an identifier.
 IDENTIFIER_ROWS = 1000
-
-MissingGroups = Literal["drop", "unknown"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,7 @@ class Table:
         The group of each record; several sensitive columns are intersected.
     weights, clusters : ndarray or None
         Survey weights; numbers of clusters of dependent records.
-    roles : mapping of role to tuple of str
+    roles : Roles
         The roles as they were given.
     positive : str or None
         The label that a comparison such as ``income>50000`` is about.
@@ -79,7 +77,7 @@ class Table:
     groups: Levels | None = None
     weights: NDArray[np.float64] | None = None
     clusters: NDArray[np.int64] | None = None
-    roles: Mapping[str, tuple[str, ...]] | None = None
+    roles: Roles = field(default_factory=Roles)
     positive: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
     notes: tuple[str, ...] = ()
@@ -89,63 +87,31 @@ class Table:
     def from_frame(
         cls,
         frame: Any,
-        *,
-        label: Names | None = None,
-        sensitive: Names | None = None,
-        weight: str | None = None,
-        cluster: str | None = None,
-        categorical: Names = (),
-        continuous: Names = (),
-        drop: Names = (),
-        feature: Names = (),
-        features: Names | None = None,
-        missing_groups: MissingGroups = "drop",
+        roles: Roles | None = None,
+        **keywords: Any,
     ) -> Table:
         """Give roles to the columns of a dataframe (pandas, polars, pyarrow).
 
         Parameters
         ----------
         frame : dataframe
-        label, sensitive : str or sequence of str, optional
-            A column's name, or a comparison such as ``"age>=60"`` (:func:`certifare.roles.parse_role`). Several
-            sensitive columns make groups of their intersections. The columns they are made from are no features.
-        weight, cluster : str, optional
-        categorical, continuous : str or sequence of str
-            Columns that are to be read as categories, or as quantities, against their type.
-        drop : str or sequence of str
-            Columns to leave out: names, or patterns such as ``income_*`` (:func:`certifare.roles.select`).
-        feature : str or sequence of str
-            Columns to take as features, and no others; named as in ``drop``. Columns with a role are never features.
-        features : str or sequence of str, optional
-            Take exactly these columns as features, whatever else the table has: what an encoder that is already there
-            wants to see, even if it is a sensitive column.
-        missing_groups : {"drop", "unknown"}
-            Whether records without a group are left out, or make a group "unknown".
+        roles : Roles, optional
+            What the columns are for.
+        **keywords
+            Of :class:`~certifare.roles.Roles`: ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``,
+            ``continuous``, ``drop``, ``feature``, ``features``, ``missing_groups``; one name or several.
         """
         native = _arrow_table(frame)
-        names = native.column_names
-        label, sensitive, drop = _listed(label), _listed(sensitive), _listed(drop)
-        roles = {"label": label, "sensitive": sensitive, "weight": _listed(weight), "cluster": _listed(cluster)}
-        parsed = {role: [parse_role(text, names, role) for text in texts] for role, texts in roles.items()}
-        for role in ("weight", "cluster"):
-            for found in parsed[role]:
-                if isinstance(found, Comparison):
-                    raise RoleError(f"The {role} must be a column, not the comparison {str(found)!r}.")
-        used = _used_columns(parsed)
-        if features is None:
-            chosen = _chosen(names, used, drop, _listed(feature))
-        else:
-            chosen, used = list(_listed(features)), {}
-            for name in chosen:
-                if name not in names:
-                    raise absent(name, names, "features")
-        seen = _typed(native.select(chosen), used, _listed(categorical), _listed(continuous), names)
-
+        roles = Roles.of(roles, **keywords)
+        found = roles.find(native.column_names)
+        seen = _typed(native.select(found.features), roles)
         columns = {
-            role: [_levels(native, found, role, text) for found, text in zip(parsed[role], roles[role], strict=True)]
-            for role in ("label", "sensitive", "cluster")
+            "label": _levels(native, found.label, "label", roles.label),
+            "sensitive": _levels(native, found.sensitive, "sensitive", roles.sensitive),
+            "cluster": _levels(native, found.cluster, "cluster", as_names(roles.cluster)),
         }
-        keep, exclusions = _complete(native, columns, parsed["weight"], missing_groups)
+        weights = next((_weights(native.column(str(name)), str(name)) for name in found.weight), None)
+        keep, exclusions = _complete(len(seen), columns, weights, roles.missing_groups)
         if not keep.any():
             raise EmptyTableError(
                 "No record is left: each lacks "
@@ -156,17 +122,14 @@ class Table:
             rows = np.flatnonzero(keep)
             seen = seen.take(pa.array(rows))
             columns = {role: [levels.take(rows).sorted() for levels in found] for role, found in columns.items()}
-        weights = None
-        if parsed["weight"]:
-            weights = _weights(native.column(roles["weight"][0]), roles["weight"][0])[keep]
-        first = parsed["label"][0] if parsed["label"] else None
+        first = next(iter(found.label), None)
         return cls(
             features=_combined(seen),
             labels=_labels(columns["label"]),
             groups=_groups(columns["sensitive"]),
-            weights=weights,
+            weights=None if weights is None else weights[keep],
             clusters=columns["cluster"][0].by_name().codes if columns["cluster"] else None,
-            roles={role: texts for role, texts in roles.items() if texts},
+            roles=roles,
             positive=first.true if isinstance(first, Comparison) else None,
             exclusions=exclusions,
             notes=_identifiers(seen),
@@ -241,7 +204,7 @@ class Table:
                 "kind": kind,
                 "missing": int((~self.labelled).sum()) if role == "label" else 0,
             }
-            for role, texts in (self.roles or {}).items()
+            for role, texts in self.roles.named().items()
             for text, kind in ((text, self._role_kind(role)) for text in texts)
         ]
         for name, column in zip(self.features.column_names, self.features.columns, strict=True):
@@ -292,49 +255,30 @@ def table_of(table: Any, **roles: Any) -> Table:
 
 def read_table(
     path: str | os.PathLike[str],
+    roles: Roles | None = None,
     *,
-    label: Names | None = None,
-    sensitive: Names | None = None,
-    weight: str | None = None,
-    cluster: str | None = None,
-    categorical: Names = (),
-    continuous: Names = (),
-    drop: Names = (),
-    feature: Names = (),
-    features: Names | None = None,
-    missing_groups: MissingGroups = "drop",
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
+    **keywords: Any,
 ) -> Table:
     """Read a table from a CSV, Parquet, Arrow or Feather file.
 
     Parameters
     ----------
     path : path
-    label, sensitive, weight, cluster, categorical, continuous, drop, feature, features, missing_groups
-        As in :meth:`Table.from_frame`.
+    roles : Roles, optional
     delimiter, encoding, missing
         For CSV files, as in :func:`certifare.files.read_file`.
+    **keywords
+        Of :class:`~certifare.roles.Roles`, as in :meth:`Table.from_frame`.
 
     Returns
     -------
     Table
     """
     native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing)
-    table = Table.from_frame(
-        native,
-        label=label,
-        sensitive=sensitive,
-        weight=weight,
-        cluster=cluster,
-        categorical=categorical,
-        continuous=continuous,
-        drop=drop,
-        feature=feature,
-        features=features,
-        missing_groups=missing_groups,
-    )
+    table = Table.from_frame(native, roles, **keywords)
     return replace(table, notes=(*notes, *table.notes), source=Path(path))
 
 
@@ -355,65 +299,20 @@ def _arrow_table(frame: Any) -> pa.Table:
     return native.select(list(checked.names))
 
 
-def _listed(names: Names | None) -> tuple[str, ...]:
-    if names is None:
-        return ()
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _chosen(names: Sequence[str], used: Mapping[str, str], drop: Sequence[str], feature: Sequence[str]) -> list[str]:
-    """Choose the features: what was asked for, or everything; less what was dropped or has a role."""
-    left_out = {*used, *select(drop, names, "columns to drop")}
-    wanted = select(feature, names, "features") if feature else names
-    for name in feature:
-        if name in used:
-            raise RoleError(f"Column {name!r} was named as {used[name]} and as feature; it can be one of them.")
-    return [name for name in wanted if name not in left_out]
-
-
-def _used_columns(parsed: Mapping[str, Sequence[str | Comparison]]) -> dict[str, str]:
-    """Columns that play a role, and which; one column may not play two."""
-    used: dict[str, str] = {}
-    for role, found in parsed.items():
-        for item in found:
-            name = item.column if isinstance(item, Comparison) else item
-            if name in used:
-                raise RoleError(f"Column {name!r} was named as {used[name]} and as {role}; it can be one of them.")
-            used[name] = role
-    return used
-
-
-def _typed(
-    features: pa.Table,
-    used: Mapping[str, str],
-    categorical: Sequence[str],
-    continuous: Sequence[str],
-    names: Sequence[str],
-) -> pa.Table:
+def _typed(features: pa.Table, roles: Roles) -> pa.Table:
     """Features with the types that a person chose; refuse those that no encoder reads."""
-    for option, wanted in (("categorical", categorical), ("continuous", continuous)):
-        for name in wanted:
-            if name not in names:
-                raise absent(name, names, f"{option} columns")
-            if name in used:
-                raise RoleError(f"Column {name!r} is the {used[name]}, not a feature that could be {option}.")
-    both = set(categorical) & set(continuous)
-    if both:
-        raise RoleError(f"Column {sorted(both)[0]!r} was named as categorical and as continuous.")
-    if features.num_columns == 0:
-        raise EmptyTableError("No feature is left: every column has a role or was dropped.")
     refused = [f"{f.name!r} ({f.type})" for f in features.schema if not _readable_type(f.type)]
     if refused:
         raise ColumnTypeError(
             f"Columns that are neither numbers nor text: {', '.join(refused[:8])}. Leave them out (drop), or turn "
             "them into numbers, such as the year of a date."
         )
-    for name in (*categorical, *continuous):
+    for name in (*roles.categorical, *roles.continuous):
         if name in features.column_names:
             column = features.column(name)
-            if name in continuous and _is_categorical(column.type):
+            if name in roles.continuous and _is_categorical(column.type):
                 column = _as_numbers(column, name)
-            elif name in categorical and not (_is_categorical(column.type) or pa.types.is_boolean(column.type)):
+            elif name in roles.categorical and not (_is_categorical(column.type) or pa.types.is_boolean(column.type)):
                 column = column.dictionary_encode()
             features = features.set_column(features.column_names.index(name), name, column)
     return features
@@ -459,12 +358,16 @@ def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         ) from error
 
 
-def _levels(native: pa.Table, found: str | Comparison, role: str, text: str) -> Levels:
-    name = found.column if isinstance(found, Comparison) else found
-    column = native.column(name)
-    if not _readable_type(column.type):
-        raise ColumnTypeError(f"Column {name!r} holds {column.type}; the {role} must be numbers, booleans or text.")
-    return Levels.of(found.evaluate(column) if isinstance(found, Comparison) else column, text)
+def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, texts: Sequence[str]) -> list[Levels]:
+    """Levels of the columns of a role, called as they were named."""
+    levels = []
+    for found, text in zip(columns, texts, strict=True):
+        name = found.column if isinstance(found, Comparison) else found
+        column = native.column(name)
+        if not _readable_type(column.type):
+            raise ColumnTypeError(f"Column {name!r} holds {column.type}; the {role} must be numbers, booleans or text.")
+        levels.append(Levels.of(found.evaluate(column) if isinstance(found, Comparison) else column, text))
+    return levels
 
 
 def _single(column: Any) -> pa.Array:
@@ -475,24 +378,18 @@ def _single(column: Any) -> pa.Array:
 
 
 def _complete(
-    native: pa.Table,
+    n_records: int,
     columns: Mapping[str, Sequence[Levels]],
-    weight: Sequence[str | Comparison],
+    weights: NDArray[np.float64] | None,
     missing_groups: MissingGroups,
 ) -> tuple[NDArray[np.bool_], tuple[Exclusion, ...]]:
     """Which records belong to a known group, cluster and weight, and how many do not, by reason."""
-    if missing_groups not in ("drop", "unknown"):
-        raise RoleError(f'missing_groups={missing_groups!r}: choose "drop" or "unknown".')
-    keep = np.ones(native.num_rows, dtype=bool)
     checks = [(CLUSTER_MISSING, levels.missing) for levels in columns["cluster"]]
     if missing_groups == "drop":
         checks += [(GROUP_MISSING, levels.missing) for levels in columns["sensitive"]]
-    for name in weight:
-        column = _single(native.column(name))
-        if pa.types.is_floating(column.type):
-            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-        checks.append((WEIGHT_MISSING, column.is_null().to_numpy(zero_copy_only=False)))
-    exclusions = []
+    if weights is not None:
+        checks.append((WEIGHT_MISSING, np.isnan(weights)))
+    keep, exclusions = np.ones(n_records, dtype=bool), []
     for reason, missing in checks:
         lacking = keep & missing
         if lacking.any():
@@ -558,11 +455,11 @@ def _identifiers(features: pa.Table) -> tuple[str, ...]:
     if features.num_rows < IDENTIFIER_ROWS:
         return ()
     found = []
-    for field in features.schema:
-        if pa.types.is_integer(field.type) or _is_text(field.type):
-            head = features.column(field.name).slice(0, IDENTIFIER_ROWS)
+    for column in features.schema:
+        if pa.types.is_integer(column.type) or _is_text(column.type):
+            head = features.column(column.name).slice(0, IDENTIFIER_ROWS)
             if len(head.unique()) == IDENTIFIER_ROWS and head.null_count == 0:
-                found.append(field.name)
+                found.append(column.name)
     if not found:
         return ()
     names = ", ".join(map(repr, found[:5]))

@@ -14,6 +14,7 @@ from certifare.frontier import parquet_search
 from certifare.frontier.parquet_search import Dealt, LargeSearch, is_large
 from certifare.frontier.settings import Grid
 from certifare.randomness import stream
+from certifare.roles import Roles
 
 from .conftest import make_people
 
@@ -70,7 +71,7 @@ def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.DataFrame, path: Path) -> None:
-    search = LargeSearch(path, GRID, label=["paid", "member"], sensitive="race", sample_records=4000).run()
+    search = LargeSearch(path, GRID, Roles.of(label=["paid", "member"], sensitive="race"), sample_records=4000).run()
     counted = search.paths[0].counts["train"]
     mask = Dealt(0.4, 1.0, search._sampled, 0).mask(0, 24_000)
     encoder = search.explorer.fit(search.paths[0].setting)
@@ -84,7 +85,7 @@ def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.Da
 def test_boosted_encoders_are_counted_over_one_map(people: pd.DataFrame, path: Path) -> None:
     """The certification records are scored once; each encoder's counts are what it would have found itself."""
     grid = Grid(kinds=["boosted"], gammas=[0.5, 0.9], min_cell_sizes=[50], cells=[2, 4, 8])
-    search = LargeSearch(path, grid, label="paid", sensitive="sex", sample_records=6000, seed=1).run()
+    search = LargeSearch(path, grid, Roles.of(label="paid", sensitive="sex"), sample_records=6000, seed=1).run()
     numbers = [0, len(search.candidates) // 2, len(search.candidates) - 1]
     rows = people[Dealt(0.0, 0.4, search._sampled, 1).mask(0, 24_000)]
     told: list[tuple[str, int, int]] = []
@@ -112,14 +113,16 @@ def test_what_needs_memory_is_refused(path: Path) -> None:
         with pytest.raises(ArgumentError, match=next(iter(option))):
             parquet_search.search_large(path, GRID, {**roles, **option})
     with pytest.raises(ArgumentError, match="retain"):
-        LargeSearch(path, GRID, label="paid", sensitive="sex", retain=0.5)
+        LargeSearch(path, GRID, Roles.of(label="paid", sensitive="sex"), retain=0.5)
 
 
 def test_a_label_that_the_sample_lacks(people: pd.DataFrame, tmp_path: Path) -> None:
     frame = people.assign(paid=people["paid"].where(people.index != 777, 2))
     frame.to_parquet(tmp_path / "people.parquet")
     with pytest.raises(RoleError, match="rare"):
-        LargeSearch(tmp_path / "people.parquet", GRID, label="paid", sensitive="sex", sample_records=4000).run()
+        LargeSearch(
+            tmp_path / "people.parquet", GRID, Roles.of(label="paid", sensitive="sex"), sample_records=4000
+        ).run()
 
 
 @pytest.mark.parametrize("metric", ["demographic_parity", "equal_opportunity"])
@@ -129,7 +132,12 @@ def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: s
     frame.to_parquet(tmp_path / "people.parquet", row_group_size=5000)
     grid = Grid(kinds=["tree", "boosted"], gammas=[0.9], min_cell_sizes=[50], cells=[2, 4])
     search = LargeSearch(
-        tmp_path / "people.parquet", grid, label="paid", sensitive="sex", sample_records=6000, metric=metric, seed=1
+        tmp_path / "people.parquet",
+        grid,
+        Roles.of(label="paid", sensitive="sex"),
+        sample_records=6000,
+        metric=metric,
+        seed=1,
     ).run()
     rows = frame[Dealt(0.0, 0.4, search._sampled, 1).mask(0, 24_000)]
     numbers = [0, len(search.candidates) - 1]

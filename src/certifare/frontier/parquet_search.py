@@ -15,7 +15,6 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,8 @@ from certifare.ledger import Traces
 from certifare.levels import name_of
 from certifare.parts import CERTIFY, PARTS
 from certifare.randomness import number, stream
-from certifare.table import Table, read_table
+from certifare.roles import Roles
+from certifare.table import Table
 
 LARGE = 2 * 2**30
 """A table of more bytes, at eight for each value, is not read into memory."""
@@ -60,16 +60,14 @@ def is_large(path: str | os.PathLike[str]) -> bool:
     return files.n_records * len(files.schema.names) * 8 > LARGE
 
 
-def search_large(path: str | os.PathLike[str], grid: Grid, roles: Mapping[str, Any], **options: Any) -> LargeSearch:
-    """Search over a large file, given the roles as :func:`certifare.table.read_table` takes them."""
-    unknown = set(roles) - set(signature(read_table).parameters)
-    if unknown:
-        raise ArgumentError(f"{', '.join(sorted(unknown))}: no such role; the roles are those of read_table.")
-    for option, default in (("delimiter", None), ("encoding", None), ("missing", MISSING)):
-        if roles.get(option, default) != default:
+def search_large(path: str | os.PathLike[str], grid: Grid, reading: Mapping[str, Any], **options: Any) -> LargeSearch:
+    """Search over a large file, given what :func:`certifare.table.read_table` is told."""
+    csv = {"delimiter": None, "encoding": None, "missing": MISSING}
+    for option, default in csv.items():
+        if reading.get(option, default) != default:
             raise ArgumentError(f"{option} is about CSV files, and {os.fspath(path)!r} is none: leave it out.")
-    own = {name: roles[name] for name in ("label", "sensitive", "categorical", "drop", "feature") if name in roles}
-    return LargeSearch(path, grid, **own, roles=roles, **options)
+    roles = Roles.of(**{name: value for name, value in reading.items() if name not in csv})
+    return LargeSearch(path, grid, roles, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +128,8 @@ class LargeSearch(Search):
     ----------
     paths : path, pattern, or sequence of paths
     grid : Grid
-    label, sensitive, categorical, drop, feature
-        Roles of columns, as in :meth:`certifare.table.Table.from_frame`.
-    roles : mapping
-        Other roles and options of :func:`certifare.table.read_table`. They need the table in memory: refused if set.
+    roles : Roles
+        Those that need the whole table in memory (weights, clusters …) are refused.
     sample_records : int, optional
         How many records are read into memory; a million unless given.
     folder : path, optional
@@ -146,22 +142,17 @@ class LargeSearch(Search):
         self,
         paths: Paths,
         grid: Grid,
+        roles: Roles,
         *,
-        label: Any,
-        sensitive: Any,
-        categorical: Any = (),
-        drop: Any = (),
-        feature: Any = (),
         sample_records: int | None = None,
         folder: str | os.PathLike[str] | None = None,
         seed: int = 0,
         n_jobs: int = 2,
         parts: Mapping[str, float] = PARTS,
-        roles: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         for role in ("weight", "cluster", "continuous", "features", "missing_groups"):
-            if (roles or {}).get(role) not in (None, (), "drop"):
+            if getattr(roles, role) not in (None, (), "drop"):
                 raise ArgumentError(f"{role} needs the whole table in memory, and this one is too large for that.")
         self._files = ParquetFiles.find(paths)
         self._n_threads = n_jobs
@@ -170,9 +161,7 @@ class LargeSearch(Search):
             self._files.n_records, sample_records or SAMPLE_RECORDS, stream(seed, "records in memory")
         )
         sample = _take(self._files, self._sampled, n_jobs)
-        table = Table.from_frame(
-            sample, label=label, sensitive=sensitive, categorical=categorical, drop=drop, feature=feature
-        )
+        table = Table.from_frame(sample, roles)
         super().__init__(table, grid, seed=seed, n_jobs=n_jobs, parts=parts, **options)
         if self.retain:
             raise ArgumentError("retain= clusters the table in memory, and this one does not fit: set it to 0.")
@@ -212,11 +201,10 @@ class LargeSearch(Search):
         names = self._files.schema.names
         frame = Frame(table.features)
         fields = [frame.read(i) for i in range(len(frame.names))]
-        roles = table.roles or {}
         return Reading(
             tuple(Feature(field.name, field.type, field.categorical) for field in fields),
-            roles_of(roles["label"], names, "label"),
-            roles_of(roles["sensitive"], names, "sensitive"),
+            roles_of(table.roles.label, names, "label"),
+            roles_of(table.roles.sensitive, names, "sensitive"),
         )
 
     def _dealt(self, part: str) -> ParquetEngine:

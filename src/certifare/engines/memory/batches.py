@@ -22,8 +22,7 @@ from certifare.files import MISSING, TEXT, Batches, kind_of, open_batches
 from certifare.frames import Field, Frame
 from certifare.levels import name_of
 from certifare.records import open_records
-from certifare.roles import Comparison, absent, parse_role
-from certifare.table import MissingGroups
+from certifare.roles import Comparison, MissingGroups, absent, parse_role
 
 PART = "count"
 """Draws for counting are independent of those of any other job with the same seed."""
