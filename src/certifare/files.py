@@ -38,11 +38,20 @@ from certifare.errors import (
     RaggedFileError,
 )
 from certifare.storage import open_regular, writable
+from certifare.words import amount
 
 #: Text that stands for a missing value in a CSV file, unless others are named.
 MISSING = (
     "", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None",
 )  # fmt: skip
+#: Words, in lower case, and numbers that often stand for one as well: they are pointed out.
+MARKER_WORDS = frozenset(
+    {"-", "--", ".", "..", "n.a.", "n.k.", "missing", "unknown", "unk", "not available", "not known", "no data",
+     "(null)", "\\n", "#value!", "#div/0!", "not applicable"}
+)  # fmt: skip
+MARKER_NUMBERS = frozenset({-1, -7, -8, -9, -77, -88, -99, -777, -888, -999, -9999, -99999})
+#: Of a column with more values, these first ones are looked through for them.
+MOST_MARKED = 10_000
 #: Delimiters that are recognised.
 DELIMITERS = (",", ";", "\t", "|")
 #: How much of a CSV file the delimiter is guessed from.
@@ -56,6 +65,16 @@ UNPACKED = 1 << 30
 #: … and how many times the file's size they may be beyond that.
 UNPACKED_RATIO = 200
 
+#: How values are written that are no text; the first that fits a whole column is its type.
+_WRITTEN = {
+    pa.int64(): r"^(0|-?[1-9]\d{0,17})$",
+    pa.float64(): r"^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$",
+    pa.bool_(): r"^(true|false|True|False)$",
+    pa.date32(): r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])$",
+}
+#: What no column is called, unless the first line is a record.
+_NUMBER = re.compile(r"[-+]?\d+\.?\d*")
+
 Kind = Literal["csv", "parquet", "arrow", "arrow stream"]
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -68,7 +87,9 @@ class Csv:
     ----------
     delimiter, encoding : str
     header : tuple of str
-        The header as it stands in the file.
+        The header as it stands in the file; or what its columns are called, where it has none.
+    headed : bool
+        Whether the first line is the header.
     odd_quotes : bool
         Whether the file has an odd number of quotation marks.
     notes : tuple of str
@@ -80,6 +101,7 @@ class Csv:
     header: tuple[str, ...]
     odd_quotes: bool
     notes: tuple[str, ...] = ()
+    headed: bool = True
 
     @cached_property
     def columns(self) -> dict[str, str]:
@@ -137,9 +159,17 @@ def kind_of(path: str | os.PathLike[str]) -> Kind:
     return "csv"
 
 
-def inspect_csv(path: str | os.PathLike[str], *, delimiter: str | None = None, encoding: str | None = None) -> Csv:
+def inspect_csv(
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    header: bool = True,
+    names: Sequence[str] = (),
+) -> Csv:
     """Find out how a CSV file is to be read: its encoding, delimiter and header."""
     path = Path(path)
+    headed = header and not names
     if delimiter is not None:
         delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
         if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
@@ -158,31 +188,44 @@ def inspect_csv(path: str | os.PathLike[str], *, delimiter: str | None = None, e
         raise EmptyFileError(f"{str(path)!r} is empty.")
     chosen = delimiter or _sniff(text)
     try:
-        header = next((row for row in _rows(text, chosen) if row), [])
+        first = next((row for row in _rows(text, chosen) if row), [])
     except csv.Error as error:
         raise FileFormatError(
             f"{str(path)!r}: the header cannot be read ({error}); a quotation mark may not be closed."
         ) from error
-    names = [name.strip() for name in header]
-    twice = [name for name, count in Counter(names).items() if name and count > 1]
-    if twice:
-        raise DuplicateColumnError(
-            f"{str(path)!r} has several columns called {_listing(twice)}: rename them in the header."
+    if names and len(names) != len(first):
+        raise FileFormatError(
+            f"{str(path)!r} has {len(first):,} columns in its first line, and {len(names):,} names were given: name "
+            "each column, in order."
         )
-    if not any(names):
+    found = first if headed else list(names) or [f"column_{i}" for i in range(1, len(first) + 1)]
+    called = [name.strip() for name in found]
+    twice = [name for name, count in Counter(called).items() if name and count > 1]
+    if twice:
+        where = "in the header" if headed else "in the list of names"
+        raise DuplicateColumnError(f"{str(path)!r} has several columns called {_listing(twice)}: rename them {where}.")
+    if not any(called):
         line = _short(text.lstrip("\r\n").splitlines()[0])
         raise FileFormatError(f"{str(path)!r}: the first line must name the columns; it is {line!r}.")
-    if len(names) == 1:
+    if len(first) == 1:
         guess = _sniff(text)
-        if guess != chosen and guess in header[0]:
+        if guess != chosen and guess in first[0]:
             raise FileFormatError(
-                f"With the delimiter {chosen!r} {str(path)!r} has one column, {_short(header[0])!r}; "
+                f"With the delimiter {chosen!r} {str(path)!r} has one column, {_short(first[0])!r}; "
                 f"{guess!r} seems to be the delimiter: pass that, or leave the option out."
             )
-    unnamed = [i for i, name in enumerate(names, 1) if not name]
+    unnamed = [i for i, name in enumerate(called, 1) if not name]
     if unnamed:
-        notes = (*notes, f"column {', '.join(map(str, unnamed[:5]))} has no name in the header; it was left out")
-    return Csv(chosen, encoding, tuple(header), odd_quotes, notes)
+        where = "in the header" if headed else "in the list"
+        notes = (*notes, f"column {', '.join(map(str, unnamed[:5]))} has no name {where}; it was left out")
+    if headed and any(_NUMBER.fullmatch(name) for name in called):
+        number = next(name for name in called if _NUMBER.fullmatch(name))
+        notes = (
+            *notes,
+            f"the first line has {number!r} for the name of a column; if it is a record, say that there is no header "
+            "(--header none, and --names)",
+        )
+    return Csv(chosen, encoding, tuple(found), odd_quotes, notes, headed)
 
 
 def read_file(
@@ -191,6 +234,8 @@ def read_file(
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
+    header: bool = True,
+    names: Sequence[str] = (),
     types: Mapping[str, pa.DataType] | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Read a whole table, and what had to be assumed in doing so.
@@ -206,6 +251,10 @@ def read_file(
         Of a CSV file; recognised unless given.
     missing : sequence of str
         Text that stands for a missing value in a CSV file.
+    header : bool
+        Whether the first line of a CSV file names the columns. If not, they are ``column_1``, ``column_2`` …
+    names : sequence of str
+        Names of the columns of a CSV file without a header; an empty one leaves its column out.
     types : mapping of column to type, optional
         What these columns of a CSV file are to be read as, instead of what they look like.
 
@@ -217,9 +266,9 @@ def read_file(
     path = Path(path)
     kind = kind_of(path)
     if kind == "csv":
-        layout = inspect_csv(path, delimiter=delimiter, encoding=encoding)
+        layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
         table = _read_csv(path, layout, missing, types or {})
-        notes = layout.notes
+        notes = (*layout.notes, *suspected_markers(table))
     else:
         table, notes = _read_binary(path, kind), ()
     if table.num_rows == 0:
@@ -234,6 +283,8 @@ def open_batches(
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
+    header: bool = True,
+    names: Sequence[str] = (),
 ) -> Batches:
     """Open a file to be read batch by batch.
 
@@ -244,20 +295,56 @@ def open_batches(
         Columns to read, with the type that a CSV file's text is to be read as; :data:`TEXT` is cleaned of white space
         and missing markers, None leaves text as it is. All columns, as they are, unless given. Columns that the file
         lacks are left to the caller (``names``).
-    delimiter, encoding, missing
+    delimiter, encoding, missing, header, names
         As in :func:`read_file`.
     """
     path = Path(path)
     kind = kind_of(path)
     if kind != "csv":
         return _binary_batches(path, kind, types)
-    layout = inspect_csv(path, delimiter=delimiter, encoding=encoding)
+    layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
     wanted = dict.fromkeys(layout.columns) if types is None else {n: t for n, t in types.items() if n in layout.columns}
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         return _csv_batches(path, layout, wanted, missing, batches)
 
     return Batches(list(layout.columns), path.stat().st_size, read)
+
+
+def suspected_markers(table: pa.Table) -> tuple[str, ...]:
+    """Point out values that may stand for missing ones: texts among numbers, words for it, and −9 or −999."""
+    found = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_dictionary(column.type) or pa.types.is_integer(column.type):
+            counted = pc.value_counts(_plain(column).drop_null())
+            counts = {entry["values"]: entry["counts"] for entry in counted[:MOST_MARKED].to_pylist()}
+            found += [
+                f"{_short(str(value), 40)!r} in {_short(name, 60)!r} ({amount(counts[value], 'record')})"
+                for value in _suspects(counts)
+            ]
+    if not found:
+        return ()
+    more = f" and {len(found) - 10:,} more" if len(found) > 10 else ""
+    return (
+        f"these may stand for missing values: {', '.join(found[:10])}{more}. If they do, name them with --missing, "
+        "here and wherever these columns are read",
+    )
+
+
+def _plain(column: Any) -> Any:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _suspects(counts: Mapping[Any, int]) -> list[Any]:
+    """Choose among the values of a column, each with its number of records."""
+    if not all(isinstance(value, str) for value in counts):
+        low = sorted(counts)[:2]
+        return low[:1] if len(low) == 2 and low[0] in MARKER_NUMBERS and low[1] >= 0 else []
+    texts = [value for value in counts if not _NUMBER.fullmatch(value)]
+    numbers = sum(counts.values()) - sum(counts[text] for text in texts)
+    if len(texts) <= 3 and numbers >= 0.9 * sum(counts.values()) and len(counts) - len(texts) > 2:
+        return texts
+    return [text for text in texts if text.lower() in MARKER_WORDS]
 
 
 def clean_text(column: Any, missing: Sequence[str]) -> pa.ChunkedArray:
@@ -272,6 +359,43 @@ def clean_text(column: Any, missing: Sequence[str]) -> pa.ChunkedArray:
         merged = values.dictionary_encode()
         chunks.append(pa.DictionaryArray.from_arrays(merged.indices.take(chunk.indices), merged.dictionary))
     return pa.chunked_array(chunks, TEXT)
+
+
+def text_types(path: str | os.PathLike[str], columns: Sequence[str], **reading: Any) -> dict[str, pa.DataType]:
+    """Find what columns of a CSV file can be written as, so that what was read could be written again.
+
+    Whole numbers, numbers, truth values and dates are told from text. A code such as ``007`` stays text.
+
+    Parameters
+    ----------
+    path : path
+    columns : sequence of str
+    **reading
+        Of :func:`open_batches`.
+    """
+    left = {name: dict(_WRITTEN) for name in columns}
+    for batch in open_batches(path, dict.fromkeys(columns), **reading):
+        for name, forms in left.items():
+            values = pc.unique(_unmarked(batch.column(name), reading.get("missing", MISSING)).drop_null())
+            for type_, form in list(forms.items()):
+                if not pc.all(pc.match_substring_regex(values, form), min_count=0).as_py():
+                    del forms[type_]
+    return {name: next(iter(forms), pa.string()) for name, forms in left.items()}
+
+
+def as_written(column: Any, type_: pa.DataType, missing: Sequence[str] = MISSING) -> Any:
+    """Turn a column of a CSV file into what :func:`text_types` found; text stays as it is."""
+    if pa.types.is_string(column.type) and type_ != pa.string():
+        return _unmarked(column, missing).cast(type_)
+    # A feature was read as the encoder wants it, which may be whole numbers as floating-point ones.
+    return column.cast(type_) if pa.types.is_floating(column.type) and pa.types.is_integer(type_) else column
+
+
+def _unmarked(column: Any, missing: Sequence[str]) -> Any:
+    """Text without white space around it, missing where it is one of the markers."""
+    column = pc.utf8_trim_whitespace(column)
+    markers = pa.array([marker.strip() for marker in missing], pa.string())
+    return pc.if_else(pc.is_in(column, value_set=markers), pa.scalar(None, pa.string()), column)
 
 
 def _native(path: Path) -> Any:
@@ -418,12 +542,19 @@ def _csv_options(
         read_as = {layout.columns[name]: type_ or pa.string() for name, type_ in types.items()}
         convert |= {"include_columns": list(read_as), "column_types": read_as}
     return {
-        "read_options": pacsv.ReadOptions(block_size=BLOCK, use_threads=threads),
+        "read_options": pacsv.ReadOptions(
+            block_size=BLOCK, use_threads=threads, column_names=None if layout.headed else _distinct(layout.header)
+        ),
         "parse_options": pacsv.ParseOptions(
             delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=handler
         ),
         "convert_options": pacsv.ConvertOptions(**convert),
     }
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Give columns without a name one that nobody asks for: pyarrow takes no two of the same name."""
+    return [name if name.strip() else f"{name}\0{i}" for i, name in enumerate(names)]
 
 
 def _read_csv(path: Path, layout: Csv, missing: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -491,8 +622,9 @@ class _BadRows:
     def error(self, path: Path, layout: Csv) -> RaggedFileError:
         where = "" if self.first.number is None else f" (record {self.first.number:,})"
         return RaggedFileError(
-            f"{self.count:,} rows of {str(path)!r} do not have {self.first.expected_columns} columns as the header "
-            f"has; the first{where} has {self.first.actual_columns}: {_short(self.first.text)!r}. "
+            f"{self.count:,} rows of {str(path)!r} do not have {self.first.expected_columns} columns as the "
+            f"{'header' if layout.headed else 'first line'} has; the first{where} has {self.first.actual_columns}: "
+            f"{_short(self.first.text)!r}. "
             f"Mend the file, or pass another delimiter than {layout.delimiter!r}."
         )
 

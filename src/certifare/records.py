@@ -70,6 +70,8 @@ def read_records(
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
+    header: bool = True,
+    names: Sequence[str] = (),
     **keywords: Any,
 ) -> Table:
     """Read a CSV, Parquet, Arrow or Feather file of records to certify a fitted encoder on.
@@ -84,7 +86,7 @@ def read_records(
     labelled : bool
         Whether the metric looks at labels: only then are they read, and records without one left out. A label that is
         not read must be a column of the file all the same.
-    delimiter, encoding, missing
+    delimiter, encoding, missing, header, names
         For CSV files, as in :func:`certifare.files.read_file`.
     **keywords
         Of :class:`~certifare.roles.Roles`.
@@ -95,7 +97,9 @@ def read_records(
         Its features are the encoder's, in order.
     """
     types = _feature_types(encoder)
-    native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing, types=types)
+    native, notes = read_file(
+        path, types=types, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names
+    )
     check_columns(encoder, native.column_names)
     roles = Roles.of(roles, **keywords, features=tuple(types))
     if not labelled:
@@ -110,10 +114,7 @@ def open_records(
     encoder: RestrictedEncoder,
     path: str | os.PathLike[str],
     others: Mapping[str, pa.DataType | None] | None = None,
-    *,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    missing: Sequence[str] = MISSING,
+    **reading: Any,
 ) -> Batches:
     """Open a file of records of a fitted encoder, to be read batch by batch in constant memory.
 
@@ -124,11 +125,12 @@ def open_records(
     others : mapping of column to type, optional
         Columns to read besides the encoder's, as :func:`certifare.files.open_batches` takes them. A feature is read as
         the encoder wants it, whatever is said here.
-    delimiter, encoding, missing
-        For CSV files, as in :func:`certifare.files.read_file`.
+    **reading
+        ``delimiter``, ``encoding``, ``missing``, ``header`` and ``names`` of CSV files, as in
+        :func:`certifare.files.read_file`.
     """
     types = {**(others or {}), **_feature_types(encoder)}
-    batches = open_batches(path, types, delimiter=delimiter, encoding=encoding, missing=missing)
+    batches = open_batches(path, types, **reading)
     check_columns(encoder, batches.names)
     return batches
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -260,6 +262,8 @@ def read_table(
     delimiter: str | None = None,
     encoding: str | None = None,
     missing: Sequence[str] = MISSING,
+    header: bool = True,
+    names: Sequence[str] = (),
     **keywords: Any,
 ) -> Table:
     """Read a table from a CSV, Parquet, Arrow or Feather file.
@@ -268,7 +272,7 @@ def read_table(
     ----------
     path : path
     roles : Roles, optional
-    delimiter, encoding, missing
+    delimiter, encoding, missing, header, names
         For CSV files, as in :func:`certifare.files.read_file`.
     **keywords
         Of :class:`~certifare.roles.Roles`, as in :meth:`Table.from_frame`.
@@ -277,7 +281,7 @@ def read_table(
     -------
     Table
     """
-    native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing)
+    native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names)
     table = Table.from_frame(native, roles, **keywords)
     return replace(table, notes=(*notes, *table.notes), source=Path(path))
 
@@ -301,11 +305,14 @@ def _arrow_table(frame: Any) -> pa.Table:
 
 def _typed(features: pa.Table, roles: Roles) -> pa.Table:
     """Features with the types that a person chose; refuse those that no encoder reads."""
-    refused = [f"{f.name!r} ({f.type})" for f in features.schema if not _readable_type(f.type)]
+    refused = [f for f in features.schema if not _readable_type(f.type)]
     if refused:
+        dates = all(pa.types.is_temporal(f.type) for f in refused)
         raise ColumnTypeError(
-            f"Columns that are neither numbers nor text: {', '.join(refused[:8])}. Leave them out (drop), or turn "
-            "them into numbers, such as the year of a date."
+            f"{'Columns that hold dates or times' if dates else 'Columns that are neither numbers nor text'}: "
+            f"{', '.join(f'{f.name!r} ({f.type})' for f in refused)}. Leave them out "
+            f"(--drop {shlex.quote(','.join(f.name for f in refused))}; in Python drop=), or turn them into numbers "
+            "first, such as the year, or the days up to a date that is fixed."
         )
     for name in (*roles.categorical, *roles.continuous):
         if name in features.column_names:
@@ -433,8 +440,19 @@ def _refuse_quantity(levels: Levels, role: str) -> None:
     if len(levels.values) > MOST_VALUES:
         raise RoleError(
             f"The {role} {levels.name!r} has {len(levels.values):,} different values; at most {MOST_VALUES} are "
-            'allowed. For a quantity, name a threshold, as in "income>50000".'
+            "allowed." + (_comparison(levels) or " For a quantity, compare it with a number.")
         )
+
+
+def _comparison(levels: Levels) -> str:
+    """Suggest a comparison for a quantity, with a round number from its middle; nothing if it is none."""
+    numbers = sorted(float(v) for v in levels.values if isinstance(v, int | float) and not isinstance(v, bool))
+    if len(numbers) < len(levels.values) or not numbers:
+        return ""
+    middle = numbers[len(numbers) // 2]
+    digits = 0 if middle == 0 else 1 - math.floor(math.log10(abs(middle)))
+    example = f"{levels.name}>={round(middle, digits):g}"
+    return f' It is a quantity: compare it with a number that means something, as in "{example}".'
 
 
 def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:

@@ -38,6 +38,7 @@ from certifare.errors import (
     UnknownMetricError,
     UnprovedClaimError,
 )
+from certifare.words import amount
 
 Combine = Literal["max", "mean"]
 #: Two computations of one figure may differ by the rounding of different machines.
@@ -197,7 +198,7 @@ def check_groups(counts: CellCounts, label: str | None, min_group_size: int) -> 
             )
         if size < min_group_size:
             raise SmallGroupError(
-                f"Group {group!r} has {size} records{where}, fewer than min_group_size={min_group_size}. "
+                f"Group {group!r} has {amount(size, 'record')}{where}, fewer than min_group_size={min_group_size}. "
                 f"Pool it with another group, add records, or pass min_group_size={size} to certify it anyway."
             )
 

@@ -13,10 +13,12 @@ from certifare.cli.common import (
     REFUSED,
     Cap,
     Cluster,
+    ColumnNames,
     Confidence,
     Dataset,
     Delimiter,
     Encoding,
+    Header,
     Json,
     KeepLedger,
     Key,
@@ -36,10 +38,12 @@ from certifare.cli.common import (
     listed,
     out,
     printable,
+    reading_of,
 )
 from certifare.cli.count import Sql, TableName
 from certifare.cli.from_counts import certify_database, certify_files, counts_files
 from certifare.cli.support import of_file, refuse_ignored
+from certifare.words import amount
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
@@ -89,6 +93,8 @@ def certify(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,
+    header: Header = "first",
+    names: ColumnNames = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -102,7 +108,6 @@ def certify(
     from certifare.certificates.claims import metric_of
     from certifare.document import digest
     from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
-    from certifare.files import MISSING
     from certifare.ledger import open_ledger
     from certifare.records import load_fitted, read_records
 
@@ -124,7 +129,7 @@ def certify(
     else:
         capped = ("capped",) if weight is not None and cluster is None else ()
         refuse_ignored(context, *of_file(data[0]), *capped)
-    reading: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "missing": listed(missing) or MISSING}
+    reading = reading_of(delimiter, encoding, missing, header, names)
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
     if label is not None and len(label) > 1:
@@ -281,7 +286,7 @@ def _finish(
     def show() -> None:
         out.print(printable(str(certificate)), soft_wrap=True)
         for exclusion in certificate.exclusions:
-            err.print(f"left out: {exclusion.records:,} records ({printable(exclusion.reason)})")
+            err.print(f"left out: {amount(exclusion.records, 'record')} ({printable(exclusion.reason)})")
         for words in certificate.cap_words:
             err.print(words, soft_wrap=True)
         err.print(certificate.look_words, soft_wrap=True)

@@ -110,6 +110,23 @@ Sensitive = Annotated[
         rich_help_panel=COLUMNS,
     ),
 ]
+#: The same where a command cannot do without.
+RequiredLabel = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        help='Label column, or a comparison such as "income>50000". Repeat for several. Required.',
+        rich_help_panel=REQUIRED,
+    ),
+]
+RequiredSensitive = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sensitive",
+        help='Sensitive column, or a comparison such as "age>=60". Repeat to intersect several. Required.',
+        rich_help_panel=REQUIRED,
+    ),
+]
 Weight = Annotated[str | None, typer.Option(help="Column of survey weights.", rich_help_panel=COLUMNS)]
 Cap = Annotated[
     float | None,
@@ -169,7 +186,25 @@ Encoding = Annotated[
 MissingMarker = Annotated[
     list[str] | None,
     typer.Option(
-        "--missing", help="Text that stands for a missing value. Repeat for several.", rich_help_panel=READING
+        "--missing",
+        help="Text that stands for a missing value, besides the usual (?, NA, null …). Repeat for several.",
+        rich_help_panel=READING,
+    ),
+]
+Header = Annotated[
+    str,
+    typer.Option(
+        help="first: the first line of a CSV file names its columns. none: it is a record.",
+        rich_help_panel=READING,
+        autocompletion=_suggest("first", "none"),
+    ),
+]
+ColumnNames = Annotated[
+    str | None,
+    typer.Option(
+        "--names",
+        help="Names of the columns of a CSV file without a header, with commas; nothing between two leaves one out.",
+        rich_help_panel=READING,
     ),
 ]
 Confidence = Annotated[float, typer.Option(help="1 − ε, the confidence of the bound.", rich_help_panel=CLAIM)]
@@ -412,6 +447,24 @@ def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
             bar.update(task, description=stage, completed=done, total=total)
 
         yield tell
+
+
+def reading_of(
+    delimiter: str | None, encoding: str | None, missing: list[str] | None, header: str, names: str | None
+) -> dict[str, Any]:
+    """Say how a file is to be read, from the options, as :func:`certifare.files.read_file` takes it."""
+    from certifare.errors import ArgumentError
+    from certifare.files import MISSING
+
+    if header not in ("first", "none"):
+        raise ArgumentError(f"--header {header}: choose first (the first line names the columns) or none.")
+    return {
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "missing": (*MISSING, *listed(missing)),
+        "header": header == "first" and names is None,
+        "names": () if names is None else tuple(name.strip() for name in names.split(",")),
+    }
 
 
 def grid_of(kinds: list[str] | None, gammas: list[float] | None, sizes: list[int] | None, max_cells: int) -> Any:

@@ -11,14 +11,16 @@ from certifare.cli.common import (
     COLUMNS,
     Address,
     Cluster,
+    ColumnNames,
     Delimiter,
     Encoding,
+    Header,
     Json,
     Label,
     MissingMarker,
     Population,
+    RequiredSensitive,
     RowKey,
-    Sensitive,
     Weight,
     emit,
     encoder_file,
@@ -27,8 +29,10 @@ from certifare.cli.common import (
     out,
     printable,
     progress,
+    reading_of,
 )
 from certifare.cli.support import of_file, refuse_ignored
+from certifare.words import amount
 
 Sql = Annotated[
     Address | None,
@@ -50,7 +54,7 @@ def count(
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Counts file to write.")],
     data: Annotated[Path | None, typer.Argument(help="Records: CSV, Parquet or Arrow, of any size.")] = None,
-    sensitive: Sensitive = None,
+    sensitive: RequiredSensitive = None,
     label: Label = None,
     weight: Weight = None,
     cluster: Cluster = None,
@@ -70,6 +74,8 @@ def count(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,
+    header: Header = "first",
+    names: ColumnNames = None,
     seed: Annotated[
         int | None,
         typer.Option(help="Seed of the draw by --weight or --cluster; random, and written down, unless given.", min=0),
@@ -88,7 +94,6 @@ def count(
     from certifare.engines.memory.batches import count_file
     from certifare.engines.sql.warehouse import connect, tally_sql
     from certifare.errors import ArgumentError, MissingGroupError
-    from certifare.files import MISSING
     from certifare.records import load_fitted
 
     if (data is None) == (sql is None):
@@ -126,9 +131,7 @@ def count(
                 **draw,
                 missing_groups=on_missing,
                 salt=bytes.fromhex(encoder_digest)[:16],
-                delimiter=delimiter,
-                encoding=encoding,
-                missing=listed(missing) or MISSING,
+                **reading_of(delimiter, encoding, missing, header, names),
                 progress=advance,
             )
         if fitted.fingerprint_ is not None:
@@ -159,9 +162,9 @@ def count(
 
     def show() -> None:
         sizes = ", ".join(f"{printable(group)}: {n:,}" for group, n in counts.group_sizes.items())
-        out.print(f"{counts.n_records:,} records in {counts.n_cells} cells ({sizes}) → {output}")
+        out.print(f"{amount(counts.n_records, 'record')} in {amount(counts.n_cells, 'cell')} ({sizes}) → {output}")
         for exclusion in counts.exclusions:
-            err.print(f"left out: {exclusion.records:,} records ({printable(exclusion.reason)})")
+            err.print(f"left out: {amount(exclusion.records, 'record')} ({printable(exclusion.reason)})")
         for note in notes:
             err.print(f"note: {note}", soft_wrap=True)
 

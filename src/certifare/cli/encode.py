@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.common import (
+    ColumnNames,
     Delimiter,
     Encoding,
+    Header,
     Json,
     MissingMarker,
     emit,
@@ -21,8 +23,10 @@ from certifare.cli.common import (
     listed,
     out,
     progress,
+    reading_of,
 )
 from certifare.cli.support import of_file, refuse_ignored
+from certifare.words import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +55,8 @@ def encode(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,
+    header: Header = "first",
+    names: ColumnNames = None,
     as_json: Json = False,
 ) -> None:
     """Encode a table, record by record, with a published encoder.
@@ -62,7 +68,7 @@ def encode(
 
     from certifare.encoders import load_encoder
     from certifare.errors import ArgumentError, MissingColumnError
-    from certifare.files import MISSING
+    from certifare.files import as_written, kind_of, text_types
     from certifare.records import open_records
     from certifare.storage import atomic_file
 
@@ -74,17 +80,19 @@ def encode(
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
     kept = tuple(dict.fromkeys(listed(keep)))
+    reading = reading_of(delimiter, encoding, missing, header, names)
     batches = open_records(
         fitted,
         data,
         dict.fromkeys(kept),
-        delimiter=delimiter,
-        encoding=encoding,
-        missing=listed(missing) or MISSING,
+        **reading,
     )
     for name in kept:
         if name not in batches.names:
             raise MissingColumnError(f"There is no column {name!r} to keep; the table has {', '.join(batches.names)}.")
+    # Text has no types; a Parquet file that is made of it gets those that its values have.
+    typed = bool(kept) and kind_of(data) == "csv" and output.suffix.lower() == ".parquet"
+    types = text_types(data, kept, **reading) if typed else {}
     begun, records = time.perf_counter(), 0
     with (
         progress("encoding", batches.size or None, quiet=as_json) as advance,
@@ -95,7 +103,8 @@ def encode(
             table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
             encoded = fitted.transform(table)
             for column in kept:
-                encoded = _with(encoded, column, table.column(column))
+                own = table.column(column)
+                encoded = _with(encoded, column, as_written(own, types.get(column, own.type), reading["missing"]))
             write(encoded)
             records += table.num_rows
             advance(batches.position)
@@ -103,7 +112,7 @@ def encode(
     document = {"records": records, "cells": fitted.n_cells_, "output": str(output), "seconds": round(seconds, 3)}
 
     def show() -> None:
-        out.print(f"{records:,} records in {fitted.n_cells_} cells → {output}", soft_wrap=True)
+        out.print(f"{amount(records, 'record')} in {amount(fitted.n_cells_, 'cell')} → {output}", soft_wrap=True)
         err.print(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records a second")
         if kept:
             err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}")

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.common import (
+    ColumnNames,
     Delimiter,
     Encoding,
+    Header,
     Json,
     MissingMarker,
     emit,
     encoder_file,
-    listed,
     out,
+    reading_of,
 )
 from certifare.cli.support import of_file, refuse_ignored
 
@@ -35,6 +37,8 @@ def explain(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,
+    header: Header = "first",
+    names: ColumnNames = None,
     as_json: Json = False,
 ) -> None:
     """Explain why a record is in its cell.
@@ -44,13 +48,12 @@ def explain(
     """
     from certifare.encoders import load_encoder
     from certifare.errors import ArgumentError
-    from certifare.files import MISSING
 
     refuse_ignored(context, *of_file(data))
     if (row is None) == (identity is None):
         raise ArgumentError("Which record? Give --row 17, or --id column=value.")
     fitted = load_encoder(encoder_file(encoder))
-    reading = {"delimiter": delimiter, "encoding": encoding, "missing": listed(missing) or MISSING}
+    reading = reading_of(delimiter, encoding, missing, header, names)
     number, record = _find(fitted, data, row, identity, reading)
     explanation = fitted.explain(record)
     document = {"record": number, **explanation.to_dict()}

@@ -18,6 +18,7 @@ from certifare.cli.common import (
     Categorical,
     CellSizes,
     Cluster,
+    ColumnNames,
     Confidence,
     Continuous,
     Dataset,
@@ -27,12 +28,12 @@ from certifare.cli.common import (
     Features,
     Gammas,
     GroupSize,
+    Header,
     Jobs,
     Json,
     KeepLedger,
     Key,
     Kinds,
-    Label,
     Looks,
     MaxCells,
     MetricName,
@@ -41,9 +42,10 @@ from certifare.cli.common import (
     Parts,
     Population,
     Positive,
+    RequiredLabel,
+    RequiredSensitive,
     Retain,
     Seed,
-    Sensitive,
     UnknownGroups,
     Utility,
     Weight,
@@ -55,9 +57,11 @@ from certifare.cli.common import (
     out,
     parts_of,
     printable,
+    reading_of,
     stages,
 )
 from certifare.cli.support import of_search, refuse_ignored
+from certifare.words import amount, one
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,8 +77,8 @@ def fit(
     data: Annotated[
         Path | None, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.", show_default=False)
     ] = None,
-    label: Label = None,
-    sensitive: Sensitive = None,
+    label: RequiredLabel = None,
+    sensitive: RequiredSensitive = None,
     target: Annotated[
         float | None, typer.Option(help="The largest T* to accept; without it, the knee of the frontier is certified.")
     ] = None,
@@ -128,6 +132,8 @@ def fit(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,
+    header: Header = "first",
+    names: ColumnNames = None,
     seed: Seed = 0,
     jobs: Jobs = 2,
     as_json: Json = False,
@@ -141,7 +147,6 @@ def fit(
     """
     from certifare.bundle import check_output, produce
     from certifare.errors import ArgumentError, MissingGroupError, RoleError
-    from certifare.files import MISSING
     from certifare.frontier.parquet_search import is_large
     from certifare.sweeps import bundle_from
 
@@ -176,9 +181,7 @@ def fit(
                 drop=listed(drop),
                 feature=listed(feature),
                 missing_groups="unknown" if unknown_groups else "drop",
-                delimiter=delimiter,
-                encoding=encoding,
-                missing=listed(missing) or MISSING,
+                **reading_of(delimiter, encoding, missing, header, names),
                 target=target,
                 min_cells=min_cells,
                 grid=grid,
@@ -270,10 +273,9 @@ def _verdict(bundle: Bundle) -> Text:
         return verdict.append(
             f"No encoder{' that met the target' if bundle.tested else ''} tells more about the label than chance does"
         )
-    words = metric_of(certificate.metric).words
     verdict.append(
         f"With {percent(certificate.confidence)} confidence no classifier on the {certificate.counts.n_cells} cells "
-        f"has a {words} above "
+        f"has {one(metric_of(certificate.metric).words)} above "
     )
     return verdict.append(f"T* = {round_up(certificate.bound)}", "bold")
 
@@ -316,7 +318,7 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
     if point is not None:
         yield "retained", f"{point.retained:.1%} of the spread of the columns"
     for exclusion in bundle.exclusions:
-        yield "left out", f"{exclusion.records:,} records: {exclusion.reason}"
+        yield "left out", f"{amount(exclusion.records, 'record')}: {exclusion.reason}"
     for note in bundle.notes:
         yield "note", note
 

@@ -28,8 +28,9 @@ def sql(
     fitted = load_encoder(encoder_file(encoder))
     if not hasattr(fitted, "to_sql"):
         raise NotPublishableError(
-            f"A {type(fitted).__name__} cannot be written as SQL: its cells are not made by simple rules. "
-            "Fit a tree (certifare fit --kind tree) for use in a warehouse."
+            f"A {type(fitted).__name__} cannot be written as SQL: its cells are not made by simple rules. Encode where "
+            "Python is (certifare encode BUNDLE DATA cells.parquet --as cells --keep ID) and load the cells into the "
+            "warehouse; or fit a tree, which is SQL (certifare fit --kind tree)."
         )
     text = fitted.to_sql(dialect, table=table, name=name)
     emit({"dialect": dialect, "sql": text}, as_json, lambda: print_exactly(text))

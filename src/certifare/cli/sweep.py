@@ -15,6 +15,7 @@ from certifare.cli.common import (
     Categorical,
     CellSizes,
     Cluster,
+    ColumnNames,
     Confidence,
     Continuous,
     Delimiter,
@@ -23,11 +24,11 @@ from certifare.cli.common import (
     Features,
     Gammas,
     GroupSize,
+    Header,
     Jobs,
     Json,
     KeepLedger,
     Kinds,
-    Label,
     Looks,
     MaxCells,
     MetricName,
@@ -36,9 +37,10 @@ from certifare.cli.common import (
     Parts,
     Population,
     Positive,
+    RequiredLabel,
+    RequiredSensitive,
     Retain,
     Seed,
-    Sensitive,
     UnknownGroups,
     Utility,
     Weight,
@@ -49,6 +51,7 @@ from certifare.cli.common import (
     out,
     parts_of,
     printable,
+    reading_of,
     stages,
 )
 from certifare.cli.support import of_search, refuse_ignored
@@ -60,8 +63,8 @@ if TYPE_CHECKING:
 def sweep(
     context: typer.Context,
     data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
-    label: Label = None,
-    sensitive: Sensitive = None,
+    label: RequiredLabel = None,
+    sensitive: RequiredSensitive = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -116,6 +119,8 @@ def sweep(
     delimiter: Delimiter = None,
     encoding: Encoding = None,
     missing: MissingMarker = None,
+    header: Header = "first",
+    names: ColumnNames = None,
     seed: Seed = 0,
     jobs: Jobs = 2,
     as_json: Json = False,
@@ -123,7 +128,6 @@ def sweep(
     """Try many encoders and print the frontier of utility and certified distance."""
     from certifare.bundle import write_rows
     from certifare.errors import ArgumentError, MissingGroupError, RoleError
-    from certifare.files import MISSING
     from certifare.frontier import sweep as sweep_table
     from certifare.storage import atomic_file, check_file, check_folder, check_writable
     from certifare.sweeps import keep_sweep
@@ -154,9 +158,7 @@ def sweep(
         "drop": listed(drop),
         "feature": listed(feature),
         "missing_groups": "unknown" if unknown_groups else "drop",
-        "delimiter": delimiter,
-        "encoding": encoding,
-        "missing": listed(missing) or list(MISSING),
+        **reading_of(delimiter, encoding, missing, header, names),
     }
     options = {
         "metric": metric,

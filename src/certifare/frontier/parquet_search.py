@@ -62,7 +62,7 @@ def is_large(path: str | os.PathLike[str]) -> bool:
 
 def search_large(path: str | os.PathLike[str], grid: Grid, reading: Mapping[str, Any], **options: Any) -> LargeSearch:
     """Search over a large file, given what :func:`certifare.table.read_table` is told."""
-    csv = {"delimiter": None, "encoding": None, "missing": MISSING}
+    csv = {"delimiter": None, "encoding": None, "missing": MISSING, "header": True, "names": ()}
     for option, default in csv.items():
         if reading.get(option, default) != default:
             raise ArgumentError(f"{option} is about CSV files, and {os.fspath(path)!r} is none: leave it out.")

@@ -18,7 +18,7 @@ from certifare.engines.blocks import Reading, Role
 from certifare.engines.counting import Entry, Tally, Teller, merge_tallies, one_label, reading_for
 from certifare.engines.preparing import Share
 from certifare.errors import ColumnTypeError, EmptyTableError, TableError
-from certifare.files import MISSING, TEXT, Batches, kind_of, open_batches
+from certifare.files import TEXT, Batches, kind_of, open_batches
 from certifare.frames import Field, Frame
 from certifare.levels import name_of
 from certifare.records import open_records
@@ -41,10 +41,8 @@ def count_file(
     seed: int = 0,
     missing_groups: MissingGroups = "drop",
     salt: bytes = b"",
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    missing: Sequence[str] = MISSING,
     progress: Share | None = None,
+    **csv: Any,
 ) -> Tally:
     """Count a CSV, Parquet or Arrow file by cell, group and label.
 
@@ -72,13 +70,13 @@ def count_file(
         :meth:`~certifare.engines.counting.Tally.table` decides.
     salt : bytes
         For the checksum of the records.
-    delimiter, encoding, missing
-        For CSV files, as in :func:`certifare.files.read_file`.
     progress : callable, optional
         Told which share of the file is done.
+    **csv
+        ``delimiter``, ``encoding``, ``missing``, ``header`` and ``names`` of CSV files, as in
+        :func:`certifare.files.read_file`.
     """
-    csv: dict[str, Any] = {"delimiter": delimiter, "encoding": encoding, "missing": missing}
-    names = open_batches(path, {}, delimiter=delimiter, encoding=encoding).names
+    names = open_batches(path, {}, **csv).names
     groups = [_role(text, names, "sensitive") for text in sensitive]
     labels = [] if label is None else [_role(label, names, "label")]
     one_label(labels)
