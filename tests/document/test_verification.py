@@ -568,13 +568,13 @@ def test_the_encoder_must_be_the_last_that_passed(walked):
 
 
 def test_the_digest_of_an_encoder_does_not_depend_on_published_statistics(tmp_path):
-    from certifare.encoders.format import digest_of, read_document
+    from certifare.encoders.format import digest_of, read_encoder_document
 
     rng = np.random.default_rng(0)
     encoder = KMeansEncoder(n_cells=3).fit(rng.normal(size=(60, 2)), sensitive_features=rng.integers(0, 2, 60))
     for statistics in (True, False):
         encoder.save(tmp_path / "encoder.json", statistics=statistics)
-        assert digest_of(read_document(tmp_path / "encoder.json")) == encoder.digest()
+        assert digest_of(read_encoder_document(tmp_path / "encoder.json")) == encoder.digest()
     other = KMeansEncoder(n_cells=3).fit(rng.normal(size=(60, 2)), sensitive_features=rng.integers(0, 2, 60))
     assert other.digest() != encoder.digest()
 
