@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from certifare.certificates import (
         CellCounts,
         Certificate,
-        certify,
         certify_counts,
         joint_cells,
         one_per_cluster,
         thin,
     )
+    from certifare.certification import certify, certify_column
     from certifare.encoders import (
         BoostedEncoder,
         FairTreeEncoder,
         KMeansEncoder,
-        certify_column,
         load_encoder,
     )
     from certifare.errors import CertifareError
@@ -46,8 +45,8 @@ _HOME = {
     "KMeansEncoder": "certifare.encoders",
     "Policy": "certifare.policy",
     "Table": "certifare.table",
-    "certify": "certifare.certificates",
-    "certify_column": "certifare.encoders",
+    "certify": "certifare.certification",
+    "certify_column": "certifare.certification",
     "certify_counts": "certifare.certificates",
     "joint_cells": "certifare.certificates",
     "load_encoder": "certifare.encoders",

@@ -239,6 +239,11 @@ def scaled(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     return np.ldexp(values, -exponent), exponent
 
 
+def is_dask(table: Any) -> bool:
+    """Say whether a table is a Dask DataFrame or Series: its records lie on a cluster, and stay there."""
+    return type(table).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(table, "__dask_graph__")
+
+
 def check_lengths(lengths: Mapping[str, int]) -> None:
     """Refuse columns of different lengths."""
     if len(set(lengths.values())) > 1:

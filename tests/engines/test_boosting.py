@@ -11,7 +11,7 @@ from certifare import BoostedEncoder, certify, load_encoder
 from certifare.errors import EncoderError
 
 from .conftest import make_people
-from .test_dask import cut, distribute
+from .test_cluster import cut, distribute
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
 

@@ -29,7 +29,7 @@ from .conftest import assert_same_encoder, make_people, tables
 dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed (pip install 'certifare[dask]')")
 
 from certifare.engines.dask import cluster as engine  # noqa: E402
-from certifare.engines.dask.cluster import CodedBlock, Cut, Orders, prepare  # noqa: E402
+from certifare.engines.dask.cluster import CodedBlock, Cut, Orders, prepare_dask  # noqa: E402
 from certifare.growth.histograms import Layout  # noqa: E402
 
 
@@ -52,7 +52,9 @@ def fit_both(frame: pd.DataFrame, parts: Sequence[pd.DataFrame], folder: Path, *
     )
     spread = distribute(parts, folder)
     other = FairTreeEncoder(**options)
-    training = prepare(other, spread.drop(columns=["paid", "sex"]), spread["paid"], sensitive_features=spread["sex"])
+    training = prepare_dask(
+        other, spread.drop(columns=["paid", "sex"]), spread["paid"], sensitive_features=spread["sex"]
+    )
     return one, other.fit_from(training), training
 
 
@@ -162,7 +164,7 @@ def test_a_worker_is_lost_while_the_tree_grows(client: Any, many_people: pd.Data
             os.kill(killed[0], signal.SIGKILL)
 
     other = FairTreeEncoder(**options)
-    training = prepare(
+    training = prepare_dask(
         other,
         spread.drop(columns=["paid", "sex"]),
         spread["paid"],
@@ -221,7 +223,7 @@ def test_certify(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None
 def test_sensitive_named_by_the_encoder(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
     spread = distribute([many_people], tmp_path)
     encoder = FairTreeEncoder(sensitive=["sex", "race"], max_cells=6)
-    training = prepare(encoder, spread.drop(columns="paid"), spread["paid"])
+    training = prepare_dask(encoder, spread.drop(columns="paid"), spread["paid"])
     local = FairTreeEncoder(sensitive=["sex", "race"], max_cells=6).fit(
         many_people.drop(columns="paid"), many_people["paid"]
     )
@@ -239,19 +241,19 @@ def test_bad_input(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> No
     X, y, s = spread[["age", "job"]], spread["paid"], spread["sex"]
     encoder = FairTreeEncoder()
     with pytest.raises(SensitiveFeatureError, match="once"):
-        prepare(encoder, X, y)
+        prepare_dask(encoder, X, y)
     with pytest.raises(TableError, match="partitions"):
-        prepare(encoder, X, many_people["paid"], sensitive_features=s)
+        prepare_dask(encoder, X, many_people["paid"], sensitive_features=s)
     with pytest.raises(TableError, match="partitions"):
-        prepare(encoder, X, y.repartition(npartitions=1), sensitive_features=s)
+        prepare_dask(encoder, X, y.repartition(npartitions=1), sensitive_features=s)
     with pytest.raises(MissingValueError, match="'gap'.* 1 records"):
-        prepare(encoder, X, spread["gap"], sensitive_features=s)
+        prepare_dask(encoder, X, spread["gap"], sensitive_features=s)
     with pytest.raises(SensitiveFeatureError, match="'copy'"):
-        prepare(encoder, spread[["age", "copy"]], y, sensitive_features=s)
+        prepare_dask(encoder, spread[["age", "copy"]], y, sensitive_features=s)
     with pytest.raises(ColumnTypeError, match="names"):
-        prepare(encoder, X.rename(columns={"age": 0}), y, sensitive_features=s)
+        prepare_dask(encoder, X.rename(columns={"age": 0}), y, sensitive_features=s)
     with pytest.raises(EncoderError, match="retain is 2"):
-        prepare(FairTreeEncoder(retain=2), X, y, sensitive_features=s)
+        prepare_dask(FairTreeEncoder(retain=2), X, y, sensitive_features=s)
     for option in ({"weights": y}, {"clusters": y}, {"method": "lemmas"}):
         with pytest.raises(ArgumentError, match="whole table"):
             certify(encoder, X, sensitive_features=s, **option)

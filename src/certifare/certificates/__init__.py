@@ -11,7 +11,7 @@ from certifare.certificates.certificate import Certificate, Interval
 from certifare.certificates.claims import METRICS, Part, Witness
 from certifare.certificates.counts import CellCounts, Exclusion, joint_cells
 from certifare.certificates.exact import difference_limit, hoeffding_radius
-from certifare.certificates.issuing import certify, certify_counts
+from certifare.certificates.issuing import certify_counts
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
 from certifare.certificates.sequence import FixedSequence, Step
 
@@ -26,7 +26,6 @@ __all__ = [
     "Step",
     "Subsample",
     "Witness",
-    "certify",
     "certify_counts",
     "difference_limit",
     "hoeffding_radius",

@@ -1,23 +1,19 @@
-"""From counts, or from an encoder and records, to a certificate."""
+"""From counts to a certificate."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from certifare.certificates.certificate import (
     ASSUMPTIONS,
     FIXED_IN_ADVANCE,
     ONE_POPULATION,
-    VOID,
     Certificate,
     at_least,
     written,
@@ -38,25 +34,20 @@ from certifare.certificates.claims import (
     stratum,
     stratum_epsilon,
 )
-from certifare.certificates.counts import LABEL_MISSING, CellCounts, Exclusion, Missing, PlacedRecords
+from certifare.certificates.counts import LABEL_MISSING, CellCounts
 from certifare.certificates.exact import difference_limit, epsilon_at, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
 from certifare.certificates.population import population_of
-from certifare.certificates.sampling import Subsample, check_cap, check_population, one_per_cluster, thin
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import CAP_FIXED, Tail, distance_level, lowered
-from certifare.elsewhere import engine_for
 from certifare.errors import (
     ArgumentError,
     CellCountMismatchError,
     ConfidenceError,
     LabelsRequiredError,
-    LengthMismatchError,
-    TrainingOverlapError,
     UnknownMethodError,
 )
 from certifare.levels import name_of
-from certifare.randomness import stream
 
 METHODS = ("exact", "mcdiarmid", "lemmas")
 
@@ -296,204 +287,3 @@ def _closed_form_lower(table: NDArray[np.int64], epsilon: float) -> float:
 def _same_cells(counts: CellCounts, other: CellCounts, name: str) -> None:
     if other.n_cells != counts.n_cells:
         raise CellCountMismatchError(f"{name} has {other.n_cells} cells, the counts have {counts.n_cells}.")
-
-
-class Encoder(Protocol):
-    """What certification asks of an encoder: cells, their number, and whether it has seen these records.
-
-    One that can also compare records (``repeats``, see :class:`certifare.encoders.RestrictedEncoder`) is asked to.
-    """
-
-    n_cells_: int
-
-    def apply(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.integer[Any]]:
-        """Cell id of each record; only an encoder that ``reads_groups`` is given the groups."""
-
-    def training_overlap(self, X: Any) -> Any:
-        """How many of the records were used to fit; None where that is not known."""
-
-    def sensitive_features_in(self, X: Any) -> Any:
-        """Return the sensitive columns named by the encoder, taken from the table."""
-
-
-def certify(
-    encoder: Encoder,
-    X: Any,
-    y: Any = None,
-    *,
-    sensitive_features: Any = None,
-    metric: str = "demographic_parity",
-    confidence: float = 0.95,
-    method: str = "exact",
-    candidates: int = 1,
-    positive: object = None,
-    weights: ArrayLike | None = None,
-    cap: float | None = None,
-    clusters: ArrayLike | None = None,
-    population: str = "clusters",
-    missing: Missing = "refuse",
-    min_group_size: int = 30,
-    seed: int = 0,
-    exclusions: Iterable[Exclusion] = (),
-    allow_training_records: bool = False,
-) -> Certificate:
-    """Certify a fitted encoder on records that it has not seen.
-
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-        A fitted encoder.
-    X : table
-        Certification records, of any kind the encoder accepts. A Dask DataFrame stays on its cluster.
-    y : array-like, optional
-        Labels, for metrics that condition on them.
-    sensitive_features : array-like or table, optional
-        The group of each record; several columns are intersected. Taken from X where the encoder names its
-        sensitive columns.
-    metric, confidence, method, candidates, positive, min_group_size
-        As in :func:`certify_counts`. ``method="lemmas"`` splits the records in two halves: one for base rates and
-        cells, one for the sum.
-    weights : array-like, optional
-        Survey weights; records are thinned to them (:func:`certifare.thin`).
-    cap : float, optional
-        Thin to weights capped here, so that more records stay, and bound what lies above the cap. Choose it without
-        looking at these records: where T* is smallest on others, for instance (``fit`` does so).
-    clusters : array-like, optional
-        Clusters of dependent records; one of each is kept (:func:`certifare.one_per_cluster`).
-    population : {"clusters", "records"}
-        With ``clusters``: what the claim is about.
-    missing : {"refuse", "unknown", "drop"}
-        What to do with records that lack a group or label (:meth:`CellCounts.from_cells`). Demographic parity looks
-        at no label, and counts records without one. Records that are left out take no part in a draw.
-    seed : int
-        Seed of random choices (thinning, clusters, halves). Choices on other records, or on their other cells, are
-        independent of these whatever the seed.
-    exclusions : iterable of Exclusion
-        Records that were left out before, to be recorded in the certificate.
-    allow_training_records : bool
-        Certify even if records were used to fit. The result is then no valid certificate, and says so.
-
-    Returns
-    -------
-    Certificate
-    """
-    check_population(population, clustered=clusters is not None)
-    if cap is not None:
-        check_cap(cap, weighted=weights is not None, clustered=clusters is not None)
-    engine = engine_for(X)
-    if engine is not None:
-        certificate: Certificate = engine.certify(
-            encoder,
-            X,
-            y,
-            sensitive_features=sensitive_features,
-            metric=metric,
-            confidence=confidence,
-            method=method,
-            candidates=candidates,
-            positive=positive,
-            weights=weights,
-            clusters=clusters,
-            missing=missing,
-            min_group_size=min_group_size,
-            exclusions=exclusions,
-            allow_training_records=allow_training_records,
-        )
-        return certificate
-    groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
-    assumptions = check_overlap(encoder.training_overlap(X), allow_training_records)
-    # An encoder that reads groups, and does not know in which column, reads those that are certified.
-    by_group = getattr(encoder, "reads_groups", False) and getattr(encoder, "sensitive", None) is None
-    cells = np.asarray(encoder.apply(X, sensitive_features=groups) if by_group else encoder.apply(X))
-    # The cells stand for the records: draws on other records are independent of these, even at the same seed.
-    part = f"certify {hashlib.sha256(cells.astype('<i8').tobytes()).hexdigest()}"
-    labels = None if metric_of(metric).strata == "all" else y
-    records = PlacedRecords.of(cells, groups, labels, encoder.n_cells_, missing=missing)
-    if clusters is None and hasattr(encoder, "repeats"):
-        assumptions += encoder.repeats(X, records.places).check("certification records")
-    sample = _independent(records.known, weights, cap, clusters, population, seed, part)
-    counts, base_counts, sum_counts = records.count(sample.keep), None, None
-    if method == "lemmas":
-        first = stream(seed, "halves", part).random(len(cells)) < 0.5
-        counts = base_counts = records.count(sample.keep & first)
-        sum_counts = records.count(sample.keep & ~first)
-    left_out = (*exclusions, *records.exclusions, *sample.exclusions)
-    counts = CellCounts(counts.table, counts.groups, counts.labels, left_out)
-    certificate = certify_counts(
-        counts,
-        metric,
-        confidence,
-        method,
-        candidates,
-        positive=positive,
-        tail=sample.tail(records.count),
-        witness=training_counts(encoder, counts, metric),
-        min_group_size=min_group_size,
-        base_counts=base_counts,
-        sum_counts=sum_counts,
-    )
-    random_choice = weights is not None or clusters is not None or method == "lemmas"
-    return msgspec.structs.replace(
-        certificate,
-        assumptions=(*assumptions, *certificate.assumptions[len(FROM_COUNTS) :], *sample.assumptions),
-        seed=seed if random_choice else None,
-        effective_size=sample.effective_size if weights is not None or clusters is not None else None,
-        population=population_of(counts.exclusions, *sample.population),
-    )
-
-
-def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[str]:
-    """Refuse certification records that were used to fit; return what the certificate assumes.
-
-    The last of it says whether the records were looked up among the training records.
-    """
-    if overlap is None:
-        return list(FROM_COUNTS)
-    if not overlap.excessive:
-        return [*ASSUMPTIONS, f"The certification records were looked up: {overlap}."]
-    if not allow_training_records:
-        raise TrainingOverlapError(
-            f"Of the certification records, {overlap}. A certificate needs records that played no part in fitting: "
-            "hold some out. (In Python, allow_training_records=True overrides this; the result is then no valid "
-            "certificate.)"
-        )
-    return [f"{VOID}: of the certification records, {overlap}.", *ASSUMPTIONS[1:]]
-
-
-def _independent(
-    known: NDArray[np.bool_],
-    weights: ArrayLike | None,
-    cap: float | None,
-    clusters: ArrayLike | None,
-    population: str,
-    seed: int,
-    part: str,
-) -> Subsample:
-    """Draw independent records among those that are known."""
-    columns = []
-    for name, column in (("weights", weights), ("clusters", clusters)):
-        values = None if column is None else np.asarray(column)
-        if values is not None and len(values) != len(known):
-            raise LengthMismatchError(f"{name} has {len(values):,} records, X has {len(known):,}.")
-        columns.append(None if values is None else values[known])
-    w, cluster = columns
-    if cluster is not None:
-        drawn = one_per_cluster(cluster, weights=w, population=population, seed=seed, part=part)
-    elif w is not None:
-        drawn = thin(w, seed=seed, part=part, cap=cap)
-    else:
-        return Subsample(known, (), float(known.sum()), seed, (), ())
-    keep, beyond = known.copy(), known.copy()
-    keep[known] = drawn.keep
-    beyond[known] = False if drawn.beyond is None else drawn.beyond
-    return replace(drawn, keep=keep, beyond=None if drawn.beyond is None else beyond)
-
-
-def training_counts(encoder: Encoder, counts: CellCounts, metric: str) -> CellCounts | None:
-    """Return the encoder's own training counts, on which a witness may be chosen, where it has them."""
-    training: CellCounts | None = getattr(encoder, "training_counts_", None)
-    if training is None or metric_of(metric).strata != "all":
-        return None
-    if training.n_cells != counts.n_cells or not set(counts.groups) <= set(training.groups):
-        return None
-    return training

@@ -104,8 +104,8 @@ def certify(
     are: in a database that counts them (--sql, --table), or with several holders who send their counts files.
     With --column there is no encoder: the bound is about every rule that reads only that column of the records.
     """
-    from certifare.certificates import certify as certify_records
     from certifare.certificates.claims import metric_of
+    from certifare.certification import certify as certify_records
     from certifare.document import digest
     from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
     from certifare.ledger import open_ledger
@@ -185,7 +185,7 @@ def certify(
         if cap is None and weight is not None and cluster is None and method != "lemmas":
             cap = _cap_beside(named["encoder"], digested)
     else:
-        from certifare.encoders.existing import certify_as_column
+        from certifare.certification import certify_as_column
 
         fitted = encoder_of_file(data[0], column, cuts, **reading)  # type: ignore[index]  # one file, as was checked
         named = write_column(fitted, None)

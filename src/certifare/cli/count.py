@@ -88,9 +88,9 @@ def count(
     """
     import secrets
 
-    from certifare.certificates.issuing import check_overlap
     from certifare.document import digest
     from certifare.document.counts_files import CountsFile, Drawn
+    from certifare.engines.counting import check_overlap
     from certifare.engines.memory.batches import count_file
     from certifare.engines.sql.warehouse import connect, tally_sql
     from certifare.errors import ArgumentError, MissingGroupError

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from certifare.certificates import CellCounts, Certificate, certify, certify_counts
+from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.certificate import VOID, percent, round_down, round_up
 from certifare.certificates.claims import metric_of, strata_of
 from certifare.certificates.population import draw_of, whom
@@ -507,6 +507,8 @@ def _records(
     other = _other_claim(certificate, data.groups.names, data.labels[0].names if labelled else ())
     if other is not None:
         return [looked_up, Check("data", None, f"{other} They decide nothing.", undecided=True)]
+    from certifare.certification import certify  # and with it the compiler, which only records need
+
     try:
         own = certify(
             fitted,

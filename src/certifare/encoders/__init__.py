@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.boosted import BoostedEncoder
-    from certifare.encoders.existing import certify_column, column_encoder
+    from certifare.encoders.existing import column_encoder
     from certifare.encoders.fingerprint import Fingerprint, Overlap
     from certifare.encoders.kmeans import KMeansEncoder
     from certifare.encoders.loading import load_encoder
@@ -20,7 +20,6 @@ _HOME = {
     "KMeansEncoder": "kmeans",
     "Overlap": "fingerprint",
     "RestrictedEncoder": "base",
-    "certify_column": "existing",
     "column_encoder": "existing",
     "load_encoder": "loading",
 }
@@ -32,7 +31,6 @@ __all__ = [
     "KMeansEncoder",
     "Overlap",
     "RestrictedEncoder",
-    "certify_column",
     "column_encoder",
     "load_encoder",
 ]

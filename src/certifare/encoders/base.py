@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.repeats import Repeats
-from certifare.elsewhere import engine_for
 from certifare.encoders.cellscores import cell_scores, score_names
 from certifare.encoders.description import Description, Statistics, describe
 from certifare.encoders.fingerprint import Fingerprint, Overlap
@@ -24,6 +23,7 @@ from certifare.encoders.representatives import Representatives
 from certifare.encoders.training import (
     ColumnSchema,
     GroupValue,
+    MemoryTraining,
     Training,
     read_groups,
     read_training,
@@ -36,7 +36,7 @@ from certifare.errors import (
     NotPublishableError,
     SensitiveFeatureError,
 )
-from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, listing
+from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, is_dask, listing
 from certifare.levels import name_of
 
 if TYPE_CHECKING:
@@ -127,9 +127,10 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 'columns of X in the constructor: sensitive="sex".'
             )
         parameters = self.get_params(deep=False)
-        engine = engine_for(X)
-        if engine is not None:
-            return engine.prepare(self, X, y, sensitive_features=sensitive_features)  # type: ignore[no-any-return]
+        if is_dask(X):
+            from certifare.engines.dask.cluster import prepare_dask
+
+            return prepare_dask(self, X, y, sensitive_features=sensitive_features)
         training = read_training(
             X,
             y,
@@ -462,7 +463,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     _needs_labels = True
     _needs_groups = True
 
-    def _derive(self, training: Training) -> Training:
+    def _derive(self, training: MemoryTraining) -> MemoryTraining:
         """Add to the training records what this kind of encoder needs besides."""
         return training
 

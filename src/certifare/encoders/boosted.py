@@ -15,7 +15,7 @@ from certifare.encoders.proxies import Clusters, Coordinates, check_retain
 from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
 from certifare.encoders.scores import Scores, default_model, fit_scores
 from certifare.encoders.scoretree import ScoreTree, fit_columns
-from certifare.encoders.training import Training
+from certifare.encoders.training import MemoryTraining, Training, in_memory
 from certifare.errors import EncoderError
 from certifare.frames import Field, Frame
 from certifare.growth import Charge, Codes, GrowthMetric, MemorySource, Targets, grow
@@ -196,7 +196,7 @@ class BoostedEncoder(GrownEncoder):
         scores = self._score_tree.scores if self.group_aware else self._score_map.scores
         return scores.probabilities(self._read(frame), self._n_threads, groups)[: len(self.labels_)]
 
-    def _derive(self, training: Training) -> Training:
+    def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)
         if not isinstance(self.folds, int | np.integer) or self.folds < 2:
             raise EncoderError(f"folds is {self.folds!r}; give a whole number from 2.")
@@ -220,7 +220,7 @@ class BoostedEncoder(GrownEncoder):
 
     def _score_columns(
         self,
-        training: Training,
+        training: MemoryTraining,
         scores: Scores,
         out_of_fold: Sequence[NDArray[np.float64]],
         grid: int | None,
@@ -241,7 +241,7 @@ class BoostedEncoder(GrownEncoder):
             return
         mapped: Mapped = training.derived
         score_map = mapped.score_map
-        clusters = None if score_map.clusters is None else score_map.clusters.levels(training.fields)
+        clusters = None if score_map.clusters is None else score_map.clusters.levels(in_memory(training).fields)
         targets, criterion = self._criterion(training, clusters)
         bins, codes = score_map.columns()
         growth = grow(

@@ -15,16 +15,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from certifare.certificates.issuing import certify
 from certifare.encoders.format import FORMAT, ColumnDocument, Place, Rule, TreeDocument
-from certifare.encoders.loading import _build_tree
+from certifare.encoders.loading import build_tree
 from certifare.errors import ArgumentError, ColumnTypeError
 from certifare.frames import Value, plain, read_values
 from certifare.growth import Dictionary
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from certifare.certificates import Certificate
     from certifare.encoders.tree import FairTreeEncoder
     from certifare.frames import ColumnType, Field
@@ -70,8 +67,8 @@ def column_encoder(column: Any, *, name: str = "column", cuts: Sequence[float] |
     >>> encoder.apply(pa.table({"score": [0.5, 0.7, None]})).tolist()
     [0, 1, 2]
     """
-    field = _single(column, name)
-    return encoder_of(name, field.type, [] if cuts is not None else _distinct(field), cuts)
+    field = read_column(column, name)
+    return encoder_of(name, field.type, [] if cuts is not None else distinct_values(field), cuts)
 
 
 def encoder_of(
@@ -79,9 +76,9 @@ def encoder_of(
 ) -> FairTreeEncoder:
     """Make the encoder of a column whose type and values are known, as :func:`column_encoder` does."""
     if cuts is not None:
-        return _build_tree(_document(name, type_, edges=_checked(name, type_, cuts)))
+        return build_tree(_document(name, type_, edges=_checked(name, type_, cuts)))
     if type_ == "boolean":
-        return _build_tree(_document(name, type_, edges=[0.0]))
+        return build_tree(_document(name, type_, edges=[0.0]))
     if len(values) > MOST_VALUES:
         number = type_ == "number"
         remedy = (
@@ -96,56 +93,7 @@ def encoder_of(
         )
     if not values:
         raise ColumnTypeError(f"Column {name!r} has no value in any record.")
-    return _build_tree(_document(name, type_, categories=sorted(values)))  # type: ignore[type-var]
-
-
-def certify_column(
-    column: Any,
-    y: Any = None,
-    *,
-    sensitive_features: Any,
-    name: str = "column",
-    cuts: Sequence[float] | None = None,
-    **options: Any,
-) -> Certificate:
-    """Bound the distance between groups of every rule that reads only this column: a decision, a band, a score.
-
-    Parameters
-    ----------
-    column : array, series or sequence
-        What the existing model said of each certification record. The model must not have been fitted on them.
-    y : array-like, optional
-        Labels, for metrics that condition on them.
-    sensitive_features : array-like or table
-        The group of each record.
-    name : str
-        What the column is called.
-    cuts : sequence of float, optional
-        The bins of a score, as in :func:`column_encoder`.
-    **options
-        Of :func:`certifare.certify`.
-
-    Returns
-    -------
-    Certificate
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> sex, approved = rng.choice(["f", "m"], 10_000), rng.random(10_000) < 0.3
-    >>> print(certify_column(approved, sensitive_features=sex, name="approved"))
-    demographic parity distance of any classifier <= 0.0169 with 95 % confidence (4,970 + 5,030 records, 3 cells)
-    """
-    field = _single(column, name)
-    encoder = encoder_of(name, field.type, [] if cuts is not None else _distinct(field), cuts)
-    return certify_as_column(encoder, _table(field, name), y, sensitive_features=sensitive_features, **options)
-
-
-def certify_as_column(encoder: FairTreeEncoder, X: Any, y: Any = None, **options: Any) -> Certificate:
-    """Certify an encoder of :func:`column_encoder`, and say in the certificate what its cells are."""
-    certificate = certify(_Cells(encoder), X, y, **options)
-    return assuming(encoder, certificate)
+    return build_tree(_document(name, type_, categories=sorted(values)))  # type: ignore[type-var]
 
 
 def assuming(encoder: FairTreeEncoder, certificate: Certificate) -> Certificate:
@@ -158,24 +106,7 @@ def assuming(encoder: FairTreeEncoder, certificate: Certificate) -> Certificate:
     return msgspec.structs.replace(certificate, assumptions=(*certificate.assumptions, words))
 
 
-class _Cells:
-    """What certification asks of an encoder, and no more: records with equal values of one column are no repeats."""
-
-    def __init__(self, encoder: FairTreeEncoder) -> None:
-        self._encoder = encoder
-        self.n_cells_ = encoder.n_cells_
-
-    def apply(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.int32]:
-        return self._encoder.apply(X)
-
-    def training_overlap(self, X: Any) -> None:
-        return None
-
-    def sensitive_features_in(self, X: Any) -> Any:
-        return self._encoder.sensitive_features_in(X)
-
-
-def _table(field: Field, name: str) -> pa.Table:
+def column_table(field: Field, name: str) -> pa.Table:
     """Give a column as a table that its encoder reads."""
     if isinstance(field.column, Dictionary):
         indices = pa.array(field.column.indices, mask=field.column.indices < 0)
@@ -183,14 +114,15 @@ def _table(field: Field, name: str) -> pa.Table:
     return pa.table({name: pa.array(field.column)})
 
 
-def _single(column: Any, name: str) -> Field:
+def read_column(column: Any, name: str) -> Field:
+    """Read what is one column."""
     fields = read_values(column, name)
     if len(fields) != 1:
         raise ArgumentError(f"Give one column, not {len(fields)}.")
     return fields[0]
 
 
-def _distinct(field: Field) -> list[Value]:
+def distinct_values(field: Field) -> list[Value]:
     """Values that occur, missing ones aside."""
     if isinstance(field.column, Dictionary):
         present = np.unique(field.column.indices[field.column.indices >= 0])

@@ -158,7 +158,7 @@ class GrownEncoder(RestrictedEncoder):
             charge=self._charge,
         )
         if coordinates is not None:
-            targets = replace(targets, coordinates=coordinates.of(training.codes))
+            targets = replace(targets, coordinates=training.project(coordinates))
             criterion = replace(
                 criterion,
                 n_coordinates=coordinates.n_coordinates,
@@ -184,13 +184,13 @@ class GrownEncoder(RestrictedEncoder):
             )
         return label.values.index(self.positive_label)
 
-    def _keep(self, growth: Growth, training: Training, codes: Codes) -> None:
+    def _keep(self, growth: Growth, training: Training, codes: Codes | None = None) -> None:
         """Keep a growth, with representatives and statistics of all its nodes."""
         self._growth = growth
         self.n_cells_ = growth.n_cells
         if not training.bare:
             ranges = node_ranges(growth, growth.n_cells)
-            self._node_representatives = training.representatives(growth, codes, ranges, self._n_threads)
+            self._node_representatives = training.representatives(growth, ranges, self._n_threads, codes)
         self._node_statistics = _statistics(growth, training)
 
 

@@ -10,7 +10,7 @@ from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics, nearest_rules
 from certifare.encoders.representatives import Representatives, find_representatives
 from certifare.encoders.space import Space, find_centres
-from certifare.encoders.training import Training
+from certifare.encoders.training import MemoryTraining, Training, in_memory
 from certifare.errors import EncoderError
 from certifare.frames import Field
 
@@ -94,6 +94,7 @@ class KMeansEncoder(RestrictedEncoder):
         return super().fit(X, y, sensitive_features=sensitive_features)
 
     def _grow(self, training: Training) -> None:
+        training = in_memory(training)
         if not isinstance(self.n_cells, int | np.integer) or self.n_cells < 1:
             raise EncoderError(f"n_cells is {self.n_cells!r}; give a whole number from 1.")
         self._space = Space.fit(training.fields, training.bins)
@@ -125,7 +126,7 @@ class KMeansEncoder(RestrictedEncoder):
         return kmeans_document(self, statistics)
 
 
-def _statistics(cells: NDArray[np.int32], training: Training, n_cells: int) -> Statistics:
+def _statistics(cells: NDArray[np.int32], training: MemoryTraining, n_cells: int) -> Statistics:
     records = np.bincount(cells, minlength=n_cells)
 
     def shares(codes: NDArray[np.int64], n: int) -> NDArray[np.float64]:

@@ -94,7 +94,7 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
     document = read_encoder_document(path, max_bytes)
     with _named(path):
         if isinstance(document, TreeDocument):
-            return _build_tree(document)
+            return build_tree(document)
         if isinstance(document, BoostedDocument):
             return _build_boosted(document)
         if isinstance(document, BoostedTreeDocument):
@@ -153,7 +153,7 @@ def map_of(document: BoostedDocument) -> NDArray[np.int64]:
     return cells[document.squares].reshape(_shape(document))
 
 
-def _build_tree(document: TreeDocument) -> "FairTreeEncoder":
+def build_tree(document: TreeDocument) -> "FairTreeEncoder":
     """Make the encoder."""
     from certifare.encoders.tree import FairTreeEncoder
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.space import Space, find_centres
-from certifare.encoders.training import Training
+from certifare.encoders.training import MemoryTraining
 from certifare.errors import EncoderError
 from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins, Codes
@@ -41,7 +41,7 @@ class Clusters:
     centres: NDArray[np.float64]
 
     @classmethod
-    def fit(cls, training: Training, seed: int) -> "Clusters":
+    def fit(cls, training: MemoryTraining, seed: int) -> "Clusters":
         """Find clusters."""
         space = Space.fit(training.fields, training.bins)
         points = space.points(training.fields)
@@ -91,7 +91,7 @@ class Coordinates:
         return cls(tuple(np.rint(table * scale).astype(np.int32) for table in tables), n_varying * scale * scale)
 
     @classmethod
-    def of_training(cls, training: Training, seed: int) -> "Coordinates":
+    def of_training(cls, training: MemoryTraining, seed: int) -> "Coordinates":
         """Find the components of training records in memory."""
         rows = coordinate_rows(len(training), seed)
         return cls.fit([column[rows] for column in training.codes.columns], training.bins)

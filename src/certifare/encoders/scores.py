@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from certifare.compiler import kernel
-from certifare.encoders.training import Training
+from certifare.encoders.training import MemoryTraining
 from certifare.errors import NotPublishableError
 from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins
@@ -301,7 +301,7 @@ def default_model(seed: int) -> Any:
 
 
 def fit_scores(
-    training: Training,
+    training: MemoryTraining,
     targets: Sequence[Levels],
     model: Any,
     n_folds: int,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,10 @@ from certifare.growth import (
 )
 from certifare.levels import Levels, intersect, plain
 
+if TYPE_CHECKING:
+    from certifare.encoders.proxies import Coordinates
+    from certifare.encoders.representatives import Representatives
+
 MOST_LABELS = 256
 """A label column with more distinct values is refused: it is a quantity, not a class."""
 
@@ -58,24 +62,22 @@ class ColumnSchema:
     missing: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Training:
+class Training(Protocol):
     """Training records, ready to grow from. Made by ``encoder.prepare``, taken by ``encoder.fit_from``.
+
+    They lie in memory (:class:`MemoryTraining`), or with an engine
+    (:class:`~certifare.engines.preparing.EngineTraining`).
 
     Attributes
     ----------
     columns : tuple of ColumnSchema
         The features.
-    fields : tuple of Field
-        Their values.
     named : bool
         Whether the features have names of their own.
     labels : tuple of Levels
-        One or several label columns; none for encoders that do not look at labels.
+        One or several label columns; none for encoders that do not look at labels. Codes lie where the records do.
     groups : Levels or None
     bins : tuple of Bins
-    codes : Codes
-        The features as codes under these bins, and the groups.
     fingerprint : Fingerprint
     settings : dict
         The encoder's parameters that shaped this; an encoder with others does not take it.
@@ -84,6 +86,60 @@ class Training:
     bare : bool
         Whether what grows is to find cells and nothing else: looking for representatives is left out. Encoders that are
         compared need none; the one that is chosen grows again, with them.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def columns(self) -> tuple[ColumnSchema, ...]: ...  # noqa: D102
+    @property
+    def named(self) -> bool: ...  # noqa: D102
+    @property
+    def labels(self) -> tuple[Levels, ...]: ...  # noqa: D102
+    @property
+    def groups(self) -> Levels | None: ...  # noqa: D102
+    @property
+    def bins(self) -> tuple[Bins, ...]: ...  # noqa: D102
+    @property
+    def fingerprint(self) -> Fingerprint: ...  # noqa: D102
+    @property
+    def settings(self) -> dict[str, Any]: ...  # noqa: D102
+    @property
+    def derived(self) -> Any: ...  # noqa: D102
+    @property
+    def bare(self) -> bool: ...  # noqa: D102
+
+    def __len__(self) -> int: ...
+
+    def project(self, coordinates: "Coordinates") -> NDArray[np.int16]:
+        """Coordinates of the records, (records, coordinates), of those that lie in memory."""
+        ...
+
+    def source(self, targets: Targets, n_threads: int) -> HistogramSource:
+        """Count these records, of these classes, for a grower."""
+        ...
+
+    def growing(self, max_cells: int) -> Callable[[int], Any] | None:
+        """Say who is told how many of ``max_cells`` cells have grown."""
+        ...
+
+    def representatives(
+        self, growth: Growth, ranges: NDArray[np.int64], n_threads: int, codes: Codes | None = None
+    ) -> "Representatives":
+        """Find the representatives of ranges of a growth's cells; ``codes`` are what it decides on, if not the bins."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryTraining:
+    """Training records in memory (:class:`Training`).
+
+    Attributes
+    ----------
+    fields : tuple of Field
+        The values of the features.
+    codes : Codes
+        The features as codes under the bins, and the groups.
     """
 
     columns: tuple[ColumnSchema, ...]
@@ -101,6 +157,10 @@ class Training:
     def __len__(self) -> int:
         return len(self.fields[0])
 
+    def project(self, coordinates: "Coordinates") -> NDArray[np.int16]:
+        """Coordinates of the records, (records, coordinates)."""
+        return coordinates.of(self.codes)
+
     def source(self, targets: Targets, n_threads: int) -> HistogramSource:
         """Count these records, of these classes, for a grower."""
         return MemorySource(self.codes, targets, n_threads)
@@ -109,12 +169,21 @@ class Training:
         """Say who is told how many of ``max_cells`` cells have grown: nobody, since memory is quick."""
         return None
 
-    def representatives(self, growth: Growth, codes: Codes, ranges: NDArray[np.int64], n_threads: int) -> Any:
-        """Find the representatives of ranges of a growth's cells; ``codes`` are what it decides on."""
+    def representatives(
+        self, growth: Growth, ranges: NDArray[np.int64], n_threads: int, codes: Codes | None = None
+    ) -> "Representatives":
+        """Find the representatives of ranges of a growth's cells; ``codes`` are what it decides on, if not the bins."""
         from certifare.encoders.representatives import find_representatives
 
-        cells = growth.apply(codes, n_threads=n_threads)
+        cells = growth.apply(self.codes if codes is None else codes, n_threads=n_threads)
         return find_representatives(self.columns, self.fields, self.bins, self.codes, cells, ranges)
+
+
+def in_memory(training: Training) -> MemoryTraining:
+    """Refuse records that an engine holds, where an encoder needs their values."""
+    if not isinstance(training, MemoryTraining):
+        raise EncoderError("This encoder needs the whole table in memory: fit it on a sample of the records.")
+    return training
 
 
 def read_training(
@@ -129,7 +198,7 @@ def read_training(
     seed: int,
     n_threads: int,
     settings: dict[str, Any],
-) -> Training:
+) -> MemoryTraining:
     """Read and check training records.
 
     Parameters
@@ -167,7 +236,7 @@ def read_training(
     marked = mark_categorical(frame, positions, fields, categorical_features)
     names = [field.name for field in fields]
     bins = fit_bins([field.column for field in fields], names, marked, max_bins=max_bins, seed=seed)
-    return Training(
+    return MemoryTraining(
         columns=tuple(
             ColumnSchema(field.name, field.type, mark, bool(field.missing().any()))
             for field, mark in zip(fields, marked, strict=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from certifare.encoders.description import path_rules
 from certifare.encoders.groups import UnknownGroupsRule
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Coordinates, check_retain
-from certifare.encoders.training import Training
+from certifare.encoders.training import MemoryTraining, Training
 from certifare.frames import Field
 from certifare.growth import Bins, Charge, Codes, GrowthMetric, Orderings, encode, grow
 from certifare.levels import name_of
@@ -155,9 +154,9 @@ class FairTreeEncoder(GrownEncoder):
         -------
         self
         """
-        streaming = import_module("certifare.engines.parquet.streaming")
-        training = streaming.prepare_parquet(self, paths, label=label, sensitive=sensitive, **options)
-        return self.fit_from(training)
+        from certifare.engines.parquet.streaming import prepare_parquet
+
+        return self.fit_from(prepare_parquet(self, paths, label=label, sensitive=sensitive, **options))
 
     def to_sql(self, dialect: str = "duckdb", table: str | Sequence[str] | None = None, name: str = "cell") -> str:
         """Write the encoder as SQL, so that cells are computed where the data is.
@@ -180,7 +179,7 @@ class FairTreeEncoder(GrownEncoder):
 
         return write_sql(self, dialect, table, name)
 
-    def _derive(self, training: Training) -> Training:
+    def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)
         return replace(training, derived=Coordinates.of_training(training, self._seed) if self.retain else None)
 
@@ -198,7 +197,7 @@ class FairTreeEncoder(GrownEncoder):
             progress=training.growing(self.max_cells),
         )
         self._bins = training.bins
-        self._keep(growth, training, training.codes)
+        self._keep(growth, training)
 
     def _codes(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
         return encode(self._bins, [field.column for field in fields], n_threads=self._n_threads).of_groups(groups)

@@ -45,6 +45,11 @@ class Plan:
     coordinates: Coordinates | None = None
 
     @property
+    def group_name(self) -> str:
+        """Name what the groups are, as an encoder in memory does."""
+        return " × ".join(role.name for role in self.reading.groups)
+
+    @property
     def n_codes(self) -> tuple[int, ...]:
         """How many codes each feature has."""
         return tuple(b.n_codes for b in self.bins)

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates.certificate import ASSUMPTIONS, VOID
 from certifare.certificates.claims import metric_of
 from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion, Missing
+from certifare.certificates.issuing import FROM_COUNTS
 from certifare.certificates.issuing import NOT_LOOKED_UP as NOT_LOOKED_UP
-from certifare.certificates.issuing import check_overlap, training_counts
 from certifare.certificates.repeats import Repeats
 from certifare.certificates.sampling import Subsample
 from certifare.encoders.base import RestrictedEncoder
@@ -26,7 +27,14 @@ from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.hashes import HashSample, hash_records
 from certifare.engines.blocks import Block, Feature, Piece, Reading, Role
 from certifare.engines.preparing import Share, Worker
-from certifare.errors import ArgumentError, CellIdError, EmptyGroupError, MissingValueError, SensitiveFeatureError
+from certifare.errors import (
+    ArgumentError,
+    CellIdError,
+    EmptyGroupError,
+    MissingValueError,
+    SensitiveFeatureError,
+    TrainingOverlapError,
+)
 from certifare.frames import Field
 from certifare.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of, sort_key
 
@@ -274,6 +282,34 @@ def certify_tally(
         min_group_size=min_group_size,
     )
     return msgspec.structs.replace(certificate, assumptions=tuple(assumptions))
+
+
+def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[str]:
+    """Refuse certification records that were used to fit; return what the certificate assumes.
+
+    The last of it says whether the records were looked up among the training records.
+    """
+    if overlap is None:
+        return list(FROM_COUNTS)
+    if not overlap.excessive:
+        return [*ASSUMPTIONS, f"The certification records were looked up: {overlap}."]
+    if not allow_training_records:
+        raise TrainingOverlapError(
+            f"Of the certification records, {overlap}. A certificate needs records that played no part in fitting: "
+            "hold some out. (In Python, allow_training_records=True overrides this; the result is then no valid "
+            "certificate.)"
+        )
+    return [f"{VOID}: of the certification records, {overlap}.", *ASSUMPTIONS[1:]]
+
+
+def training_counts(encoder: Any, counts: CellCounts, metric: str) -> CellCounts | None:
+    """Return the encoder's own training counts, on which a witness may be chosen, where it has them."""
+    training: CellCounts | None = getattr(encoder, "training_counts_", None)
+    if training is None or metric_of(metric).strata != "all":
+        return None
+    if training.n_cells != counts.n_cells or not set(counts.groups) <= set(training.groups):
+        return None
+    return training
 
 
 def check_counted_by(encoder: RestrictedEncoder, names: Sequence[str]) -> None:

@@ -24,14 +24,13 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.proxies import Coordinates, check_retain, coordinate_rows
 from certifare.encoders.representatives import Middle, Representatives, modes
-from certifare.encoders.training import Training
+from certifare.encoders.training import ColumnSchema
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import MissingRoles, Piece, Reading, by_piece
 from certifare.engines.coding import Plan
 from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_value_counts
 from certifare.engines.survey import Survey, Surveyor, merge_surveys
 from certifare.errors import EmptyTableError, EncoderError, SensitiveFeatureError
-from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins, Codes, Growth, Histogram, HistogramSource, Targets
 from certifare.growth.binning import bins_of
 from certifare.growth.summary import SAMPLE_ROWS, sample_positions
@@ -39,6 +38,7 @@ from certifare.levels import Levels
 from certifare.randomness import stream
 
 T = TypeVar("T")
+NOBODY = np.zeros(0, dtype=np.int64)
 StepProgress = Callable[[str, float], Any]
 """Told what is being done ("survey", "sample", "code", "grow", "medians"), and which share of it is."""
 Share = Callable[[float], Any]
@@ -87,23 +87,64 @@ class Engine(Worker, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class EngineTraining(Training):
-    """Training records that an engine holds. ``encoder.fit_from`` takes them, for any gamma and number of cells.
+class EngineTraining:
+    """Training records that an engine holds (:class:`~certifare.encoders.training.Training`).
 
     One growth at a time: each puts the records into another order.
-    The arrays of a `Training` are empty here. ``squares`` are the pieces' squares on a score map, wherever they lie, if
-    the growth decides on those instead of the columns.
+
+    Attributes
+    ----------
+    engine : Engine
+    plan : Plan
+        How records become codes and classes.
+    survey : Survey
+    records : CodedRecords
+    squares : sequence or None
+        The pieces' squares on a score map, wherever they lie, if the growth decides on those instead of the columns.
+    progress : callable or None
     """
 
-    engine: Engine = None  # type: ignore[assignment]
-    plan: Plan = None  # type: ignore[assignment]
-    survey: Survey = None  # type: ignore[assignment]
-    records: CodedRecords = None  # type: ignore[assignment]
+    engine: Engine
+    plan: Plan
+    survey: Survey
+    records: CodedRecords
+    fingerprint: Fingerprint
+    settings: dict[str, Any]
+    derived: Any = None
+    bare: bool = False
     squares: Sequence[Any] | None = None
     progress: StepProgress | None = None
 
+    named = True
+    """Columns of files and frames have names."""
+
     def __len__(self) -> int:
         return self.survey.n_records
+
+    @property
+    def columns(self) -> tuple[ColumnSchema, ...]:
+        """The features."""
+        return self.plan.columns
+
+    @property
+    def bins(self) -> tuple[Bins, ...]:
+        """What the features' codes stand for."""
+        return self.plan.bins
+
+    @property
+    def labels(self) -> tuple[Levels, ...]:
+        """Label columns; codes lie with the records."""
+        return tuple(Levels(name, NOBODY, values) for name, values in self.plan.labels)
+
+    @property
+    def groups(self) -> Levels:
+        """The groups; codes lie with the records."""
+        return Levels(self.plan.group_name, NOBODY, self.plan.groups)
+
+    def project(self, coordinates: Coordinates) -> NDArray[np.int16]:
+        """Give coordinates of no record: they lie with the codes."""
+        nothing = tuple(np.zeros(0, dtype=np.uint16) for _ in self.bins)
+        return coordinates.of(Codes(nothing, self.plan.n_codes))
 
     def source(self, targets: Targets, n_threads: int) -> HistogramSource:
         """Count these records for a grower; where they lie decides on how many threads."""
@@ -117,7 +158,7 @@ class EngineTraining(Training):
         return None if share is None else lambda cells: share(cells / max_cells)
 
     def representatives(
-        self, growth: Growth, codes: Codes, ranges: NDArray[np.int64], n_threads: int
+        self, growth: Growth, ranges: NDArray[np.int64], n_threads: int, codes: Codes | None = None
     ) -> Representatives:
         """Find representatives from the counts of the cells and, where a bin holds several values, from those."""
         by_cell = self._count_cells(growth)
@@ -200,8 +241,7 @@ def prepare_over(
         labels=tuple(survey.label_values()),
         groups=survey.group_values(),
     )
-    group_name = " × ".join(role.name for role in reading.groups)
-    check_classes("group", group_name, plan.groups, survey.n_records)
+    check_classes("group", plan.group_name, plan.groups, survey.n_records)
     for name, values in plan.labels:
         check_classes("label", name, values, survey.n_records)
     if encoder.retain:
@@ -211,22 +251,14 @@ def prepare_over(
     records = engine.code(plan, survey.lengths, _share(progress, "code"))
     if not encoder.allow_sensitive_feature:
         _refuse_copies(records.root(), plan)
-    nobody = np.zeros(0, dtype=np.int64)
     return EngineTraining(
-        columns=plan.columns,
-        fields=tuple(Field(c.name, np.zeros(0), c.type, c.categorical) for c in plan.columns),
-        named=True,
-        labels=tuple(Levels(name, nobody, values) for name, values in plan.labels),
-        groups=Levels(group_name, nobody, plan.groups),
-        bins=plan.bins,
-        codes=Codes(tuple(np.zeros(0, dtype=np.uint16) for _ in plan.bins), plan.n_codes),
-        fingerprint=Fingerprint.from_samples(salt, [column.name for column in plan.columns], survey.hashes),
-        settings={name: encoder.get_params()[name] for name in encoder._settings},
-        derived=plan.coordinates,
         engine=engine,
         plan=plan,
         survey=survey,
         records=records,
+        fingerprint=Fingerprint.from_samples(salt, [column.name for column in plan.columns], survey.hashes),
+        settings={name: encoder.get_params()[name] for name in encoder._settings},
+        derived=plan.coordinates,
         progress=progress,
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from certifare.certificates import certify
+from certifare.certification import certify
 from certifare.encoders import FairTreeEncoder
 from certifare_research.evaluation import TWELVE, twenty_four
 from certifare_research.experiments import charts

@@ -66,7 +66,7 @@ def main(method: str, times: int, size: str, data: str) -> None:
 
 
 def _time_ours(method: str, dataset: Any, parts: Any) -> dict[str, Any]:
-    from certifare.certificates import certify
+    from certifare.certification import certify
     from certifare.encoders import BoostedEncoder, FairTreeEncoder
 
     make = {"fair tree": FairTreeEncoder, "boosted": BoostedEncoder}[method]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from certifare.certificates import certify
+from certifare.certification import certify
 from certifare.encoders import FairTreeEncoder
 from certifare_research.experiments.framework import Block, Page, Run
 from certifare_research.experiments.growths import independent_parts

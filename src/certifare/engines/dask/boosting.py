@@ -317,16 +317,11 @@ def _axes(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTraining,
     return fit_axes(
         sample[:n_targets],
         [Levels(name, codes, values) for (name, values), codes in zip(plan.labels, labels, strict=True)],
-        Levels(encoder_group_name(plan), groups, plan.groups),
+        Levels(plan.group_name, groups, plan.groups),
         None if encoder.grid is None else int(encoder.grid),
         1,
         [1.0] * len(labels) if encoder.label_weights is None else list(encoder.label_weights),
     )
-
-
-def encoder_group_name(plan: Plan) -> str:
-    """Name what the groups are, as an encoder in memory does."""
-    return " × ".join(role.name for role in plan.reading.groups)
 
 
 def _target_values(plan: Plan, block: Block) -> list[NDArray[np.float64]]:

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import Certificate
-from certifare.elsewhere import engine_for
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.training import mark_categorical
@@ -29,7 +28,7 @@ from certifare.engines.counting import certify_tally, count_over, one_label, rea
 from certifare.engines.medians import add_counts
 from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
 from certifare.errors import ArgumentError, ColumnTypeError, SensitiveFeatureError, TableError
-from certifare.frames import Frame
+from certifare.frames import Frame, is_dask
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Layout, Records
 from certifare.records import check_columns
@@ -53,7 +52,7 @@ BLOCK_COST = 4 << 20
 """One more block delays a round about as much as counting so many bytes of coded records."""
 
 
-def prepare(
+def prepare_dask(
     encoder: FairTreeEncoder | BoostedEncoder,
     X: Any,
     y: Any,
@@ -95,7 +94,7 @@ def prepare(
     return training
 
 
-def certify(
+def certify_dask(
     encoder: RestrictedEncoder,
     X: Any,
     y: Any = None,
@@ -112,7 +111,7 @@ def certify(
     ----------
     encoder : RestrictedEncoder
     X, y, sensitive_features, client
-        As in :func:`prepare`; ``y`` for metrics that condition on labels.
+        As in :func:`prepare_dask`; ``y`` for metrics that condition on labels.
     weights, clusters
         Not possible here: which records to keep is drawn over all of them.
     **options
@@ -459,7 +458,7 @@ def _combine(
 
 
 def _attach(frame: Any, values: Any, what: str, names: Sequence[str]) -> tuple[Any, tuple[Role, ...]]:
-    if engine_for(values) is None:
+    if not is_dask(values):
         raise TableError(f"{what}: X is a Dask DataFrame, so give a Dask Series or DataFrame with the same partitions.")
     columns = [(values, values.name)] if values.ndim == 1 else [(values[name], name) for name in values.columns]
     if values.npartitions != frame.npartitions:

@@ -1,0 +1,133 @@
+"""Certify an encoder on a table in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates.claims import metric_of
+from certifare.certificates.counts import Exclusion, Missing, PlacedRecords
+from certifare.certificates.issuing import FROM_COUNTS
+from certifare.certificates.population import population_of
+from certifare.certificates.sampling import Subsample, one_per_cluster, thin
+from certifare.engines.counting import check_overlap, training_counts
+from certifare.errors import LengthMismatchError
+from certifare.randomness import stream
+
+
+class Encoder(Protocol):
+    """What certification asks of an encoder: cells, their number, and whether it has seen these records.
+
+    One that can also compare records (``repeats``, see :class:`certifare.encoders.RestrictedEncoder`) is asked to.
+    """
+
+    n_cells_: int
+
+    def apply(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.integer[Any]]:
+        """Cell id of each record; only an encoder that ``reads_groups`` is given the groups."""
+
+    def training_overlap(self, X: Any) -> Any:
+        """How many of the records were used to fit; None where that is not known."""
+
+    def sensitive_features_in(self, X: Any) -> Any:
+        """Return the sensitive columns named by the encoder, taken from the table."""
+
+
+def certify_memory(
+    encoder: Encoder,
+    X: Any,
+    y: Any = None,
+    *,
+    sensitive_features: Any = None,
+    metric: str = "demographic_parity",
+    confidence: float = 0.95,
+    method: str = "exact",
+    candidates: int = 1,
+    positive: object = None,
+    weights: ArrayLike | None = None,
+    cap: float | None = None,
+    clusters: ArrayLike | None = None,
+    population: str = "clusters",
+    missing: Missing = "refuse",
+    min_group_size: int = 30,
+    seed: int = 0,
+    exclusions: Iterable[Exclusion] = (),
+    allow_training_records: bool = False,
+) -> Certificate:
+    """Do what :func:`certifare.certify` does, on records in memory."""
+    groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
+    assumptions = check_overlap(encoder.training_overlap(X), allow_training_records)
+    # An encoder that reads groups, and does not know in which column, reads those that are certified.
+    by_group = getattr(encoder, "reads_groups", False) and getattr(encoder, "sensitive", None) is None
+    cells = np.asarray(encoder.apply(X, sensitive_features=groups) if by_group else encoder.apply(X))
+    # The cells stand for the records: draws on other records are independent of these, even at the same seed.
+    part = f"certify {hashlib.sha256(cells.astype('<i8').tobytes()).hexdigest()}"
+    labels = None if metric_of(metric).strata == "all" else y
+    records = PlacedRecords.of(cells, groups, labels, encoder.n_cells_, missing=missing)
+    if clusters is None and hasattr(encoder, "repeats"):
+        assumptions += encoder.repeats(X, records.places).check("certification records")
+    sample = _independent(records.known, weights, cap, clusters, population, seed, part)
+    counts, base_counts, sum_counts = records.count(sample.keep), None, None
+    if method == "lemmas":
+        first = stream(seed, "halves", part).random(len(cells)) < 0.5
+        counts = base_counts = records.count(sample.keep & first)
+        sum_counts = records.count(sample.keep & ~first)
+    left_out = (*exclusions, *records.exclusions, *sample.exclusions)
+    counts = CellCounts(counts.table, counts.groups, counts.labels, left_out)
+    certificate = certify_counts(
+        counts,
+        metric,
+        confidence,
+        method,
+        candidates,
+        positive=positive,
+        tail=sample.tail(records.count),
+        witness=training_counts(encoder, counts, metric),
+        min_group_size=min_group_size,
+        base_counts=base_counts,
+        sum_counts=sum_counts,
+    )
+    random_choice = weights is not None or clusters is not None or method == "lemmas"
+    return msgspec.structs.replace(
+        certificate,
+        assumptions=(*assumptions, *certificate.assumptions[len(FROM_COUNTS) :], *sample.assumptions),
+        seed=seed if random_choice else None,
+        effective_size=sample.effective_size if weights is not None or clusters is not None else None,
+        population=population_of(counts.exclusions, *sample.population),
+    )
+
+
+def _independent(
+    known: NDArray[np.bool_],
+    weights: ArrayLike | None,
+    cap: float | None,
+    clusters: ArrayLike | None,
+    population: str,
+    seed: int,
+    part: str,
+) -> Subsample:
+    """Draw independent records among those that are known."""
+    columns = []
+    for name, column in (("weights", weights), ("clusters", clusters)):
+        values = None if column is None else np.asarray(column)
+        if values is not None and len(values) != len(known):
+            raise LengthMismatchError(f"{name} has {len(values):,} records, X has {len(known):,}.")
+        columns.append(None if values is None else values[known])
+    w, cluster = columns
+    if cluster is not None:
+        drawn = one_per_cluster(cluster, weights=w, population=population, seed=seed, part=part)
+    elif w is not None:
+        drawn = thin(w, seed=seed, part=part, cap=cap)
+    else:
+        return Subsample(known, (), float(known.sum()), seed, (), ())
+    keep, beyond = known.copy(), known.copy()
+    keep[known] = drawn.keep
+    beyond[known] = False if drawn.beyond is None else drawn.beyond
+    return replace(drawn, keep=keep, beyond=None if drawn.beyond is None else beyond)
