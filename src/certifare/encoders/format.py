@@ -28,7 +28,7 @@ Scalar = bool | int | float | str | None
 Count = Annotated[int, Meta(ge=0)]
 
 
-class Header(Struct):
+class DocumentHeader(Struct):
     """What every version of the format begins with."""
 
     format: str
@@ -248,7 +248,7 @@ def read_encoder_document(path: str | os.PathLike[str], max_bytes: int = MAX_BYT
     if (found := content.count(b"[") + content.count(b"{")) > MOST_LISTS:
         raise EncoderFileError(f"{path}: {found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
     try:
-        header = msgspec.json.decode(content, type=Header)
+        header = msgspec.json.decode(content, type=DocumentHeader)
         if header.format != FORMAT:
             raise EncoderFileError(f"{path}: this is not an encoder (its format is {header.format[:60]!r}).")
         if header.version > VERSION:
