@@ -619,7 +619,8 @@ def _next_look(search: Search) -> Advice:
 def _round_up(number: float) -> int:
     """Two significant digits are enough for a forecast."""
     digits = max(0, math.floor(math.log10(max(number, 1.0))) - 1)
-    return math.ceil(number / 10**digits) * 10**digits
+    step: int = 10**digits
+    return math.ceil(number / step) * step
 
 
 def _run(search: Search, look: Look | None) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from certifare.certificates import Certificate
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.looks import Look, confidence_of_look
-from certifare.encoders.fingerprint import mix
+from certifare.encoders.hashes import mix
 from certifare.errors import LedgerError, LooksError
 from certifare.frames import Frame
 from certifare.growth import Dictionary

@@ -90,7 +90,7 @@ def write_column(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     from decimal import Decimal
 
-    from certifare.frames import plain
+    from certifare.levels import plain
 
     return plain(float(value) if isinstance(value, Decimal) else value)
 

@@ -176,7 +176,7 @@ def sweep(
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
         frontier = sweep_table(
-            read_table(data, **reading),  # type: ignore[arg-type]  # checked there
+            read_table(data, **reading),
             grid,
             min_cells=min_cells,
             correction=correction,  # type: ignore[arg-type]  # checked there

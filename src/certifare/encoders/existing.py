@@ -18,8 +18,9 @@ import pyarrow as pa
 from certifare.encoders.format import FORMAT, ColumnDocument, Place, Rule, TreeDocument
 from certifare.encoders.loading import build_tree
 from certifare.errors import ArgumentError, ColumnTypeError
-from certifare.frames import Value, plain, read_values
+from certifare.frames import Value, read_values
 from certifare.growth import Dictionary
+from certifare.levels import plain
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
@@ -93,7 +94,7 @@ def encoder_of(
         )
     if not values:
         raise ColumnTypeError(f"Column {name!r} has no value in any record.")
-    return build_tree(_document(name, type_, categories=sorted(values)))  # type: ignore[type-var]
+    return build_tree(_document(name, type_, categories=sorted(values)))
 
 
 def assuming(encoder: FairTreeEncoder, certificate: Certificate) -> Certificate:

@@ -22,8 +22,9 @@ from certifare.encoders.kmeans import KMeansEncoder
 from certifare.encoders.scores import FeatureMap, Forest, Scores
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
-from certifare.frames import Field, Frame, Value, plain
+from certifare.frames import Field, Frame, Value
 from certifare.growth import Bins, CategoricalBins, Dictionary
+from certifare.levels import plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -501,7 +502,7 @@ def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
     if not len(values) or values.min() == values.max():
         return []
     margin = float(values.max() - values.min())
-    return np.linspace(values.min() - margin, values.max() + margin, GRID).tolist()
+    return [float(value) for value in np.linspace(values.min() - margin, values.max() + margin, GRID)]
 
 
 def _categories(encoder: RestrictedEncoder, column: int, value: Value | None) -> list[Any]:

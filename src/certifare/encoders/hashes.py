@@ -30,7 +30,8 @@ TINY = 2.0**-20
 
 def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
     """Hash each record: equal values give equal hashes, whatever table or dtype they come from."""
-    return _hash(fields, salt, (0,))[0]
+    hashes: NDArray[np.uint64] = _hash(fields, salt, (0,))[0]
+    return hashes
 
 
 def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) -> NDArray[np.uint64]:

@@ -99,7 +99,7 @@ class Coordinates:
     @property
     def n_coordinates(self) -> int:
         """How many coordinates a record has."""
-        return self.tables[0].shape[1]
+        return int(self.tables[0].shape[1])
 
     def of(self, codes: Codes) -> NDArray[np.int16]:
         """Find the coordinates of records, (records, coordinates)."""

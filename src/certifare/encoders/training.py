@@ -326,5 +326,5 @@ def mark_categorical(frame: Frame, positions: Sequence[int], fields: Sequence[Fi
             over = range(len(frame.names)) if len(items) == len(frame.names) else positions
             chosen = {position for position, item in zip(over, items, strict=True) if item}
         else:
-            chosen = {frame.position(plain(item)) for item in items}  # type: ignore[arg-type]
+            chosen = {frame.position(plain(item)) for item in items}
     return [position in chosen for position in positions]

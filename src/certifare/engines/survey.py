@@ -81,7 +81,7 @@ class Survey:
 
     def group_values(self) -> tuple[GroupValue, ...]:
         """List the groups in order."""
-        return tuple(sorted(self.groups))  # type: ignore[type-var]  # of one kind
+        return tuple(sorted(self.groups))
 
 
 @dataclass(frozen=True)

@@ -295,8 +295,8 @@ class Explorer:
         training = self.prepare(setting.kind)
         if _grows(setting):
             codes = training.derived.codes if setting.kind == "boosted" else training.codes
-            return encoder.apply_codes(codes).astype(np.int64)
-        return encoder.apply(self.train.features).astype(np.int64)
+            return _cell_ids(encoder.apply_codes(codes))
+        return _cell_ids(encoder.apply(self.train.features))
 
     def boosting(self, table: Table) -> list[NDArray[np.float64]] | None:
         """Forecast the labels of a table by gradient boosting on its columns; None where none was fitted."""
@@ -309,12 +309,16 @@ class Explorer:
     def cells(self, encoder: Any, setting: Setting, name: str, table: Table) -> NDArray[np.int64]:
         """Cells of a part's records, from codes that all growths of a kind share: finding those is the slow part."""
         if not _grows(setting):
-            return encoder.apply(table.features).astype(np.int64)
+            return _cell_ids(encoder.apply(table.features))
         with self._lock:
             if (setting.kind, name) not in self._codes:
                 self._codes[setting.kind, name] = encoder.codes(table.features)
             codes = self._codes[setting.kind, name]
-        return encoder.apply_codes(codes).astype(np.int64)
+        return _cell_ids(encoder.apply_codes(codes))
+
+
+def _cell_ids(cells: NDArray[Any]) -> NDArray[np.int64]:
+    return cells.astype(np.int64)
 
 
 def _grows(setting: Setting) -> bool:

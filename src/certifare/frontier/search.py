@@ -283,7 +283,8 @@ class Search:
     def _certify_sizes(self) -> NDArray[np.int64]:
         """Certification records of each group and first label: all that is known of them before they are counted."""
         table = self.certify_sample.table
-        return PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups[0]
+        (sizes,) = PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups
+        return np.asarray(sizes)
 
     @property
     def _labelled(self) -> bool:

@@ -43,7 +43,7 @@ class Setting:
         if self.kind == "kmeans":
             unused = ("metric", "positive_label", "retain", "charge", "label_weights")
             return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
-        kind = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
+        kind: type[RestrictedEncoder] = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
         return kind(gamma=self.gamma, max_cells=self.max_cells, min_cell_size=self.min_cell_size, **common)
 
     def to_dict(self) -> dict[str, Any]:

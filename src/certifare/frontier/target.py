@@ -164,7 +164,10 @@ def _mean_absolute(means: NDArray[np.float64], variances: NDArray[np.float64]) -
     """E|Z| of normal variables Z."""
     sigma = np.sqrt(variances)
     ratio = means / sigma
-    return sigma * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + means * (1 - 2 * ndtr(-ratio))
+    expected: NDArray[np.float64] = sigma * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + means * (
+        1 - 2 * ndtr(-ratio)
+    )
+    return expected
 
 
 def records_needed(outlook: Outlook, target: float, epsilon: float, chance: float = LIKELY) -> float | None:

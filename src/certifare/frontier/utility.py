@@ -62,7 +62,8 @@ def losses(utility: str, shares: Shares) -> Shares:
     if utility == "information":
         return -np.log(shares)
     if utility == "explained":
-        return 1.0 - 2.0 * shares + (shares**2).sum(axis=1, keepdims=True)
+        squared: Shares = 1.0 - 2.0 * shares + (shares**2).sum(axis=1, keepdims=True)
+        return squared
     wrong: Shares = (np.arange(shares.shape[1]) != shares.argmax(axis=1)[:, None]).astype(np.float64)
     return wrong
 

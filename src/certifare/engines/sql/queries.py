@@ -266,7 +266,7 @@ def examination(dialect: str, *, drawing: bool = False) -> tuple[str, tuple[Any,
 def uniform_of(text: str) -> float:
     """Give the number in (0, 1) that a database makes of a text."""
     digits = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[: BITS // 4]
-    return (int(digits, 16) + 0.5) / 2**BITS
+    return (int(digits, 16) + 0.5) / float(2**BITS)
 
 
 @dataclass(frozen=True)
@@ -323,13 +323,13 @@ def _rows(
         roles["label"] = parse_role(label, known, "label")
     read = [role.column if isinstance(role, Comparison) else role for role in roles.values()]
     check_names([*(column.name for column in encoder.columns_), *read, *others], dialect, known)
-    features = feature_columns(encoder, dialect, columns)  # type: ignore[arg-type]
+    features = feature_columns(encoder, dialect, columns)
     conditions = []
     if encoder.reads_groups:
         check_counted_by(encoder, [str(role) for name, role in roles.items() if name != "label"])
         group_columns = [role for name, role in roles.items() if name != "label"]
-        conditions = group_conditions(encoder, group_columns, dialect, columns)  # type: ignore[arg-type]
-    cell = write_case(encoder, features, dialect, 0, conditions)  # type: ignore[arg-type]
+        conditions = group_conditions(encoder, group_columns, dialect, columns)
+    cell = write_case(encoder, features, dialect, 0, conditions)
     refused = [column.infinite for column in features.values() if column.infinite is not None]
     if refused:
         cell = f"CASE WHEN {_sql(exp.or_(*refused), dialect)} THEN {REFUSED} ELSE {cell} END"
