@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from certifare.certificates import CellCounts
 from certifare.errors import CellCountMismatchError, EncoderFileError
-from certifare.files import MISSING, TEXT, Batches, open_batches, read_file
+from certifare.files import MISSING, TEXT, Batches, open_batches
 from certifare.frames import listing
+from certifare.joins import FilePath, join_groups, read_files
 from certifare.roles import Roles, absent, parse_role
 from certifare.table import Table
 
@@ -63,7 +64,7 @@ def load_fitted(path: str | os.PathLike[str]) -> RestrictedEncoder:
 
 def read_records(
     encoder: RestrictedEncoder,
-    path: str | os.PathLike[str],
+    path: FilePath | Sequence[FilePath],
     roles: Roles | None = None,
     *,
     labelled: bool = True,
@@ -72,6 +73,8 @@ def read_records(
     missing: Sequence[str] = MISSING,
     header: bool = True,
     names: Sequence[str] = (),
+    sensitive_file: FilePath | None = None,
+    on: str | None = None,
     **keywords: Any,
 ) -> Table:
     """Read a CSV, Parquet, Arrow or Feather file of records to certify a fitted encoder on.
@@ -79,7 +82,8 @@ def read_records(
     Parameters
     ----------
     encoder : RestrictedEncoder
-    path : path
+    path : path or sequence of paths
+        Records of several files are read one after the other.
     roles : Roles, optional
         What columns are for beside being features of the encoder: sensitive ones, which may be features too, one label,
         weights, clusters.
@@ -88,6 +92,9 @@ def read_records(
         not read must be a column of the file all the same.
     delimiter, encoding, missing, header, names
         For CSV files, as in :func:`certifare.files.read_file`.
+    sensitive_file, on
+        A second file that holds sensitive columns, and the key by which they are joined
+        (:func:`certifare.joins.join_groups`).
     **keywords
         Of :class:`~certifare.roles.Roles`.
 
@@ -97,17 +104,19 @@ def read_records(
         Its features are the encoder's, in order.
     """
     types = _feature_types(encoder)
-    native, notes = read_file(
-        path, types=types, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names
+    native, notes = read_files(
+        path, types, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names
     )
     check_columns(encoder, native.column_names)
     roles = Roles.of(roles, **keywords, features=tuple(types))
+    native, roles, joined = join_groups(native, roles, sensitive_file, on, missing)
     if not labelled:
         for text in roles.label:
             parse_role(text, native.column_names, "label")
         roles = replace(roles, label=())
     table = Table.from_frame(native, roles)
-    return replace(table.of_labelled(), notes=(*notes, *table.notes), source=Path(path))
+    source = Path(path) if isinstance(path, str | os.PathLike) else None
+    return replace(table.of_labelled(), notes=(*notes, *joined, *table.notes), source=source)
 
 
 def open_records(

@@ -29,6 +29,7 @@ from certifare.certificates.counts import (
 from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
 from certifare.files import MISSING, read_file
 from certifare.frames import Frame
+from certifare.joins import join_groups
 from certifare.levels import UNKNOWN, Levels, intersect
 from certifare.roles import Comparison, MissingGroups, Roles, as_names
 
@@ -264,6 +265,8 @@ def read_table(
     missing: Sequence[str] = MISSING,
     header: bool = True,
     names: Sequence[str] = (),
+    sensitive_file: str | os.PathLike[str] | None = None,
+    on: str | None = None,
     **keywords: Any,
 ) -> Table:
     """Read a table from a CSV, Parquet, Arrow or Feather file.
@@ -274,6 +277,10 @@ def read_table(
     roles : Roles, optional
     delimiter, encoding, missing, header, names
         For CSV files, as in :func:`certifare.files.read_file`.
+    sensitive_file : path, optional
+        A second file that holds sensitive columns …
+    on : str, optional
+        … and the column of both by which they are joined (:func:`certifare.joins.join_groups`).
     **keywords
         Of :class:`~certifare.roles.Roles`, as in :meth:`Table.from_frame`.
 
@@ -282,8 +289,9 @@ def read_table(
     Table
     """
     native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names)
-    table = Table.from_frame(native, roles, **keywords)
-    return replace(table, notes=(*notes, *table.notes), source=Path(path))
+    native, roles, joined = join_groups(native, Roles.of(roles, **keywords), sensitive_file, on, missing)
+    table = Table.from_frame(native, roles)
+    return replace(table, notes=(*notes, *joined, *table.notes), source=Path(path))
 
 
 def _arrow_table(frame: Any) -> pa.Table:

@@ -117,3 +117,87 @@ def test_item_6_a_numeric_sensitive_column_gets_the_suggestion_of_a_comparison()
         Table.from_frame(people, label="y", sensitive="age")
     with pytest.raises(RoleError, match='quantity.*"x>=150"'):
         Table.from_frame(people, label="x", sensitive="y")
+
+
+@pytest.fixture
+def apart(make_people, tmp_path):
+    """Records in one file, their groups in another, by a key."""
+    people = make_people(600, 3).assign(id=range(600))
+    people.drop(columns="sex").to_csv(tmp_path / "records.csv", index=False)
+    groups = people[["id", "sex"]].sample(frac=1, random_state=0)
+    groups.to_csv(tmp_path / "groups.csv", index=False)
+    people.to_csv(tmp_path / "whole.csv", index=False)
+    return tmp_path, groups
+
+
+def test_item_6_sensitive_columns_from_a_second_file(cli, files, apart):
+    folder, groups = apart
+    joined = ["--sensitive", "sex", "--sensitive-file", folder / "groups.csv", "--on", "id", "--json"]
+    whole = cli("certify", files / "encoder.json", folder / "whole.csv", "--sensitive", "sex", "--json").json
+    apart_ = cli("certify", files / "encoder.json", folder / "records.csv", *joined).json
+    assert apart_["counts"] == whole["counts"]
+    groups.iloc[25:].assign(id=lambda t: t["id"].astype(float)).to_parquet(folder / "fewer.parquet")
+    fewer = read_table(
+        folder / "records.csv", label="approved", sensitive="sex", sensitive_file=folder / "fewer.parquet", on="id"
+    )
+    assert len(fewer) == 575
+    assert [(e.reason, e.records) for e in fewer.exclusions] == [("group missing", 25)]
+    assert "25 of 600 records have no group" in fewer.notes[0]
+    assert fewer.features.column_names == ["age", "job"]  # the key is none
+
+
+def test_item_6_keys_that_do_not_join(cli, files, apart):
+    folder, groups = apart
+
+    def told(frame, *arguments):
+        frame.to_csv(folder / "bad.csv", index=False)
+        result = cli("certify", files / "encoder.json", folder / "records.csv", "--sensitive", "sex", *arguments)
+        assert result.status == 2
+        return " ".join(result.stderr.split())
+
+    file = ["--sensitive-file", folder / "bad.csv"]
+    assert "Pass --on" in told(groups, *file)
+    assert "--on would be ignored" in told(groups, "--on", "id")
+    assert "The key 'id' repeats in 'bad.csv' (1 value" in told(pd.concat([groups, groups[:1]]), *file, "--on", "id")
+    assert "is it the same key" in told(groups.assign(id=lambda t: t["id"] + 1000), *file, "--on", "id")
+    assert "no column 'ident'" in told(groups, *file, "--on", "ident")
+    assert "have a column 'age'" in told(groups.assign(age=1), *file, "--on", "id", "--sensitive", "age>=40")
+    assert "no column 'sex'" in told(groups.drop(columns="sex"), *file, "--on", "id")
+
+
+def test_item_6_certify_takes_several_files(cli, files, make_people, tmp_path):
+    people = make_people(900, 3)
+    people.to_csv(tmp_path / "all.csv", index=False)
+    people[:300].to_csv(tmp_path / "1.csv", index=False)
+    people[300:500].assign(extra=1).to_parquet(tmp_path / "2.parquet")
+    people[500:].to_csv(tmp_path / "3.csv", index=False)
+    parts = [tmp_path / name for name in ("1.csv", "2.parquet", "3.csv")]
+    whole = cli("certify", files / "encoder.json", tmp_path / "all.csv", "--sensitive", "sex", "--json").json
+    several = cli("certify", files / "encoder.json", *parts, "--sensitive", "sex", "--json").json
+    assert several["counts"] == whole["counts"]
+    column = ["--column", "job", "--sensitive", "sex", "--json"]
+    assert (
+        cli("certify", *parts, *column).json["counts"] == cli("certify", tmp_path / "all.csv", *column).json["counts"]
+    )
+    twice = cli("certify", files / "encoder.json", parts[0], parts[0], "--sensitive", "sex")
+    assert twice.status == 2
+    assert "named twice" in twice.stderr
+
+
+def test_item_6_certify_finds_the_sensitive_columns_in_the_bundle(cli, files, make_people, tmp_path):
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
+    (bundle / "encoder.json").write_bytes((files / "encoder.json").read_bytes())
+    make_people(600, 3).to_csv(tmp_path / "fresh.csv", index=False)
+    assert "Pass --sensitive" in cli("certify", bundle, tmp_path / "fresh.csv").stderr
+    first = ["certify", bundle, tmp_path / "fresh.csv", "--sensitive", "sex", "--label", "approved", "--json"]
+    certificate = cli(*first, "-o", bundle / "certificate.json").json
+    make_people(600, 4).to_csv(tmp_path / "more.csv", index=False)
+    found = cli("certify", bundle, tmp_path / "more.csv")
+    assert found.status == 0
+    assert "read from sex, as in the certificate" in found.stderr
+    odds = cli("certify", bundle, tmp_path / "more.csv", "--metric", "equalized_odds", "--json").json
+    assert list(odds["counts"]["labels"]) == ["0", "1"]
+    assert certificate["counts"]["labels"] is None
+    (bundle / "encoder.json").write_text((files / "encoder.json").read_text() + "\n")  # another encoder
+    assert "Pass --sensitive" in cli("certify", bundle, tmp_path / "more.csv").stderr

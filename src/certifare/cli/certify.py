@@ -19,6 +19,7 @@ from certifare.cli.common import (
     Delimiter,
     Encoding,
     Header,
+    JoinKey,
     Json,
     KeepLedger,
     Key,
@@ -30,6 +31,7 @@ from certifare.cli.common import (
     RowKey,
     Seed,
     Sensitive,
+    SensitiveFile,
     Weight,
     command_line,
     emit,
@@ -39,6 +41,7 @@ from certifare.cli.common import (
     out,
     printable,
     reading_of,
+    second_file,
 )
 from certifare.cli.count import Sql, TableName
 from certifare.cli.from_counts import certify_database, certify_files, counts_files
@@ -71,6 +74,8 @@ def certify(
     candidates: Annotated[int, typer.Option(help="Encoders certified on these records to choose from.")] = 1,
     looks: Looks = None,
     ledger: KeepLedger = True,
+    sensitive_file: SensitiveFile = None,
+    on: JoinKey = None,
     weight: Weight = None,
     cap: Cap = None,
     cluster: Cluster = None,
@@ -124,11 +129,11 @@ def certify(
             raise ArgumentError("--sql needs --table: the name of the table to count.")
     elif files:
         refuse_ignored(context, "counts")
-    elif data is None or len(data) != 1:
-        raise ArgumentError("Which records? Name one file, counts files, or a database with --sql and --table.")
+    elif not data:
+        raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
     else:
         capped = ("capped",) if weight is not None and cluster is None else ()
-        refuse_ignored(context, *of_file(data[0]), *capped)
+        refuse_ignored(context, *of_file(*data), *capped)
     reading = reading_of(delimiter, encoding, missing, header, names)
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
@@ -171,6 +176,14 @@ def certify(
             write_column(counted.column, encoder_output)
         _finish(certificate, output, key, max_bound, as_json, _not_counted(found), **about)
         return
+    document = None if encoder is None else _beside(encoder_file(encoder))
+    notes: tuple[str, ...] = ()
+    if not sensitive and document is not None and document.statement.predicate.columns is not None:
+        published = document.statement.predicate.columns
+        sensitive = list(published.sensitive)
+        if one_label is None and metric_of(metric).strata != "all":
+            one_label = published.label
+        notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     labelled = metric_of(metric).strata != "all"
@@ -182,17 +195,18 @@ def certify(
         named = {"encoder": encoder_file(encoder)}  # type: ignore[arg-type]  # one or the other, as was checked
         fitted = load_fitted(named["encoder"])
         certify_table, digested = certify_records, digest(named["encoder"])
-        if cap is None and weight is not None and cluster is None and method != "lemmas":
-            cap = _cap_beside(named["encoder"], digested)
+        if cap is None and weight is not None and cluster is None and method != "lemmas" and document is not None:
+            # It was chosen on other records than these.
+            cap = None if document.certificate.tail is None else document.certificate.tail.cap
     else:
         from certifare.certification import certify_as_column
 
-        fitted = encoder_of_file(data[0], column, cuts, **reading)  # type: ignore[index]  # one file, as was checked
+        fitted = encoder_of_file(data, column, cuts, **reading)  # type: ignore[arg-type]  # there are some, as was checked
         named = write_column(fitted, None)
         certify_table, digested = certify_as_column, named["encoder_digest"]
     table = read_records(
         fitted,
-        data[0],  # type: ignore[index]  # one file, as was checked
+        data if len(data) > 1 else data[0],  # type: ignore[arg-type, index]  # there are some, as was checked
         sensitive=listed(sensitive),
         label=one_label,
         labelled=labelled,
@@ -200,6 +214,7 @@ def certify(
         cluster=cluster,
         missing_groups="unknown" if unknown_groups else "drop",
         **reading,
+        **second_file(sensitive_file, on),
     )
     certificate = certify_table(
         fitted,
@@ -224,7 +239,7 @@ def certify(
         key,
         max_bound,
         as_json,
-        (*table.notes, *_not_counted(found)),
+        (*notes, *table.notes, *_not_counted(found)),
         **named,
         data_digest=table.digest,
         suppress_below=suppress,
@@ -234,17 +249,16 @@ def certify(
     )
 
 
-def _cap_beside(encoder: Path, encoder_digest: str) -> float | None:
-    """Return the cap that the bundle's own certificate has: it was chosen on other records than these."""
-    from certifare.document import read_document
+def _beside(encoder: Path) -> Any:
+    """Read the certificate in the bundle that an encoder is in, if it is about this encoder; None if there is none."""
+    from certifare.document import digest, read_document
     from certifare.errors import CertifareError
 
     try:
         document = read_document(encoder.parent / "certificate.json")
     except (CertifareError, OSError):
         return None
-    tail = document.certificate.tail
-    return tail.cap if tail is not None and document.statement.digest_of("encoder") == encoder_digest else None
+    return document if document.statement.digest_of("encoder") == digest(encoder) else None
 
 
 def _at_look(ledger: Any, traces: Any, encoder: str, certificate: Certificate, looks: int | None) -> Certificate:

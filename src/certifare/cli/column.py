@@ -37,13 +37,13 @@ EncoderOutput = Annotated[
 ]
 
 
-def encoder_of_file(path: Path, column: str, cuts: str | None, **reading: Any) -> FairTreeEncoder:
-    """Make the encoder of a column of a file."""
+def encoder_of_file(paths: Sequence[Path], column: str, cuts: str | None, **reading: Any) -> FairTreeEncoder:
+    """Make the encoder of a column of a file, or of several."""
     from certifare.encoders.existing import column_encoder
-    from certifare.files import read_file
+    from certifare.joins import read_files
     from certifare.roles import absent
 
-    table, _ = read_file(path, **reading)
+    table, _ = read_files(paths if len(paths) > 1 else paths[0], **reading)
     if column not in table.column_names:
         raise absent(column, table.column_names, "column to certify")
     return column_encoder(table.select([column]), name=column, cuts=_numbers(cuts))

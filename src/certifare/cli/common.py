@@ -127,6 +127,16 @@ RequiredSensitive = Annotated[
         rich_help_panel=REQUIRED,
     ),
 ]
+SensitiveFile = Annotated[
+    Path | None,
+    typer.Option(help="A second file that holds sensitive columns; --on names the key.", rich_help_panel=COLUMNS),
+]
+JoinKey = Annotated[
+    str | None,
+    typer.Option(
+        "--on", help="With --sensitive-file: the column of both files that joins them.", rich_help_panel=COLUMNS
+    ),
+]
 Weight = Annotated[str | None, typer.Option(help="Column of survey weights.", rich_help_panel=COLUMNS)]
 Cap = Annotated[
     float | None,
@@ -465,6 +475,17 @@ def reading_of(
         "header": header == "first" and names is None,
         "names": () if names is None else tuple(name.strip() for name in names.split(",")),
     }
+
+
+def second_file(path: Path | None, key: str | None) -> dict[str, Any]:
+    """Say where the sensitive columns are, if not with the records, as :func:`certifare.table.read_table` takes it."""
+    from certifare.errors import ArgumentError
+
+    if path is None:
+        return {}
+    if key is None:
+        raise ArgumentError(f"By which column is {path.name!r} to be joined? Pass --on.")
+    return {"sensitive_file": str(path.absolute()), "on": key}
 
 
 def grid_of(kinds: list[str] | None, gammas: list[float] | None, sizes: list[int] | None, max_cells: int) -> Any:

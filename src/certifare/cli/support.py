@@ -60,7 +60,8 @@ _SEARCH = _when(
     always="output jobs as_json",
     table="label sensitive categorical drop feature seed kind min_cells max_cells split metric confidence utility "
     "min_group_size looks",
-    memory="weight cluster continuous unknown_groups",
+    sensitive_file="on",
+    memory="sensitive_file weight cluster continuous unknown_groups",
     csv=_CSV,
     cluster="population",
     equal_opportunity="positive",
@@ -76,7 +77,8 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "encode": _when(always="form keep as_json", csv=_CSV, as_csv="spreadsheet_safe"),
     "certify": _when(
         always="metric confidence method candidates min_group_size looks ledger sql output max_bound as_json column",
-        records="sensitive label unknown_groups weight cluster seed",
+        sensitive_file="on",
+        records="sensitive sensitive_file label unknown_groups weight cluster seed",
         sql="sensitive label unknown_groups table_name weight cluster",
         hashed="row_key seed",
         capped="cap",
@@ -154,11 +156,11 @@ def refuse_ignored(context: typer.Context, *conditions: str) -> None:
         raise ArgumentError(f"{options[name]} would be ignored{where}: it needs {words}. {remedy}")
 
 
-def of_file(path: Path) -> tuple[str, ...]:
-    """Conditions that a file of records brings along."""
+def of_file(*paths: Path) -> tuple[str, ...]:
+    """Conditions that files of records bring along."""
     from certifare.files import kind_of
 
-    return ("records", "csv") if kind_of(path) == "csv" else ("binary", "records")
+    return ("records", "csv") if any(kind_of(path) == "csv" for path in paths) else ("binary", "records")
 
 
 def of_search(path: Path, metric: str, kinds: Sequence[str] | None, *, large: bool = False) -> tuple[str, ...]:

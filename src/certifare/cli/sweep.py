@@ -26,6 +26,7 @@ from certifare.cli.common import (
     GroupSize,
     Header,
     Jobs,
+    JoinKey,
     Json,
     KeepLedger,
     Kinds,
@@ -41,6 +42,7 @@ from certifare.cli.common import (
     RequiredSensitive,
     Retain,
     Seed,
+    SensitiveFile,
     UnknownGroups,
     Utility,
     Weight,
@@ -52,6 +54,7 @@ from certifare.cli.common import (
     parts_of,
     printable,
     reading_of,
+    second_file,
     stages,
 )
 from certifare.cli.support import of_search, refuse_ignored
@@ -106,6 +109,8 @@ def sweep(
     confidence: Confidence = 0.95,
     looks: Looks = None,
     ledger: KeepLedger = True,
+    sensitive_file: SensitiveFile = None,
+    on: JoinKey = None,
     weight: Weight = None,
     cluster: Cluster = None,
     population: Population = "clusters",
@@ -159,6 +164,7 @@ def sweep(
         "feature": listed(feature),
         "missing_groups": "unknown" if unknown_groups else "drop",
         **reading_of(delimiter, encoding, missing, header, names),
+        **second_file(sensitive_file, on),
     }
     options = {
         "metric": metric,

@@ -63,10 +63,13 @@ def is_large(path: str | os.PathLike[str]) -> bool:
 def search_large(path: str | os.PathLike[str], grid: Grid, reading: Mapping[str, Any], **options: Any) -> LargeSearch:
     """Search over a large file, given what :func:`certifare.table.read_table` is told."""
     csv = {"delimiter": None, "encoding": None, "missing": MISSING, "header": True, "names": ()}
+    for option in ("sensitive_file", "on"):
+        if reading.get(option) is not None:
+            raise ArgumentError(f"{option} needs the whole table in memory, and this one is too large for that.")
     for option, default in csv.items():
         if reading.get(option, default) != default:
             raise ArgumentError(f"{option} is about CSV files, and {os.fspath(path)!r} is none: leave it out.")
-    roles = Roles.of(**{name: value for name, value in reading.items() if name not in csv})
+    roles = Roles.of(**{name: value for name, value in reading.items() if name not in (*csv, "sensitive_file", "on")})
     return LargeSearch(path, grid, roles, **options)
 
 
