@@ -8,66 +8,8 @@ node's best split (:mod:`~certifare.growth.cuts` one with a cut for each group),
 Nothing here knows tables, encoders or certificates.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
-if TYPE_CHECKING:
-    from certifare.growth.binning import Bins, CategoricalBins, Codes, ContinuousBins, encode, fit_bins
-    from certifare.growth.columns import Column, Dictionary
-    from certifare.growth.criterion import Charge, Criterion, GrowthMetric, Targets
-    from certifare.growth.grower import Growth, grow
-    from certifare.growth.histograms import Histogram, HistogramSource, MemorySource
-    from certifare.growth.splits import Orderings, Split
-
-# Loaded when first asked for: histograms and splits compile, and the compiler is slow to import.
-_HOME = {
-    "Bins": "binning",
-    "CategoricalBins": "binning",
-    "Charge": "criterion",
-    "Codes": "binning",
-    "Column": "columns",
-    "ContinuousBins": "binning",
-    "Criterion": "criterion",
-    "Dictionary": "columns",
-    "Growth": "grower",
-    "Histogram": "histograms",
-    "HistogramSource": "histograms",
-    "MemorySource": "histograms",
-    "GrowthMetric": "criterion",
-    "Orderings": "splits",
-    "Split": "splits",
-    "Targets": "criterion",
-    "encode": "binning",
-    "fit_bins": "binning",
-    "grow": "grower",
-}
-
-__all__ = [
-    "Bins",
-    "CategoricalBins",
-    "Charge",
-    "Codes",
-    "Column",
-    "ContinuousBins",
-    "Criterion",
-    "Dictionary",
-    "Growth",
-    "GrowthMetric",
-    "Histogram",
-    "HistogramSource",
-    "MemorySource",
-    "Orderings",
-    "Split",
-    "Targets",
-    "encode",
-    "fit_bins",
-    "grow",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+# Names are loaded when first asked for: histograms and splits compile, and the compiler is slow to import.
+# The stub beside this file lists them, for this loader and for type checkers.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
