@@ -29,7 +29,7 @@ from certifare.evaluation import evaluate
 from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.parquet_search import is_large, search_large
 from certifare.frontier.paths import PartCounts
-from certifare.frontier.search import Progress, Search
+from certifare.frontier.search import Glimpse, Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.frontier.sweeping import Frontier, Point
 from certifare.frontier.target import records_needed
@@ -140,6 +140,8 @@ class Bundle:
         What would help where there is no solution.
     exclusions : tuple of Exclusion
     notes : tuple of str
+    group_aware : Glimpse or None
+        What group-aware cells would have given, on the select records; None where they are.
     run : dict
         How it was made, as plain data.
     """
@@ -157,6 +159,7 @@ class Bundle:
     advice: tuple[Advice, ...]
     exclusions: tuple[Exclusion, ...]
     notes: tuple[str, ...]
+    group_aware: Glimpse | None
     run: dict[str, Any]
 
     @property
@@ -201,6 +204,7 @@ class Bundle:
             "measured": None if self.measured is None else self.measured.to_dict(),
             "boosting": None if self.boosting is None else self.boosting.to_dict(),
             "follows": [] if certificate is None else list(certificate.what_follows()),
+            "group_aware": None if self.group_aware is None else msgspec.to_builtins(self.group_aware),
             "advice": [msgspec.to_builtins(advice) for advice in self.advice],
             "exclusions": [msgspec.to_builtins(exclusion) for exclusion in self.exclusions],
             "notes": list(self.notes),
@@ -314,6 +318,7 @@ def produce(
     positive: str | None = None,
     utility: str = "information",
     retain: float = 0.0,
+    group_aware: bool = False,
     parts: Mapping[str, float] = PARTS,
     population: str = "clusters",
     min_group_size: int = 30,
@@ -343,6 +348,8 @@ def produce(
         What encoders are compared by (:mod:`certifare.frontier.utility`).
     retain : float
         As in :class:`~certifare.FairTreeEncoder`.
+    group_aware : bool
+        Let encoders read the group, as in :class:`~certifare.FairTreeEncoder`.
     parts : mapping of str to float
         Shares of train, select and certify.
     population : {"clusters", "records"}
@@ -384,6 +391,7 @@ def produce(
         "positive": positive,
         "utility": utility,
         "retain": retain,
+        "group_aware": group_aware,
         "parts": parts,
         "population": population,
         "min_group_size": min_group_size,
@@ -477,8 +485,17 @@ def _bundle(
         advice=advice,
         exclusions=search.table.exclusions if certificate is None else certificate.exclusions,
         notes=frontier.notes,
+        group_aware=_glimpse(search, target, point),
         run=_run(search, look),
     )
+
+
+def _glimpse(search: Search, target: float | None, point: Point | None) -> Glimpse | None:
+    """Say what group-aware cells would have given at the target, or at what was expected of the chosen encoder."""
+    if target is None and point is None:
+        return None
+    limit = target if target is not None else search.candidates[point.number].prediction.bound  # type: ignore[union-attr]
+    return search.glimpse(limit)
 
 
 def is_bundle(folder: Path) -> bool:
@@ -643,5 +660,6 @@ def _run(search: Search, look: Look | None) -> dict[str, Any]:
         "table_digest": table.digest,
         "seed": search.seed,
         "retain": search.retain,
+        "group_aware": search.group_aware,
         "growths": len(search.paths),
     }

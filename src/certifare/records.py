@@ -6,9 +6,10 @@ play a role. :func:`read_records` reads a whole file with its roles, :func:`open
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from certifare.errors import CellCountMismatchError, EncoderFileError
 from certifare.files import MISSING, TEXT, Batches, open_batches
 from certifare.frames import listing
 from certifare.joins import FilePath, join_groups, read_files
-from certifare.roles import Roles, absent, parse_role
+from certifare.levels import INTERSECTION, UNKNOWN, name_of
+from certifare.roles import Comparison, Roles, absent, parse_role
 from certifare.table import Table
 
 if TYPE_CHECKING:
@@ -117,6 +119,55 @@ def read_records(
     table = Table.from_frame(native, roles)
     source = Path(path) if isinstance(path, str | os.PathLike) else None
     return replace(table.of_labelled(), notes=(*notes, *joined, *table.notes), source=source)
+
+
+@dataclass(frozen=True)
+class GroupColumns:
+    """Where an encoder that reads the group finds it among a file's columns.
+
+    Attributes
+    ----------
+    roles : tuple of str or Comparison
+        The sensitive columns, or comparisons of them.
+    types : dict of str to pa.DataType
+        What they are read as.
+    """
+
+    roles: tuple[str | Comparison, ...]
+    types: dict[str, pa.DataType]
+
+    @classmethod
+    def of(cls, encoder: RestrictedEncoder, names: Sequence[str], given: Sequence[str] = ()) -> GroupColumns:
+        """Find the columns that the encoder was fitted with, or those that are given, among a file's."""
+        column = encoder.group_column_
+        named = [encoder.sensitive] if isinstance(encoder.sensitive, str) else encoder.sensitive
+        texts = list(given) or list(named or ([column] if column in names else column.split(INTERSECTION)))
+        roles = tuple(parse_role(str(text), names, "group, which the encoder reads") for text in texts)
+        types = {}
+        for i, role in enumerate(roles):
+            parts = [name_of(group).split(INTERSECTION) for group in encoder.groups_]
+            known = {part[i] for part in parts if len(part) == len(roles)} - {UNKNOWN}
+            values = {role.value} if isinstance(role, Comparison) else known
+            types[role.column if isinstance(role, Comparison) else role] = _type_of(values)
+        return cls(roles, types)
+
+    def read(self, table: pa.Table) -> pa.Table:
+        """Give the groups of records, as an encoder takes them."""
+        columns = {
+            str(role): role.evaluate(table.column(role.column)) if isinstance(role, Comparison) else table.column(role)
+            for role in self.roles
+        }
+        return pa.table(columns)
+
+
+def _type_of(names: Set[str]) -> pa.DataType:
+    """Say what a column was read as whose values have these names."""
+    if names and names <= {"True", "False"}:
+        return pa.bool_()
+    try:
+        return pa.float64() if names and all(math.isfinite(float(name)) for name in names) else TEXT
+    except ValueError:
+        return TEXT
 
 
 def open_records(

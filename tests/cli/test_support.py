@@ -36,24 +36,24 @@ def options_of(command):
 SEARCH = ["{csv}", "--label", "approved", "--sensitive", "sex"]
 WAYS = {
     "fit": {
-        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown", "retained"}),
-        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "binary", "memory", "grown", "retained"}),
+        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "binary", "memory", "grown"}),
         "large": (["{large}", *SEARCH[1:]], {"table", "records", "binary", "large", "grown"}),
         "kmeans": ([*SEARCH, "--kind", "kmeans"], {"table", "records", "csv", "memory"}),
         "cluster": (
             [*SEARCH, "--cluster", "home"],
-            {"table", "records", "csv", "memory", "grown", "retained", "cluster"},
+            {"table", "records", "csv", "memory", "grown", "cluster"},
         ),
         "kept": (["--from", "{kept}", "--point", "0"], {"kept"}),
         "equal opportunity": (
             [*SEARCH, "--metric", "equal_opportunity"],
-            {"table", "records", "csv", "memory", "grown", "retained", "equal_opportunity"},
+            {"table", "records", "csv", "memory", "grown", "equal_opportunity"},
         ),
     },
     "sweep": {
-        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown", "retained", "simultaneous"}),
-        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "memory", "grown", "retained", "simultaneous"}),
-        "holdout": ([*SEARCH, "--correction", "holdout"], {"table", "records", "csv", "memory", "grown", "retained"}),
+        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown", "simultaneous"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "memory", "grown", "simultaneous"}),
+        "holdout": ([*SEARCH, "--correction", "holdout"], {"table", "records", "csv", "memory", "grown"}),
     },
     "encode": {
         "csv": (["{encoder}", "{csv}", "{out}/encoded.csv"], {"records", "csv", "as_csv"}),

@@ -1,6 +1,7 @@
 """The whole job on a file that is treated as too large for memory."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 from certifare import CellCounts, Policy
 from certifare.bundle import produce
+from certifare.certificates.certificate import READS_GROUP
 from certifare.document import verify_document
 from certifare.errors import ArgumentError, RoleError
 from certifare.frontier import parquet_search
@@ -112,8 +114,6 @@ def test_what_needs_memory_is_refused(path: Path) -> None:
     for option in ({"weight": "wage"}, {"cluster": "code"}, {"delimiter": ";"}, {"missing": ["none"]}, {"lable": "x"}):
         with pytest.raises(ArgumentError, match=next(iter(option))):
             parquet_search.search_large(path, GRID, {**roles, **option})
-    with pytest.raises(ArgumentError, match="retain"):
-        LargeSearch(path, GRID, Roles.of(label="paid", sensitive="sex"), retain=0.5)
 
 
 def test_a_label_that_the_sample_lacks(people: pd.DataFrame, tmp_path: Path) -> None:
@@ -151,3 +151,25 @@ def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: s
     for path in search.paths:
         counted = path.counts["train"].groups
         assert counted[:, :, -1].sum() / counted.sum() == pytest.approx(1 / 3, abs=0.03)
+
+
+@pytest.mark.parametrize("kind", ["tree", "boosted"])
+@pytest.mark.parametrize("sensitive", ["sex", ["sex", "race"]])
+def test_group_aware_encoders_that_retain(people: pd.DataFrame, path: Path, kind: str, sensitive: Any) -> None:
+    """Trees grow from the files; boosted encoders, and what is compared, from the sample, whose groups have names."""
+    grid = Grid(kinds=[kind], gammas=[0.3], min_cell_sizes=[50], cells=[2, 8])
+    search = LargeSearch(
+        path,
+        grid,
+        Roles.of(label="paid", sensitive=sensitive),
+        sample_records=4000,
+        group_aware=True,
+        retain=0.3,
+    ).run()
+    (encoder, certificate), *_ = search.certify([len(search.candidates) - 1])
+    rows = people[Dealt(0.0, 0.4, search._sampled, 0).mask(0, 24_000)]
+    groups = rows[sensitive]
+    cells = encoder.apply(rows, sensitive_features=groups)
+    assert encoder.retain == 0.3
+    assert certificate.counts == CellCounts.from_cells(cells, groups, None, encoder.n_cells_)
+    assert READS_GROUP in certificate.assumptions

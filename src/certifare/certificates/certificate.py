@@ -60,6 +60,11 @@ ONE_POPULATION = (
 FIXED_IN_ADVANCE = (
     "The encoders of the sequence, their order and the target were fixed before any certification record was looked at."
 )
+#: What a certificate of an encoder that reads the group takes for granted besides.
+READS_GROUP = (
+    "The encoder reads the group: each record is encoded by the group that it is counted in. A record for which "
+    "another group is stated may fall into another cell, and nothing is claimed about such records."
+)
 #: What no certificate says.
 NOT_CLAIMED = (
     "Nothing is claimed about individuals, or about groups that were not counted.",

@@ -295,6 +295,14 @@ Retain = Annotated[
         help="From 0 to 1: how much weight keeping the table itself has beside the label.", rich_help_panel=SEARCH
     ),
 ]
+GroupAware = Annotated[
+    bool,
+    typer.Option(
+        "--group-aware",
+        help="Let encoders read the group: thresholds for each group, far more at the same T*. Encoding then needs it.",
+        rich_help_panel=SEARCH,
+    ),
+]
 Utility = Annotated[
     str,
     typer.Option(
@@ -491,11 +499,11 @@ def second_file(path: Path | None, key: str | None) -> dict[str, Any]:
 def grid_of(kinds: list[str] | None, gammas: list[float] | None, sizes: list[int] | None, max_cells: int) -> Any:
     """Return what a search tries, from its options."""
     from certifare.frontier import Grid
-    from certifare.frontier.settings import CELLS, GAMMAS
+    from certifare.frontier.settings import CELLS
 
     return Grid(
         kinds=listed(kinds) or ("boosted", "tree"),
-        gammas=tuple(gammas or GAMMAS),
+        gammas=tuple(gammas) if gammas else None,
         min_cell_sizes=tuple(sizes) if sizes else None,
         cells=(*(k for k in CELLS if k < max_cells), max_cells),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,21 @@ def encode(
     keep: Annotated[
         list[str] | None, typer.Option(help="Copy this column as it is (the label, say). Repeat for several.")
     ] = None,
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="For an encoder that reads the group: where it is, if the column is not called as it was in fit. "
+            "Repeat for several."
+        ),
+    ] = None,
+    unknown_groups: Annotated[
+        bool,
+        typer.Option(
+            "--unknown-groups",
+            help="For an encoder that reads the group: encode records of other groups, or of none, by the thresholds "
+            "that the groups have in common.",
+        ),
+    ] = False,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
@@ -63,17 +79,22 @@ def encode(
 
     The table is read and written in batches, so its size does not matter. Columns copied with --keep are not covered
     by the certificate: a classifier that sees them sees more than the cell.
+
+    An encoder that was fitted with --group-aware needs the sensitive column. It is read, and left out of the output
+    unless --keep names it.
     """
     import pyarrow as pa
 
     from certifare.encoders import load_encoder
-    from certifare.errors import ArgumentError, MissingColumnError
-    from certifare.files import as_written, kind_of, text_types
-    from certifare.records import open_records
+    from certifare.errors import ArgumentError, MissingColumnError, UnknownGroupError
+    from certifare.files import as_written, kind_of, open_batches, text_types
+    from certifare.levels import name_of
+    from certifare.records import GroupColumns, open_records
     from certifare.storage import atomic_file
 
-    refuse_ignored(context, *of_file(data), *(["as_csv"] if output.suffix.lower() == ".csv" else []))
     fitted = load_encoder(encoder_file(encoder))
+    as_csv = ["as_csv"] if output.suffix.lower() == ".csv" else []
+    refuse_ignored(context, *of_file(data), *as_csv, *(["by_group"] if fitted.reads_groups else []))
     if form not in ("representatives", "cells", "onehot", "score"):
         raise ArgumentError(f"--as {form}: choose representatives, cells, onehot or score.")
     fitted.set_params(output=form)
@@ -81,19 +102,19 @@ def encode(
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
     kept = tuple(dict.fromkeys(listed(keep)))
     reading = reading_of(delimiter, encoding, missing, header, names)
-    batches = open_records(
-        fitted,
-        data,
-        dict.fromkeys(kept),
-        **reading,
-    )
+    groups = None
+    if fitted.reads_groups:
+        groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, listed(sensitive))
+        # Whoever is of an unknown group is counted over the whole table, before it is refused.
+        fitted.set_params(sensitive=None, unknown_groups="common")
+    batches = open_records(fitted, data, {**dict.fromkeys(kept), **(groups.types if groups else {})}, **reading)
     for name in kept:
         if name not in batches.names:
             raise MissingColumnError(f"There is no column {name!r} to keep; the table has {', '.join(batches.names)}.")
     # Text has no types; a Parquet file that is made of it gets those that its values have.
     typed = bool(kept) and kind_of(data) == "csv" and output.suffix.lower() == ".parquet"
     types = text_types(data, kept, **reading) if typed else {}
-    begun, records = time.perf_counter(), 0
+    begun, records, unknown = time.perf_counter(), 0, 0
     with (
         progress("encoding", batches.size or None, quiet=as_json) as advance,
         atomic_file(output) as temporary,
@@ -101,19 +122,41 @@ def encode(
     ):
         for batch in batches:
             table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
-            encoded = fitted.transform(table)
+            if groups is None:
+                encoded = fitted.transform(table)
+            else:
+                of_table = groups.read(table)
+                unknown += fitted.count_unknown_groups(of_table)
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", ".*records have a group that the encoder was not fitted with")
+                    encoded = fitted.transform(table, sensitive_features=of_table)
             for column in kept:
                 own = table.column(column)
                 encoded = _with(encoded, column, as_written(own, types.get(column, own.type), reading["missing"]))
             write(encoded)
             records += table.num_rows
             advance(batches.position)
+        if unknown and not unknown_groups:
+            raise UnknownGroupError(
+                f"{unknown:,} of {records:,} records have a group that the encoder was not fitted with, or none "
+                f"({fitted.group_column_!r}); it knows {', '.join(map(name_of, fitted.groups_))}. Leave these records "
+                "out, or pass --unknown-groups: they are then encoded by the thresholds that the groups have in common."
+            )
     seconds = time.perf_counter() - begun
     document = {"records": records, "cells": fitted.n_cells_, "output": str(output), "seconds": round(seconds, 3)}
+    if groups is not None:
+        document["unknown_groups"] = unknown
 
     def show() -> None:
         out.print(f"{amount(records, 'record')} in {amount(fitted.n_cells_, 'cell')} → {output}", soft_wrap=True)
         err.print(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records a second")
+        if groups is not None:
+            read = ", ".join(map(str, groups.roles))
+            err.print(f"the group was read ({read}){'' if set(kept) & set(groups.types) else ' and left out'}")
+        if unknown:
+            err.print(
+                f"{unknown:,} records of unknown groups were encoded by the thresholds that groups have in common"
+            )
         if kept:
             err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}")
 

@@ -27,6 +27,7 @@ from certifare.cli.common import (
     Encoding,
     Features,
     Gammas,
+    GroupAware,
     GroupSize,
     Header,
     Jobs,
@@ -107,6 +108,7 @@ def fit(
     min_cell_size: CellSizes = None,
     utility: Utility = "information",
     retain: Retain = 0.0,
+    group_aware: GroupAware = False,
     metric: MetricName = "demographic_parity",
     positive: Positive = None,
     confidence: Confidence = 0.95,
@@ -196,6 +198,7 @@ def fit(
                 positive=positive,
                 utility=utility,
                 retain=retain,
+                group_aware=group_aware,
                 parts=parts_of(split),
                 population=population,
                 min_group_size=min_group_size,
@@ -299,7 +302,8 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
         fresh = "" if certificate.look is None or certificate.look > 1 else " that were not looked at before"
         yield "certified on", f"{sizes} records{fresh}"
         gamma = "" if point.gamma is None else f", γ = {point.gamma:g}"
-        yield "encoder", f"{point.kind}, {point.cells} cells{gamma}"
+        reads = "; it reads the group, and so must whoever encodes" if bundle.encoder.reads_groups else ""
+        yield "encoder", f"{point.kind}, {point.cells} cells{gamma}{reads}"
     how = f"{bundle.tried:,} encoders compared on other records"
     if bundle.order:
         passed = sum(entry.met for entry in bundle.tested)
@@ -323,6 +327,8 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
         yield "look", certificate.look_words
     if point is not None:
         yield "retained", f"{point.retained:.1%} of the spread of the columns"
+    if bundle.group_aware is not None:
+        yield "if groups are read", str(bundle.group_aware)
     for exclusion in bundle.exclusions:
         yield "left out", f"{amount(exclusion.records, 'record')}: {exclusion.reason}"
     for note in bundle.notes:

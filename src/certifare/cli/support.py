@@ -38,9 +38,9 @@ CONDITIONS = {
     "equal_opportunity": "--metric equal_opportunity",
     "simultaneous": "--correction simultaneous",
     "grown": "--kind boosted or tree",
-    "retained": "--kind boosted or tree, and a table that fits into memory",
     "listed": "the cells of an encoder in words (no --json)",
     "certified": "a certificate",
+    "by_group": "an encoder that reads the group (fit --group-aware)",
     "written": "a report that is written (no --json)",
     "as_csv": "an output that ends in .csv",
 }
@@ -65,8 +65,7 @@ _SEARCH = _when(
     csv=_CSV,
     cluster="population",
     equal_opportunity="positive",
-    grown="gamma min_cell_size",
-    retained="retain",
+    grown="gamma min_cell_size group_aware retain",
 )
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
@@ -74,7 +73,9 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target seed as_json"),
     "fit": {**_SEARCH, **_when(always="swept replace key suppress dataset", table="target ledger", kept="point")},
     "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates ledger")},
-    "encode": _when(always="form keep as_json", csv=_CSV, as_csv="spreadsheet_safe"),
+    "encode": _when(
+        always="form keep as_json", by_group="sensitive unknown_groups", csv=_CSV, as_csv="spreadsheet_safe"
+    ),
     "certify": _when(
         always="metric confidence method candidates min_group_size looks ledger sql output max_bound as_json column",
         sensitive_file="on",
@@ -124,7 +125,7 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
         "cap": "Counts of thinned records are by whole weights.",
     },
     ("certify", "sql"): {"cap": "A database thins to whole weights: leave it out, or certify a file."},
-    ("fit", "large"): dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups", "retain"), _MEMORY),
+    ("fit", "large"): dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups"), _MEMORY),
     ("verify", "certificate"): dict.fromkeys(
         ("sensitive", "label", "weight", "cluster"), "Name your own records with --data, or leave it out."
     ),
@@ -170,7 +171,6 @@ def of_search(path: Path, metric: str, kinds: Sequence[str] | None, *, large: bo
         "table": True,
         "memory": not large,
         "grown": grown,
-        "retained": grown and not large,
         "equal_opportunity": metric == "equal_opportunity",
     }
     return (*(("large",) if large else ()), *of_file(path), *(name for name, true in holds.items() if true))

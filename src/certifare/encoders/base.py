@@ -1,5 +1,6 @@
 """RestrictedEncoder: what every encoder with finitely many cells can do, whatever its cells are made of."""
 
+import copy
 import os
 import warnings
 from abc import abstractmethod
@@ -36,7 +37,7 @@ from certifare.errors import (
     NotPublishableError,
     SensitiveFeatureError,
 )
-from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, is_dask, listing
+from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, is_dask, listing, read_values
 from certifare.levels import name_of
 
 if TYPE_CHECKING:
@@ -521,6 +522,12 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _cell_scores(self) -> tuple[NDArray[np.float64], ...]:
         """Give the score of each class in each cell, for each label column."""
         return cell_scores(self._cell_statistics(), [name for name, _ in self.labels_])
+
+    def count_unknown_groups(self, sensitive_features: Any) -> int:
+        """Count the records whose group an encoder that reads it does not know, or that have none."""
+        known = copy.copy(self).set_params(unknown_groups="common")
+        groups = known._group_codes(read_values(sensitive_features, "sensitive"))
+        return 0 if groups is None else int((groups == len(self.groups_)).sum())
 
     def _groups(self, frame: Frame, sensitive_features: Any) -> NDArray[np.uint16] | None:
         """Find the groups of records that are to be encoded, if the encoder reads them."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlglot
 from sqlglot import exp
 
-from certifare.encoders.training import ColumnSchema, GroupValue
+from certifare.encoders.training import ColumnSchema
 from certifare.errors import (
     ColumnTypeError,
     DuplicateColumnError,
@@ -24,6 +24,7 @@ from certifare.errors import (
 )
 from certifare.frames import Value
 from certifare.growth import Bins, CategoricalBins, Split
+from certifare.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.roles import Comparison, absent, parse_role
 
 if TYPE_CHECKING:
@@ -261,13 +262,44 @@ def write_case(
 
 def group_roles(encoder: "FairTreeEncoder") -> list[str | Comparison]:
     """Say which columns, or comparisons, the groups of an encoder were."""
-    first = encoder.groups_[0]
-    names = encoder.group_column_.split(" × ") if isinstance(first, tuple) else [encoder.group_column_]
-    if isinstance(first, tuple) and len(names) != len(first):
+    values = group_values(encoder)
+    names = [encoder.group_column_] if len(values[0]) == 1 else encoder.group_column_.split(INTERSECTION)
+    if len(names) != len(values[0]):
         raise NotPublishableError(
             f"The sensitive columns {encoder.group_column_!r} cannot be told apart by their names: rename them."
         )
-    return [_role(name, {_values(group)[i] for group in encoder.groups_}) for i, name in enumerate(names)]
+    return [_role(name, {of_group[i] for of_group in values}) for i, name in enumerate(names)]
+
+
+def group_values(encoder: "FairTreeEncoder") -> list[tuple[Value, ...]]:
+    """Give the values of the sensitive columns that make each group.
+
+    A table names its groups, in one column: the names of several are taken apart, and what names numbers or truth
+    values is taken for those.
+    """
+    n_columns = encoder.group_column_.count(INTERSECTION) + 1
+    values: list[tuple[Value, ...]] = []
+    for group in encoder.groups_:
+        parts = tuple(group.split(INTERSECTION)) if isinstance(group, str) else ()
+        values.append(group if isinstance(group, tuple) else parts if len(parts) == n_columns else (group,))
+    if len({len(of_group) for of_group in values}) > 1:
+        values = [(group,) for group in encoder.groups_ if not isinstance(group, tuple)]
+    return list(zip(*(_read(column) for column in zip(*values, strict=True)), strict=True))
+
+
+def _read(names: Sequence[Value]) -> Sequence[Value]:
+    """Read names of numbers, or of truth values, as such; the name of missing values stays."""
+    told = [name for name in names if isinstance(name, str) and name != UNKNOWN]
+    if not told or len(told) + list(names).count(UNKNOWN) < len(names):
+        return names
+    if set(told) <= {"True", "False"}:
+        return [name == "True" if name in told else name for name in names]
+    try:
+        numbers = {name: float(name) for name in told}
+    except ValueError:
+        return names
+    same = all(math.isfinite(number) and name_of(number) == name for name, number in numbers.items())
+    return [numbers.get(name, name) for name in names] if same else names  # type: ignore[arg-type]
 
 
 def group_conditions(
@@ -288,24 +320,33 @@ def group_conditions(
         Types of the table's columns; those of the groups unless given.
     """
     conditions = []
-    if len(roles) != len(_values(encoder.groups_[0])):
+    values = group_values(encoder)
+    if len(roles) != len(values[0]):
         raise SensitiveFeatureError(
             f"The encoder reads the group from {encoder.group_column_!r}, and {len(roles)} columns were given."
         )
-    for group in encoder.groups_:
+    for of_group in values:
         tests = []
-        for role, value in zip(roles, _values(group), strict=True):
+        for i, (role, value) in enumerate(zip(roles, of_group, strict=True)):
             name = role.column if isinstance(role, Comparison) else role
-            type_ = "boolean" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
+            known = [other[i] for other in values if other[i] != UNKNOWN] or [UNKNOWN]
+            type_ = "boolean" if isinstance(known[0], bool) else "text" if isinstance(known[0], str) else "number"
             wanted = _compared_type(role) if isinstance(role, Comparison) else type_
-            known = DEFAULT_TYPES[wanted] if types is None else types[name]
-            column = sql_column(name, known, dialect, None if isinstance(role, Comparison) else wanted)
+            found = DEFAULT_TYPES[wanted] if types is None else types[name]
+            strict = wanted if type_ == "text" and not isinstance(role, Comparison) else None
+            column = sql_column(name, found, dialect, strict)
+            if value == UNKNOWN:
+                # Whoever counted missing values as a group of their own called it so.
+                said = not isinstance(role, Comparison) and column.kind == "text"
+                named = [is_among(column.raw, [UNKNOWN], name, dialect)] if said else []
+                tests.append(exp.or_(column.missing.copy(), *named))
+                continue
             tests.append(exp.not_(column.missing.copy()))
             if isinstance(role, Comparison):
                 condition = holds(role, column, dialect)
                 tests.append(condition if value == role.true else exp.not_(condition))
-            elif isinstance(value, str):
-                tests.append(is_among(column.raw, [value], name, dialect))
+            elif column.kind == "text":
+                tests.append(is_among(column.raw, [name_of(value)], name, dialect))
             else:
                 number = number_literal(float(value), dialect)
                 tests.append(exp.EQ(this=column.number.copy(), expression=number))
@@ -324,16 +365,12 @@ def _compared_type(role: Comparison) -> str:
     return "number"
 
 
-def _values(group: GroupValue) -> tuple[Value, ...]:
-    return group if isinstance(group, tuple) else (group,)
-
-
 def _role(name: str, values: set[Value]) -> str | Comparison:
     """Tell a comparison from a column of that name: the groups are then called what the comparison says."""
     found = re.match(r"\s*(\S.*?)\s*(>=|<=|==|!=|>|<)", name)
     if found is not None:
         role = parse_role(name, [found[1]])
-        if isinstance(role, Comparison) and values <= {role.true, role.false}:
+        if isinstance(role, Comparison) and values <= {role.true, role.false, UNKNOWN}:
             return role
     return name
 

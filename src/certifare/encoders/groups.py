@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from certifare.encoders.training import GroupValue
 from certifare.errors import EncoderError, SensitiveFeatureError, UnknownGroupError
 from certifare.frames import Field, listing
-from certifare.levels import intersect
+from certifare.levels import INTERSECTION, UNKNOWN, name_of
 
 UnknownGroupsRule: TypeAlias = Literal["refuse", "common"]
 
@@ -24,7 +24,9 @@ def check_unknown_groups(unknown_groups: Any) -> None:
 def group_codes(
     fields: Sequence[Field], known: Sequence[GroupValue], column: str, unknown_groups: UnknownGroupsRule
 ) -> NDArray[np.uint16]:
-    """Find each record's group among the known ones; ``len(known)`` stands for another, or for none.
+    """Find each record's group among the known ones, by its name; ``len(known)`` stands for another, or for none.
+
+    A file may hold as numbers what was text when the encoder was fitted: ``1`` and ``"1"`` are one group.
 
     Parameters
     ----------
@@ -37,22 +39,37 @@ def group_codes(
         Whether other groups are allowed.
     """
     check_unknown_groups(unknown_groups)
-    n_columns = len(known[0]) if isinstance(known[0], tuple) else 1
-    if len(fields) != n_columns:
-        raise SensitiveFeatureError(
-            f"The encoder reads the group from {n_columns} columns ({column!r}), and {len(fields)} were given."
-        )
-    groups = intersect([field.levels() for field in fields])
-    places = groups.places(known)
-    counts = groups.counts().tolist()
-    others = Counter({repr(groups.values[i]): counts[i] for i in np.flatnonzero(places[:-1] < 0)})
-    if groups.missing.any():
-        others["missing"] += int(groups.missing.sum())
+    _check_columns(len(fields), known, column)
+    place_of = {name_of(group): place for place, group in enumerate(known)}
+    parts = [field.levels() for field in fields]
+    shape = tuple(len(part.values) + 1 for part in parts)  # missing values come last
+    joint = np.ravel_multi_index([part.codes % (len(part.values) + 1) for part in parts], shape)
+    table = np.full(int(np.prod(shape)), len(known), dtype=np.uint16)
+    others: Counter[str] = Counter()
+    counts = np.bincount(joint, minlength=len(table))
+    for i in np.flatnonzero(counts).tolist():
+        found = [(*part.values, None)[j] for part, j in zip(parts, np.unravel_index(i, shape), strict=True)]
+        # Whoever counted missing values as a group of their own called it so.
+        name = name_of(tuple(UNKNOWN if value is None else value for value in found))
+        if name in place_of:
+            table[i] = place_of[name]
+        else:
+            others["missing" if None in found else repr(tuple(found) if len(found) > 1 else found[0])] += int(counts[i])
     if others and unknown_groups == "refuse":
         raise UnknownGroupError(
-            f"{others.total():,} of {len(groups):,} records have a group that the encoder was not fitted with "
+            f"{others.total():,} of {len(joint):,} records have a group that the encoder was not fitted with "
             f"({column!r}: {', '.join(f'{n:,} {name}' for name, n in others.most_common(5))}); it knows "
             f"{listing(known)}. Leave these records out, or give them the thresholds that the groups have in common: "
             'unknown_groups="common".'
         )
-    return np.where(places < 0, len(known), places).astype(np.uint16)[groups.codes]
+    groups: NDArray[np.uint16] = table[joint]
+    return groups
+
+
+def _check_columns(n: int, known: Sequence[GroupValue], column: str) -> None:
+    """Refuse another number of columns than the groups were made from; they may come in one, by their joint names."""
+    n_columns = len(known[0]) if isinstance(known[0], tuple) else column.count(INTERSECTION) + 1
+    if n not in (1, n_columns):
+        raise SensitiveFeatureError(
+            f"The encoder reads the group from {n_columns} columns ({column!r}), and {n} were given."
+        )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
-from certifare.certificates.certificate import ASSUMPTIONS, VOID
+from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP, VOID
 from certifare.certificates.claims import metric_of
 from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion, Missing
 from certifare.certificates.issuing import FROM_COUNTS
@@ -271,6 +271,7 @@ def certify_tally(
     counts = CellCounts(counts.table, counts.groups, counts.labels, (*counts.exclusions, *exclusions))
     assumptions = check_overlap(tally.overlap(encoder.fingerprint_), allow_training_records)
     assumptions += tally.repeats.check("certification records")
+    assumptions += group_assumptions(encoder)
     certificate = certify_counts(
         counts,
         metric,
@@ -300,6 +301,11 @@ def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[st
             "certificate.)"
         )
     return [f"{VOID}: of the certification records, {overlap}.", *ASSUMPTIONS[1:]]
+
+
+def group_assumptions(encoder: Any) -> tuple[str, ...]:
+    """Say what a certificate takes for granted where the encoder reads the group."""
+    return (READS_GROUP,) if getattr(encoder, "reads_groups", False) else ()
 
 
 def training_counts(encoder: Any, counts: CellCounts, metric: str) -> CellCounts | None:

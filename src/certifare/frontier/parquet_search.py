@@ -166,8 +166,6 @@ class LargeSearch(Search):
         sample = _take(self._files, self._sampled, n_jobs)
         table = Table.from_frame(sample, roles)
         super().__init__(table, grid, seed=seed, n_jobs=n_jobs, parts=parts, **options)
-        if self.retain:
-            raise ArgumentError("retain= clusters the table in memory, and this one does not fit: set it to 0.")
         self._reading = self._read_like(table)
         self._checksum = (0, 0)
         self._by_square: Tally | None = None
@@ -255,7 +253,7 @@ class LargeSearch(Search):
 
     def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
         """Count the certification records, which lie in the files."""
-        if candidate.setting.kind == "boosted":
+        if candidate.setting.kind == "boosted" and not self.group_aware:
             if self._by_square is None:
                 self._by_square = self._count(Squares(encoder))
             tally = self._by_square
@@ -300,7 +298,8 @@ class _LargeExplorer(Explorer):
         n_train: int,
     ) -> None:
         super().__init__(train, parts, grid, common, n_jobs)
-        of_all = [setting for setting in grid.settings(n_train) if setting.kind == "tree"]
+        aware = bool(common.get("group_aware"))
+        of_all = [setting for setting in grid.settings(n_train, group_aware=aware) if setting.kind == "tree"]
         self.settings = (*(s for s in self.settings if s.kind != "tree"), *of_all)
         self._prepare_tree = prepare_tree
         self._growing = threading.RLock()

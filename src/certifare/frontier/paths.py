@@ -214,7 +214,7 @@ class Explorer:
         self.grid = grid
         self.common = dict(common)
         self.n_jobs = n_jobs
-        self.settings = tuple(grid.settings(len(self.train)))
+        self.settings = tuple(grid.settings(len(self.train), group_aware=bool(self.common.get("group_aware"))))
         compared = next(iter(self.parts.values()))
         rng = stream(self.common.get("random_state", 0), "probe records")
         self._probe_rows = np.sort(rng.permutation(np.flatnonzero(compared.labelled))[:PROBE_RECORDS])
@@ -247,6 +247,14 @@ class Explorer:
                     self.train.features, self.train.labels, sensitive_features=self.train.groups
                 )
             return self._prepared[kind]
+
+    def is_prepared(self, kind: str) -> bool:
+        """Whether a kind of encoder was prepared."""
+        return kind in self._prepared
+
+    def codes_of(self, kind: str, part: str) -> Codes:
+        """Give the codes of a part's records, which a growth has found."""
+        return self._codes[kind, part]
 
     def fit(self, setting: Setting, *, bare: bool = False) -> Any:
         """Return the fitted encoder of a growth, with all its cells; a bare one has no representatives."""
@@ -303,7 +311,8 @@ class Explorer:
         setting = next((s for s in self.settings if s.kind == "boosted"), None)
         if setting is None or "boosted" not in self._prepared:
             return None
-        forecasts: list[NDArray[np.float64]] = self.fit(setting, bare=True).forecasts(table.features)
+        encoder = self.fit(setting, bare=True)
+        forecasts: list[NDArray[np.float64]] = encoder.forecasts(table.features, **groups_for(encoder, table))
         return forecasts
 
     def cells(self, encoder: Any, setting: Setting, name: str, table: Table) -> NDArray[np.int64]:
@@ -312,13 +321,18 @@ class Explorer:
             return _cell_ids(encoder.apply(table.features))
         with self._lock:
             if (setting.kind, name) not in self._codes:
-                self._codes[setting.kind, name] = encoder.codes(table.features)
+                self._codes[setting.kind, name] = encoder.codes(table.features, **groups_for(encoder, table))
             codes = self._codes[setting.kind, name]
         return _cell_ids(encoder.apply_codes(codes))
 
 
 def _cell_ids(cells: NDArray[Any]) -> NDArray[np.int64]:
     return cells.astype(np.int64)
+
+
+def groups_for(encoder: Any, table: Table) -> dict[str, Any]:
+    """Give an encoder the groups of a table, if it reads them."""
+    return {"sensitive_features": table.sensitive} if encoder.reads_groups else {}
 
 
 def _grows(setting: Setting) -> bool:

@@ -28,7 +28,7 @@ from certifare.certificates import (
     one_per_cluster,
     thin,
 )
-from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP
 from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import FROM_COUNTS
@@ -47,6 +47,7 @@ from certifare.errors import (
 )
 from certifare.frames import Field, Frame
 from certifare.frontier.fronts import knee, pareto
+from certifare.frontier.glimpse import glimpses
 from certifare.frontier.ordering import WORTH_TESTING, chain
 from certifare.frontier.paths import Explorer, GrowthPath, PartCounts
 from certifare.frontier.settings import Grid, Setting
@@ -108,6 +109,37 @@ class Candidate:
         return self.path.setting
 
 
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """What group-aware cells would have given, on the select records.
+
+    Attributes
+    ----------
+    limit : float
+        Largest predicted bound.
+    measure : str
+        The utility that encoders are compared by.
+    utility : float
+        Of the best group-aware cells; ``cells`` is their number.
+    cells : int
+    own : float or None
+        The utility of the best encoder that does not read the group.
+    """
+
+    limit: float
+    measure: str
+    utility: float
+    cells: int
+    own: float | None
+
+    def __str__(self) -> str:
+        own = "nothing" if self.own is None else f"{self.own:.1%}"
+        return (
+            f"group-aware cells would tell about {self.utility:.1%} ({self.measure}) at a predicted T* ≤ "
+            f"{self.limit:g}, these tell {own}, as the select records show (--group-aware)"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Independent records of a part, and how they were drawn from it."""
@@ -133,6 +165,8 @@ class Search:
         What encoders are compared by (:mod:`certifare.frontier.utility`).
     retain : float
         As in :class:`~certifare.FairTreeEncoder`.
+    group_aware : bool
+        Whether encoders read the group, as in :class:`~certifare.FairTreeEncoder`.
     parts : mapping of str to float
         Shares of train, select and certify.
     population : {"clusters", "records"}
@@ -156,6 +190,7 @@ class Search:
         positive: str | None = None,
         utility: str = "information",
         retain: float = 0.0,
+        group_aware: bool = False,
         parts: Mapping[str, float] = PARTS,
         population: str = "clusters",
         min_group_size: int = 30,
@@ -179,6 +214,7 @@ class Search:
         self.look: Look | None = None  # set when the certification records are used
         self.utility = check_utility(utility)
         self.retain = float(retain)
+        self.group_aware = bool(group_aware)
         self.parts = dict(parts)
         check_population(population, clustered=table.clusters is not None)
         self.population = population
@@ -321,6 +357,32 @@ class Search:
         chosen = [self.candidates[i] for i in numbers]
         return [c.prediction.bound for c in chosen], [c.utility for c in chosen]
 
+    def glimpse(self, limit: float, min_cells: int = 2) -> Glimpse | None:
+        """Say what group-aware cells would give at a predicted bound of at most ``limit``, and what these give.
+
+        None where encoders read the group already, where nothing is in memory to grow from, or where neither tells
+        anything.
+        """
+        if self.group_aware:
+            return None
+        here = [self.candidates[i] for i in self.useful(min_cells)]
+        own = [c.utility for c in here if c.prediction.bound <= limit]
+        found = []
+        counted = slice(-1) if self._labelled else slice(None)
+        sizes = self._certify_sizes()[:, counted]
+        names = self.certify_sample.table.labels[0].names
+        positive = 0 if self.positive is None else names.index(self.positive)
+        for grown in glimpses(self.explorer):
+            for k, starts in grown.starts.items():
+                train, select = grown.train.merged(starts), grown.select.merged(starts)
+                counts = train.groups[:, :, counted], select.groups[:, :, counted]
+                outlook = Outlook.of(*counts, sizes, self.metric, positive)
+                if k >= min_cells and outlook.predict(1.0 - self.confidence).bound <= limit:
+                    found.append((utility_of(self.utility, train.labels, select.labels), k))
+        if not found or max(found)[0] <= 0.0:
+            return None
+        return Glimpse(limit, self.utility, *max(found), max(own, default=None))
+
     def encoder(self, number: int) -> Any:
         """Return the fitted encoder of a candidate."""
         candidate = self.candidates[number]
@@ -423,7 +485,14 @@ class Search:
         besides = certificate.assumptions[len(FROM_COUNTS) :]
         return msgspec.structs.replace(
             certificate,
-            assumptions=(*ASSUMPTIONS, *besides, PARTED, *self._repeats, *sample.assumptions),
+            assumptions=(
+                *ASSUMPTIONS,
+                *((READS_GROUP,) if self.group_aware else ()),
+                *besides,
+                PARTED,
+                *self._repeats,
+                *sample.assumptions,
+            ),
             seed=self.seed if sample.effective_size is not None else None,
             effective_size=sample.effective_size,
             population=population_of(certificate.exclusions, *sample.population),
@@ -522,7 +591,8 @@ class Search:
             "positive_label": native,
             "retain": self.retain,
             # Cells that are to retain more may be finer wherever that costs nothing of the distance.
-            "charge": "crossing" if self.retain else "every",
+            "charge": "crossing" if self.retain and not self.group_aware else "every",
+            "group_aware": self.group_aware,
             "random_state": self.seed,
         }
 

@@ -13,6 +13,25 @@ if TYPE_CHECKING:
 
 KINDS = ("boosted", "tree", "kmeans")
 GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
+#: Group-aware splits pay the distance itself. What lies between none of it and all of it is had in a narrow band of γ.
+GAMMAS_BY_GROUP: tuple[float, ...] = (
+    0.0,
+    0.03,
+    0.05,
+    0.06,
+    0.07,
+    0.08,
+    0.09,
+    0.1,
+    0.11,
+    0.12,
+    0.125,
+    0.13,
+    0.135,
+    0.14,
+    0.145,
+)
+GAMMAS_BY_GROUP += (0.15, 0.155, 0.16, 0.165, 0.17, 0.18, 0.2, 0.23, 0.27, 0.35, 0.5, 0.7, 0.85)
 CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
 #: Smallest cells that are tried, as shares of the training records.
 CELL_SHARES = (0.001, 0.004, 0.016)
@@ -41,7 +60,7 @@ class Setting:
         from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 
         if self.kind == "kmeans":
-            unused = ("metric", "positive_label", "retain", "charge", "label_weights")
+            unused = ("metric", "positive_label", "retain", "charge", "label_weights", "group_aware", "unknown_groups")
             return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
         kind: type[RestrictedEncoder] = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
         return kind(gamma=self.gamma, max_cells=self.max_cells, min_cell_size=self.min_cell_size, **common)
@@ -58,7 +77,8 @@ class Grid:
     Attributes
     ----------
     kinds : sequence of {"boosted", "tree", "kmeans"}
-    gammas : sequence of float
+    gammas : sequence of float, optional
+        Chosen for what splits pay unless given: many close to 1; for group-aware encoders many between 0.05 and 0.2.
     min_cell_sizes : sequence of int, optional
         Three sizes in proportion to the number of training records unless given.
     cells : sequence of int
@@ -73,7 +93,7 @@ class Grid:
     """
 
     kinds: Sequence[str] = ("boosted", "tree")
-    gammas: Sequence[float] = GAMMAS
+    gammas: Sequence[float] | None = None
     min_cell_sizes: Sequence[int] | None = None
     cells: Sequence[int] = CELLS
 
@@ -84,15 +104,23 @@ class Grid:
         unknown = sorted(set(self.kinds) - set(KINDS))
         if unknown:
             raise CandidateError(f"Unknown kind of encoder {unknown[0]!r}: choose from {', '.join(KINDS)}.")
-        if any(not 0.0 <= gamma <= 1.0 for gamma in self.gammas):
-            raise CandidateError(f"gamma={next(g for g in self.gammas if not 0 <= g <= 1)}: give numbers from 0 to 1.")
+        wrong = [gamma for gamma in self.gammas or () if not 0.0 <= gamma <= 1.0]
+        if wrong:
+            raise CandidateError(f"gamma={wrong[0]}: give numbers from 0 to 1.")
         if any(k < 2 for k in self.cells):
             raise CandidateError(f"cells={min(self.cells)}: an encoder with fewer than two cells tells nothing.")
         if self.min_cell_sizes is not None and any(size < 1 for size in self.min_cell_sizes):
             raise CandidateError(f"min_cell_size={min(self.min_cell_sizes)}: give whole numbers from 1.")
 
-    def settings(self, n_train: int) -> Iterator[Setting]:
+    def settings(self, n_train: int, *, group_aware: bool = False) -> Iterator[Setting]:
         """All growths, for this number of training records."""
+        if group_aware and "kmeans" in self.kinds:
+            raise CandidateError(
+                "k-means encoders do not look at groups: leave kmeans out, or do not ask for group-aware."
+            )
+        gammas = self.gammas
+        if gammas is None:
+            gammas = GAMMAS_BY_GROUP if group_aware else GAMMAS
         sizes = self.min_cell_sizes
         if sizes is None:
             sizes = sorted({max(5, round(share * n_train)) for share in CELL_SHARES})
@@ -107,7 +135,7 @@ class Grid:
                     if k <= n_train:
                         yield Setting(kind, None, None, k)
                 continue
-            for gamma in dict.fromkeys(self.gammas):
+            for gamma in dict.fromkeys(gammas):
                 for size in sizes:
                     yield Setting(kind, float(gamma), int(size), max(self.cells))
 

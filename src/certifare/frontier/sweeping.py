@@ -281,6 +281,7 @@ def sweep(
     positive: str | None = None,
     utility: str = "information",
     retain: float = 0.0,
+    group_aware: bool = False,
     parts: Mapping[str, float] = PARTS,
     population: str = "clusters",
     min_group_size: int = 30,
@@ -314,6 +315,8 @@ def sweep(
         What encoders are compared by (:mod:`certifare.frontier.utility`).
     retain : float
         As in :class:`~certifare.FairTreeEncoder`.
+    group_aware : bool
+        Let encoders read the group, as in :class:`~certifare.FairTreeEncoder`.
     parts, seed
         How the table is split (:func:`certifare.parts.split`).
     population
@@ -359,6 +362,7 @@ def sweep(
         positive=positive,
         utility=utility,
         retain=retain,
+        group_aware=group_aware,
         parts=parts,
         population=population,
         min_group_size=min_group_size,

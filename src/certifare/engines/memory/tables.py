@@ -17,7 +17,7 @@ from certifare.certificates.counts import Exclusion, Missing, PlacedRecords
 from certifare.certificates.issuing import FROM_COUNTS
 from certifare.certificates.population import population_of
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
-from certifare.engines.counting import check_overlap, training_counts
+from certifare.engines.counting import check_overlap, group_assumptions, training_counts
 from certifare.errors import LengthMismatchError
 from certifare.randomness import stream
 
@@ -73,6 +73,7 @@ def certify_memory(
     records = PlacedRecords.of(cells, groups, labels, encoder.n_cells_, missing=missing)
     if clusters is None and hasattr(encoder, "repeats"):
         assumptions += encoder.repeats(X, records.places).check("certification records")
+    assumptions += group_assumptions(encoder)
     sample = _independent(records.known, weights, cap, clusters, population, seed, part)
     counts, base_counts, sum_counts = records.count(sample.keep), None, None
     if method == "lemmas":

@@ -29,7 +29,7 @@ from certifare.certificates.population import population_of
 from certifare.certificates.sampling import Subsample, assumptions_of, drawn_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.expressions import DIALECTS, identifier, known_dialect, quoted_table, table_parts
-from certifare.engines.counting import NOT_LOOKED_UP, Entry, Tally
+from certifare.engines.counting import NOT_LOOKED_UP, Entry, Tally, group_assumptions
 from certifare.engines.sql.queries import (
     INCOMPLETE,
     KEPT,
@@ -358,7 +358,12 @@ def certify_sql(
     certificate = certify_counts(counts, metric, **options)
     return msgspec.structs.replace(
         certificate,
-        assumptions=(*ASSUMPTIONS, NOT_LOOKED_UP, *(() if drawn is None else drawn.assumptions)),
+        assumptions=(
+            *ASSUMPTIONS,
+            NOT_LOOKED_UP,
+            *group_assumptions(encoder),
+            *(() if drawn is None else drawn.assumptions),
+        ),
         seed=None if drawn is None else seed,
         effective_size=None if drawn is None else drawn.effective_size,
         population=population_of(certificate.exclusions, *(() if drawn is None else drawn.population)),

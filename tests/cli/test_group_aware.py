@@ -1,0 +1,188 @@
+"""``--group-aware``: fit, sweep and sql, and encode with the sensitive column."""
+
+import json
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from certifare import load_encoder
+from certifare.bundle import produce
+from certifare.certificates.certificate import READS_GROUP
+from certifare.errors import CandidateError
+from certifare.frontier import Grid
+from certifare.frontier.settings import GAMMAS, GAMMAS_BY_GROUP
+
+FIT = [
+    "--label",
+    "paid",
+    "--target",
+    "0.1",
+    "--kind",
+    "tree",
+    "--gamma",
+    "0.2",
+    "--gamma",
+    "0.5",
+    "--min-cell-size",
+    50,
+]
+FIT += ["--max-cells", 8, "--no-ledger", "--group-aware"]
+
+
+def people(n=6000, seed=0):
+    """Groups are numbers; the label depends on the rank of the age within the group."""
+    rng = np.random.default_rng(seed)
+    sex, rank = rng.integers(0, 2, n), rng.random(n)
+    table = pd.DataFrame({"age": np.round(20 + 40 * rank + 15 * sex), "hours": rng.normal(38, 6, n).round(1)})
+    table["sex"], table["race"] = sex, rng.choice(["x", "y"], n)
+    table["paid"] = np.where(rank + 0.2 * rng.normal(size=n) > 0.6, "yes", "no")
+    return table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("aware")
+    people().to_csv(folder / "people.csv", index=False)
+    people(800, 1).to_csv(folder / "fresh.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def bundle(cli, folder):
+    """Fitted once, by whoever asks first."""
+    if not (folder / "bundle").exists():
+        result = cli("fit", folder / "people.csv", "--sensitive", "sex", *FIT, "--output", folder / "bundle")
+        assert result.status == 0, result.stderr
+        assert "it reads the group, and so must whoever encodes" in result.stdout
+        assert "if groups are read" not in result.stdout
+    return folder / "bundle"
+
+
+def test_fit_says_in_certificate_and_report_that_the_group_is_read(bundle):
+    encoder = load_encoder(bundle / "encoder.json")
+    assert encoder.reads_groups
+    assert READS_GROUP in (bundle / "certificate.json").read_text(encoding="utf-8")
+    report = (bundle / "report.html").read_text(encoding="utf-8")
+    assert "reads the group" in report
+    assert "another group is stated" in report
+
+
+def test_encode_reads_the_sensitive_column_and_leaves_it_out(cli, bundle, folder, tmp_path):
+    result = cli("encode", bundle, folder / "fresh.csv", tmp_path / "z.csv")
+    assert result.status == 0, result.stderr
+    assert "the group was read (sex) and left out" in result.stderr
+    assert list(pd.read_csv(tmp_path / "z.csv").columns) == ["age", "hours", "race"]
+    cli("encode", bundle, folder / "fresh.csv", tmp_path / "c.csv", "--as", "cells", "--keep", "sex")
+    cells, fresh = pd.read_csv(tmp_path / "c.csv"), pd.read_csv(folder / "fresh.csv")
+    assert list(cells.columns) == ["cell", "sex"]
+    expected = load_encoder(bundle / "encoder.json").apply(fresh, sensitive_features=fresh["sex"])
+    assert np.array_equal(cells["cell"], expected)
+
+
+def test_encode_finds_the_group_under_another_name(cli, bundle, folder, tmp_path):
+    pd.read_csv(folder / "fresh.csv").rename(columns={"sex": "gender"}).to_csv(tmp_path / "f.csv", index=False)
+    result = cli("encode", bundle, tmp_path / "f.csv", tmp_path / "z.csv")
+    assert result.status == 2
+    assert "no column 'sex' for the group, which the encoder reads" in result.stderr
+    result = cli("encode", bundle, tmp_path / "f.csv", tmp_path / "z.csv", "--sensitive", "gender")
+    assert result.status == 0, result.stderr
+
+
+def test_encode_refuses_unknown_groups_or_takes_common_thresholds_and_counts_them(cli, bundle, folder, tmp_path):
+    fresh = pd.read_csv(folder / "fresh.csv").astype({"sex": object})
+    fresh.loc[:6, "sex"] = 7
+    fresh.loc[7:9, "sex"] = None
+    fresh.to_csv(tmp_path / "f.csv", index=False)
+    result = cli("encode", bundle, tmp_path / "f.csv", tmp_path / "z.csv")
+    assert result.status == 2
+    assert "10 of 800 records have a group that the encoder was not fitted with, or none ('sex')" in result.stderr
+    assert not (tmp_path / "z.csv").exists()
+    result = cli("encode", bundle, tmp_path / "f.csv", tmp_path / "z.csv", "--unknown-groups")
+    assert result.status == 0
+    assert "10 records of unknown groups were encoded by the thresholds that groups have in common" in result.stderr
+    result = cli("encode", bundle, tmp_path / "f.csv", tmp_path / "z.csv", "--unknown-groups", "--json")
+    assert result.json["unknown_groups"] == 10
+
+
+def test_encode_refuses_the_options_for_encoders_that_do_not_read_the_group(cli, files, tmp_path):
+    for option in (["--unknown-groups"], ["--sensitive", "sex"]):
+        result = cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.csv", *option)
+        assert result.status == 2
+        assert "reads the group" in result.stderr
+
+
+def test_intersections_comparisons_and_sql(cli, folder, tmp_path):
+    """The groups of a bundle are named by a table; files and databases hold the columns they were made from."""
+    fresh = pd.read_csv(folder / "fresh.csv")
+    for name, sensitive in (("two", ["sex", "race"]), ("compared", ["hours>=38", "race"])):
+        options = [text for column in sensitive for text in ("--sensitive", column)]
+        fitting = [*FIT, "--target", 0.9, "--output", tmp_path / name]
+        result = cli("fit", folder / "people.csv", *options, *fitting)
+        assert result.status == 0, result.stderr
+        cli("encode", tmp_path / name, folder / "fresh.csv", tmp_path / "c.csv", "--as", "cells")
+        cells = pd.read_csv(tmp_path / "c.csv")["cell"]
+        assert cells.nunique() > 1
+        sql = cli("sql", tmp_path / name, "--table", "people").stdout
+        with duckdb.connect() as connection:
+            connection.register("people", fresh)
+            assert connection.execute(sql).df()["cell"].tolist() == cells.tolist()
+
+
+def test_missing_groups_can_be_a_group_of_their_own(cli, folder, tmp_path):
+    table = people().astype({"sex": object})
+    table.loc[::4, "sex"] = None
+    table.to_csv(tmp_path / "people.csv", index=False)
+    options = ["--sensitive", "sex", "--unknown-groups", *FIT, "--target", 0.9, "--output", tmp_path / "bundle"]
+    assert cli("fit", tmp_path / "people.csv", *options).status == 0
+    cli("encode", tmp_path / "bundle", tmp_path / "people.csv", tmp_path / "c.csv", "--as", "cells")
+    cells = pd.read_csv(tmp_path / "c.csv")["cell"]
+    sql = cli("sql", tmp_path / "bundle", "--table", "people").stdout
+    with duckdb.connect() as connection:
+        connection.register("people", pd.read_csv(tmp_path / "people.csv"))
+        assert connection.execute(sql).df()["cell"].tolist() == cells.tolist()
+
+
+def test_certify_and_verify_read_the_group(cli, bundle, folder):
+    result = cli("certify", bundle, folder / "fresh.csv", "--sensitive", "sex", "--no-ledger", "--json")
+    assert result.status == 0, result.stderr
+    result = cli("verify", bundle / "certificate.json", "--encoder", bundle / "encoder.json", "--json")
+    assert result.status == 0
+
+
+def test_sweep(cli, folder):
+    options = ["--label", "paid", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.3, "--min-cell-size", 100]
+    options += ["--max-cells", 6, "--correction", "holdout", "--json"]
+    found = {}
+    for more in ([], ["--group-aware"]):
+        result = cli("sweep", folder / "people.csv", *options, *more)
+        assert result.status == 0, result.stderr
+        found[bool(more)] = json.loads(result.stdout)["knee"]
+    assert found[True]["utility"] > found[False]["utility"]
+    assert cli("sweep", folder / "people.csv", *options, "--group-aware", "--kind", "kmeans").status == 2
+
+
+def test_a_plain_fit_says_what_group_aware_cells_would_have_given(cli, folder, tmp_path):
+    options = [option for option in FIT if option != "--group-aware"]
+    result = cli("fit", folder / "people.csv", "--sensitive", "sex", *options, "--output", tmp_path / "plain")
+    assert "if groups are read" in result.stdout
+    assert "group-aware cells would tell about" in result.stdout
+    grid = Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[50], cells=[2, 4, 8])
+    for kinds in (["tree"], ["boosted"]):
+        grid = Grid(kinds=kinds, gammas=[0.5], min_cell_sizes=[50], cells=[2, 4, 8])
+        bundle = produce(people(), label="paid", sensitive="sex", target=0.1, grid=grid, ledger=False)
+        glimpse = bundle.group_aware
+        assert glimpse.limit == 0.1
+        assert glimpse.cells > 1
+        assert glimpse.own is None or glimpse.utility > glimpse.own + 0.05
+
+
+def test_gammas_are_chosen_for_what_splits_pay():
+    blind, aware = (
+        {setting.gamma for setting in Grid(kinds=["tree"]).settings(10_000, group_aware=flag)} for flag in (False, True)
+    )
+    assert blind == set(GAMMAS)
+    assert aware == set(GAMMAS_BY_GROUP)
+    with pytest.raises(CandidateError, match="k-means"):
+        list(Grid(kinds=["kmeans"]).settings(10_000, group_aware=True))
