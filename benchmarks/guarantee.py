@@ -153,6 +153,24 @@ def weighted_columns() -> Population:
 
 
 @cache
+def heavy_tails(heavy: tuple[float, float] = (0.003, 0.003), weight: float = 20.0) -> Population:
+    """Like :func:`even_columns`, with a few records of each group that weigh far more than the others.
+
+    They have all columns 0 in one group and all 1 in the other, so that what lies above a cap adds to every distance
+    all that it can. With them each column divides the groups by 0.2.
+    """
+    above = [share * (weight - 1) / (1 + share * (weight - 1)) for share in heavy]
+    mean = sum(above) / 2
+    light = even_columns(distance=(0.2 - mean) / (1 - mean))
+    extremes = light.kinds.iloc[[0, -1]]  # all 0, all 1
+    shares = np.concatenate([light.shares * (1 - np.array(heavy))[:, None, None], np.zeros((2, 2, 2))], axis=2)
+    for group, share in enumerate(heavy):
+        shares[group, :, -2 + group] = share / 2
+    weights = np.append(np.ones(len(light.kinds)), [weight, weight])
+    return Population(pd.concat([light.kinds, extremes], ignore_index=True), shares, weights)
+
+
+@cache
 def repeated(weighted: bool = False) -> Population:
     """Like the others, where each person has six equal records: taken for independent ones, they promise too much."""
     return replace(weighted_columns() if weighted else even_columns(), times=6)
@@ -354,6 +372,7 @@ def certifying(
     cells: int = 2,
     metric: str = "demographic_parity",
     method: str = "exact",
+    cap: float | None = None,
 ) -> bool:
     """Certify a given encoder on fresh records."""
     encoder = encoder_of(population, cells)
@@ -364,6 +383,7 @@ def certifying(
         table["label"],
         sensitive_features=table["group"],
         weights=None if population.weights is None else table["weight"],
+        cap=cap,
         metric=metric,
         method=method,
         seed=seed,
@@ -638,6 +658,11 @@ def tracks() -> Iterator[Track]:
     )  # fmt: skip
     yield Track("fit to a target, weights", 800, partial(fitting, weighted, 3_000, target=0.1999))
     yield Track("sweep, smallest prediction certified, weights", 1_000, partial(choosing_luck, weighted, 3_000))
+    yield Track("fit to a target, capped weights", 400, partial(fitting, heavy_tails(), 3_000, target=0.1999))
+    yield Track("fit without a target, capped weights", 200, partial(fitting, heavy_tails(), 3_000))
+    yield Track(
+        "sweep, smallest prediction certified, capped weights", 300, partial(choosing_luck, heavy_tails(), 3_000)
+    )
     yield Track("fit to a target, clusters", 800, partial(fitting_a_panel, panel(), target=0.2499))
     yield Track("fit without a target, clusters", 400, partial(fitting_a_panel, panel()))
     yield Track("sweep, smallest prediction certified, clusters", 1_000, partial(choosing_luck_in_a_panel, panel()))
@@ -668,7 +693,19 @@ def tracks() -> Iterator[Track]:
             f"certify, {method}, weights", 400, partial(certifying, households(), 6_000, cells=3, method=method)
         )
         yield Track(f"certify, {method}, clusters", 150, partial(certifying_households, method=method))
+        if method != "lemmas":
+            yield Track(
+                f"certify, {method}, capped weights", 400,
+                partial(certifying, heavy_tails(), 3_000, method=method, cap=1.0),
+            )  # fmt: skip
+    yield Track(
+        "certify, capped weights, one group with a heavier tail", 400,
+        partial(certifying, heavy_tails((0.006, 0.001)), 3_000, cap=1.0),
+    )  # fmt: skip
     for metric in METRICS[1:]:
+        yield Track(
+            f"certify, capped weights, {metric}", 200, partial(certifying, heavy_tails(), 3_000, metric=metric, cap=1.0)
+        )
         yield Track(f"certify, {metric}", 500, partial(certifying, plain, 800, metric=metric))
     yield Track("certify, five groups", 500, partial(certifying, five, 2_000))
     yield Track("certify, some labels unknown", 500, partial(certifying, unlabelled, 600))

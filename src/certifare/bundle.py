@@ -558,7 +558,13 @@ def _boosting(search: Search) -> Measured | None:
     predicted = forecasts[0].argmax(axis=1)
     counts = table.count(predicted, forecasts[0].shape[1], labels=metric_of(search.metric).strata != "all")
     certificate = certify_counts(
-        counts, search.metric, search.confidence, "mcdiarmid", positive=search.positive, min_group_size=1
+        counts,
+        search.metric,
+        search.confidence,
+        "mcdiarmid",
+        tail=search.certify_sample.tail,
+        positive=search.positive,
+        min_group_size=1,
     )
     return Measured(
         Performance.of(
@@ -661,5 +667,6 @@ def _run(search: Search, look: Look | None) -> dict[str, Any]:
         "seed": search.seed,
         "retain": search.retain,
         "group_aware": search.group_aware,
+        "cap": None if search.cap is None else search.cap.cap,
         "growths": len(search.paths),
     }

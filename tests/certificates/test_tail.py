@@ -279,3 +279,25 @@ def test_labels_are_taken_off_for_demographic_parity():
     counts = CellCounts([[[90, 70], [80, 60]], [[10, 30], [20, 40]]], "fm", "01")
     tail = Tail(cap=1.0, largest=4.0, beyond=((2, 1), (0, 3)))
     assert certify_counts(counts, tail=tail).tail.beyond == ((3,), (3,))
+
+
+def test_without_what_is_above_the_cap_the_bound_would_be_missed():
+    """Heavy weights go with the cells. Capped weights alone promise too much; with the tail the bound holds."""
+    rng = np.random.default_rng(4)
+    n, heavy, weight, runs = 2_000, 0.03, 6.0, 30
+    above = heavy * (weight - 1) / (1 + heavy * (weight - 1))
+    truth = raised(0.1, above)  # groups of two cells, 0.55 and 0.45 by capped weights
+    misses = alone = 0
+    for run in range(runs):
+        counts, beyond = np.zeros((2, 2), dtype=int), []
+        for group, share in enumerate((0.55, 0.45)):
+            is_heavy = rng.random(n) < heavy
+            first = np.where(is_heavy, group == 0, rng.random(n) < (share - heavy * (group == 0)) / (1 - heavy))
+            sample = thin(np.where(is_heavy, weight, 1.0), cap=1.0, seed=2 * run + group)
+            counts[:, group] = [(first & sample.keep).sum(), (~first & sample.keep).sum()]
+            beyond.append((int(sample.beyond.sum()),))
+        tail = Tail(cap=1.0, largest=weight, beyond=tuple(beyond))
+        misses += certify_counts(CellCounts(counts, "fm"), tail=tail).bound < truth
+        alone += certify_counts(CellCounts(counts, "fm")).bound < truth
+    assert misses <= 2
+    assert alone > runs / 2

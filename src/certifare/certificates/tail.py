@@ -10,10 +10,11 @@ beyond) give an upper limit of ρ, and every distance by capped weights gives on
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.lemmas import clopper_pearson
@@ -23,6 +24,8 @@ from certifare.errors import CertificateFormatError
 TAIL_SHARE = 0.1
 #: What a certificate takes for granted besides, where weights were capped.
 CAP_FIXED = "The cap on the weights was fixed without looking at the certification records."
+
+Limit = TypeVar("Limit", float, NDArray[np.float64])
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,7 +104,7 @@ def distance_level(epsilon: float, *, capped: bool) -> float:
     return (1.0 - TAIL_SHARE) * epsilon if capped else epsilon
 
 
-def raised(limit: float, share: float) -> float:
+def raised(limit: Limit, share: Limit) -> Limit:
     """Upper limit of a difference by whole weights, from that by capped weights and the share above the cap.
 
     >>> raised(0.1, 0.0), round(raised(0.1, 0.05), 3)
@@ -110,6 +113,6 @@ def raised(limit: float, share: float) -> float:
     return limit + share * (1 - limit)
 
 
-def lowered(limit: float, share: float) -> float:
+def lowered(limit: Limit, share: Limit) -> Limit:
     """Lower limit by whole weights from that by capped weights: :func:`raised`, with the groups exchanged."""
     return -raised(-limit, share)

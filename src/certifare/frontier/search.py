@@ -24,6 +24,7 @@ from certifare.certificates import (
     Certificate,
     Exclusion,
     FixedSequence,
+    Subsample,
     certify_counts,
     one_per_cluster,
     thin,
@@ -34,7 +35,8 @@ from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import FROM_COUNTS
 from certifare.certificates.looks import Look
 from certifare.certificates.population import Phrase, population_of
-from certifare.certificates.sampling import check_population
+from certifare.certificates.sampling import assumptions_of, check_population
+from certifare.certificates.tail import Tail
 from certifare.encoders.hashes import count_repeats
 from certifare.errors import (
     CandidateError,
@@ -46,6 +48,7 @@ from certifare.errors import (
     StateFileError,
 )
 from certifare.frames import Field, Frame
+from certifare.frontier.capping import CapForecast, choose_cap
 from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.glimpse import glimpses
 from certifare.frontier.ordering import WORTH_TESTING, chain
@@ -149,6 +152,7 @@ class Sample:
     assumptions: tuple[str, ...] = ()
     effective_size: float | None = None
     population: tuple[Phrase, ...] = ()
+    tail: Tail | None = None
 
 
 class Search:
@@ -229,6 +233,7 @@ class Search:
         self._progress: Progress | None = None
         self.rows = split(table, parts, self.seed)
         self.train = table.take(self.rows["train"])
+        self.cap = self._choose_cap()
         self.select = self._independent("select").table
         self.certify_sample = self._independent("certify")
         self._check_sizes()
@@ -297,7 +302,7 @@ class Search:
             for k in path.starts:
                 train, select = path.at("train", k), path.at("select", k)
                 outlook = Outlook.of(
-                    train.groups[:, :, counted], select.groups[:, :, counted], sizes, self.metric, positive
+                    train.groups[:, :, counted], select.groups[:, :, counted], sizes, self.metric, positive, self.cap
                 )
                 performance = path.performance(k, select.labels)
                 found.append(
@@ -442,6 +447,7 @@ class Search:
             encoders=digests,
             positive=self.positive,
             min_group_size=self.min_group_size,
+            tail=self.certify_sample.tail,
         )
         # A test that nobody passed is a look as well.
         self._count_look([self.metric, json.dumps(msgspec.to_builtins(walked))])
@@ -478,6 +484,7 @@ class Search:
             self.metric,
             self.confidence,
             positive=self.positive,
+            tail=sample.tail,
             witness=self._training_counts(self.candidates[number]),
             min_group_size=self.min_group_size,
             **choice,
@@ -558,12 +565,46 @@ class Search:
                 table.clusters, weights=table.weights, population=self.population, seed=self.seed, part=part
             )
         elif table.weights is not None:
-            drawn = thin(table.weights, seed=self.seed, part=part)
+            drawn = self._thin(table.weights, part)
         else:
             return Sample(table, left_out)
         kept = replace(table.take(np.flatnonzero(drawn.keep)), weights=None, clusters=None)
         left_out = (*left_out, *drawn.exclusions)
-        return Sample(kept, left_out, drawn.assumptions, drawn.effective_size, drawn.population)
+        tail = drawn.tail(
+            lambda rows: table.take(np.flatnonzero(rows)).count(
+                np.zeros(rows.sum(), dtype=np.int64), 1, labels=self._labelled
+            )
+        )
+        return Sample(kept, left_out, drawn.assumptions, drawn.effective_size, drawn.population, tail)
+
+    def _thin(self, weights: NDArray[np.float64], part: str) -> Subsample:
+        """Thin to the weights of a part; the largest in the table stands for the largest in the population."""
+        assert self.table.weights is not None  # noqa: S101  (a part has weights where the table has)
+        largest = float(self.table.weights.max())
+        cap = None if self.cap is None else self.cap.cap
+        drawn = thin(weights, seed=self.seed, part=part, max_weight=largest, cap=cap)
+        return replace(drawn, assumptions=assumptions_of(largest, None, weighted=True))
+
+    def _choose_cap(self) -> CapForecast | None:
+        """Choose a cap on the weights, on training and select records; None where there is none, or none is best."""
+        table = self.table
+        if table.weights is None or table.clusters is not None:
+            return None
+        rows = np.concatenate([self.rows["train"], self.rows["select"]])
+        assert table.groups is not None  # noqa: S101  (checked at the start)
+        groups, labels = table.groups.codes[rows], table.labels[0]
+        strata = np.ones((1, len(rows)), dtype=bool)
+        if self._labelled:
+            one = None if metric_of(self.metric).strata == "each label" else self.positive
+            strata = np.stack([labels.codes[rows] == i for i, name in enumerate(labels.names) if one in (None, name)])
+        scale = len(self.rows["certify"]) / len(rows)
+        found = choose_cap(table.weights[rows], groups, strata, self.metric, epsilon_at(self.confidence), scale)
+        if found is not None:
+            self.notes.append(
+                f"weights are capped at {found.cap:g}, where training and select records promise the smallest bound; "
+                "utility, accuracy and AUC are by capped weights"
+            )
+        return found
 
     def _check_sizes(self) -> None:
         """Refuse groups that are too small to be certified, before anything is fitted."""
@@ -609,6 +650,7 @@ class Search:
             "common": {name: None if value is None else str(value) for name, value in self._common().items()},
             "parts": self.parts,
             "population": self.population,
+            "cap": None if self.cap is None else self.cap.cap,
             "seed": self.seed,
         }
 

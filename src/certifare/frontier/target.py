@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from certifare.certificates.claims import combine, metric_of
+from certifare.certificates.tail import distance_level, raised
+from certifare.frontier.capping import CapForecast
 
 #: How many training records tell as much about a difference as one record that took no part in the fit.
 TRAINING_DISCOUNT = 8.0
@@ -67,6 +69,8 @@ class Outlook:
     sizes : ndarray of float64, (strata, pairs)
         (1/n_0 + 1/n_1) of the certification records.
     metric : str
+    cap : CapForecast or None
+        With a cap on the weights: how much lies above it, as far as other records tell.
     """
 
     differences: NDArray[np.float64]
@@ -74,6 +78,7 @@ class Outlook:
     errors: NDArray[np.float64]
     sizes: NDArray[np.float64]
     metric: str
+    cap: CapForecast | None = None
 
     @classmethod
     def of(
@@ -83,6 +88,7 @@ class Outlook:
         certify_sizes: NDArray[np.int64],
         metric: str,
         positive: int,
+        cap: CapForecast | None = None,
     ) -> Outlook:
         """Estimate from counts.
 
@@ -94,6 +100,8 @@ class Outlook:
         metric : str
         positive : int
             Position of the positive label.
+        cap : CapForecast, optional
+            With a cap on the weights.
         """
         chosen = metric_of(metric)
         n_labels = train.shape[2]
@@ -121,7 +129,7 @@ class Outlook:
             there = np.maximum(certify_sizes[:, labels].sum(axis=1), 1)
             rows.append((first - second, variances, errors, (1.0 / there)[pairs].sum(axis=1)))
         differences, variance, errors, sizes = (np.stack(part) for part in zip(*rows, strict=True))
-        return cls(differences, variance, errors, sizes, metric)
+        return cls(differences, variance, errors, sizes, metric, cap)
 
     def predict(self, epsilon: float, *, growth: float = 1.0, unbiased: bool = False) -> Prediction:
         """Predict the certificate at level ε.
@@ -145,7 +153,10 @@ class Outlook:
         sizes = self.sizes / growth
         estimates = _mean_absolute(differences, self.variances * sizes[:, :, None]).sum(axis=2) / 2
         estimates = np.minimum(estimates, 1.0)
-        radii = -ndtri(level) * np.sqrt((1 - estimates**2) * sizes / 4)
+        radii = -ndtri(distance_level(level, capped=self.cap is not None)) * np.sqrt((1 - estimates**2) * sizes / 4)
+        limits = estimates + radii
+        if self.cap is not None:
+            limits = raised(limits, self.cap.shares(level, growth))
         spreads = np.sqrt((sizes + self.errors) / 4)
         labels = [str(i) for i in range(n_strata)]
 
@@ -157,7 +168,7 @@ class Outlook:
         spread = total(spreads)
         if chosen.combine == "mean":
             spread /= math.sqrt(n_strata)
-        return Prediction(total(estimates), min(1.0, total(estimates + radii)), spread)
+        return Prediction(total(estimates), min(1.0, total(limits)), spread)
 
 
 def _mean_absolute(means: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,124 @@
+"""Which cap on the weights to certify with: chosen on training and select records, before anything is drawn.
+
+A small cap keeps many records and leaves much weight above it; no cap leaves none and keeps few records. For quantiles
+of the weights, other records tell how many certification records will stay and how much weight will be above the cap,
+and so which bound may be expected of an encoder of a few cells. The smallest is taken; no cap at all is among them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from certifare.certificates.claims import combine, metric_of
+from certifare.certificates.tail import distance_level, raised, share_limit
+
+#: Quantiles of the weights that are tried as caps.
+QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.985, 0.99, 0.993, 0.995, 0.997, 0.998, 0.999)
+#: The plug-in distance of groups that are alike exceeds 0 by so much, in units of √(1/n_0 + 1/n_1), with eight cells.
+BIAS = 0.4 * math.sqrt(8)
+
+
+@dataclass(frozen=True, eq=False)
+class CapForecast:
+    """What a cap may be expected to keep, and to leave above it.
+
+    Attributes
+    ----------
+    cap, largest : float
+        The cap, and the largest weight of the records that it was chosen on.
+    kept, beyond : ndarray of float64, (strata, groups)
+        Certification records that will be kept, and be beyond the cap (:class:`~certifare.certificates.tail.Tail`).
+    """
+
+    cap: float
+    largest: float
+    kept: NDArray[np.float64]
+    beyond: NDArray[np.float64]
+
+    @property
+    def capped(self) -> bool:
+        """Whether any weight is above the cap."""
+        return self.cap < self.largest
+
+    def shares(self, epsilon: float, growth: float = 1.0) -> NDArray[np.float64]:
+        """Upper limits of the share of weight above the cap that may be expected, for strata and pairs of groups.
+
+        Parameters
+        ----------
+        epsilon : float
+            Of the statement about one pair of groups.
+        growth : float
+            As if there were this many times as many certification records.
+        """
+        limits = np.array(
+            [
+                [
+                    share_limit(growth * b, growth * n, self.cap, self.largest, epsilon)
+                    for b, n in zip(*row, strict=True)
+                ]
+                for row in zip(self.beyond, self.kept, strict=True)
+            ]
+        )
+        first, second = np.array(list(combinations(range(self.kept.shape[1]), 2))).T
+        larger: NDArray[np.float64] = np.maximum(limits[:, first], limits[:, second])
+        return larger
+
+    def bound(self, metric: str, epsilon: float) -> float:
+        """Bound that may be expected for groups that are alike."""
+        chosen = metric_of(metric)
+        level = epsilon / len(self.kept) if chosen.combine == "mean" else epsilon
+        first, second = np.array(list(combinations(range(self.kept.shape[1]), 2))).T
+        with np.errstate(divide="ignore"):
+            spread = np.sqrt(1.0 / self.kept[:, first] + 1.0 / self.kept[:, second])
+        radius = BIAS - float(ndtri(distance_level(level, capped=self.capped))) / 2
+        limits = np.minimum(1.0, radius * spread)
+        if self.capped:
+            limits = raised(limits, self.shares(level))
+        return combine(chosen, [(str(i), float(value)) for i, row in enumerate(limits) for value in row])
+
+
+def choose_cap(
+    weights: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    strata: NDArray[np.bool_],
+    metric: str,
+    epsilon: float,
+    scale: float,
+) -> CapForecast | None:
+    """Choose a cap on weights from records that are not certified on; None where no cap is best.
+
+    Parameters
+    ----------
+    weights : ndarray of float64
+    groups : ndarray of int64
+        The group of each record, from 0.
+    strata : ndarray of bool, (strata, records)
+        Which records each stratum of the metric looks at.
+    metric : str
+    epsilon : float
+        1 − confidence.
+    scale : float
+        How many certification records there are for each of these.
+    """
+    largest = float(weights.max())
+    n_groups = int(groups.max()) + 1
+
+    def forecast(cap: float) -> CapForecast:
+        capped = np.minimum(weights, cap)
+        above = (weights - capped) / (largest - cap) if cap < largest else np.zeros(len(weights))
+        kept, beyond = (
+            scale * np.array([np.bincount(groups[rows], column[rows], n_groups) for rows in strata])
+            for column in (capped / cap, above)
+        )
+        return CapForecast(cap, largest, kept, beyond)
+
+    positive = weights[weights > 0]
+    caps = [*np.unique(np.quantile(positive, QUANTILES)).tolist(), largest]
+    best = min((forecast(cap) for cap in caps), key=lambda found: found.bound(metric, epsilon))
+    return best if best.capped else None
