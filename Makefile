@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 #: What is formatted and linted: the product, and the research beside it.
-SOURCES := src tests research benchmarks
+SOURCES := src tests research benchmarks examples docs/theme
 
 #: Tests run in this many processes.
 PROCESSES ?= auto

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from certifare.cli.common import REFUSED, Json, Seed, command_line, emit, out, stages
 
-#: The bound that the demonstration asks for.
-TARGET = 0.08
+#: The bound that the demonstration asks for, and that of its audit kit.
+TARGET, KIT_TARGET = 0.08, 0.1
 DATASET = "Adult: 48,842 people from the US census of 1994 (UCI)"
 #: Fewer values of gamma than a real search tries, so that it takes seconds.
 GAMMAS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.995)
@@ -20,11 +20,24 @@ GAMMAS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.995)
 
 def demo(
     context: typer.Context,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-demo"),
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to write (certifare-demo; of an audit kit certifare-audit-kit)."),
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the folder if it is a bundle. One that demo made is, anyway.")
     ] = False,
-    target: Annotated[float, typer.Option(help="The largest T* to accept.")] = TARGET,
+    target: Annotated[
+        float | None, typer.Option(help=f"The largest T* to accept ({TARGET}; of an audit kit {KIT_TARGET}).")
+    ] = None,
+    audit_kit: Annotated[
+        bool,
+        typer.Option(
+            "--audit-kit",
+            help="Write what an auditor is given instead: a signed certificate, the key, records of their own, and "
+            "what each check prints.",
+        ),
+    ] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -37,6 +50,11 @@ def demo(
     from certifare.data import adult
     from certifare.frontier import Grid
 
+    if audit_kit:
+        _kit(context, output or Path("certifare-audit-kit"), KIT_TARGET if target is None else target, seed, as_json)
+        return
+    output = output or Path("certifare-demo")
+    target = TARGET if target is None else target
     replace = replace or _made_here(output)
     check_output(output, replace=replace)
     with stages(quiet=as_json) as progress:
@@ -53,6 +71,31 @@ def demo(
         show_bundle(bundle, output if solved else None, signed=False)
 
     emit({**bundle.to_dict(), "bundle": str(output) if solved else None}, as_json, show)
+    if not solved:
+        raise typer.Exit(REFUSED)
+
+
+def _kit(context: typer.Context, output: Path, target: float, seed: int, as_json: bool) -> None:
+    """Write an audit kit, and say how to begin."""
+    from certifare.cli.kit import CHECKS, check_kit, make_kit
+
+    check_kit(output)
+    with stages(quiet=as_json) as progress:
+        bundle = make_kit(
+            output, target=target, seed=seed, dataset=DATASET, command=command_line(context), progress=progress
+        )
+    solved = bundle.certificate is not None
+
+    def show() -> None:
+        out.print(str(bundle), soft_wrap=True)
+        if solved:
+            out.print(
+                f"kit   {output}: README.txt says what is in it, expected/ what each check prints", soft_wrap=True
+            )
+            out.print(f"next  cd {output} && {CHECKS['2-figures']}", soft_wrap=True)
+
+    document = {"verdict": bundle.verdict, "kit": str(output) if solved else None, "checks": CHECKS}
+    emit(document, as_json, show)
     if not solved:
         raise typer.Exit(REFUSED)
 

@@ -1,0 +1,38 @@
+"""One encoder, four metrics.
+
+Demographic parity looks at everybody, equal opportunity at those with the positive label, equalized odds at each
+label. A bound for one says little about another.
+"""
+
+import math
+
+import altair as alt
+import numpy as np
+
+from certifare import FairTreeEncoder, certify
+from certifare.data import adult
+
+
+def up(bound: float) -> float:
+    """Round a bound up."""
+    return math.ceil(bound * 1e4) / 1e4
+
+
+table = adult()
+order = np.random.default_rng(4).permutation(len(table)).tolist()
+people, fresh = table.take(order[:28_000]), table.take(order[28_000:])
+encoder = FairTreeEncoder(gamma=0.9, max_cells=12).fit(people.features, people.y, sensitive_features=people.sensitive)
+points = []
+for metric in ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"):
+    positive = {"positive": ">50K"} if metric == "equal_opportunity" else {}
+    certificate = certify(
+        encoder, fresh.features, fresh.y, sensitive_features=fresh.sensitive, metric=metric, **positive
+    )
+    print(f"{metric}: [{certificate.lower:.4f}, {up(certificate.bound):.4f}]")
+    points.append({"metric": metric.replace("_", " "), "lower": certificate.lower, "upper": certificate.bound})
+
+chart = (
+    alt.Chart(alt.Data(values=points), title="Lower limit to T*, by metric")
+    .mark_bar(height=16)
+    .encode(y=alt.Y("metric:N", title=None, sort=None), x=alt.X("lower:Q", title="distance"), x2="upper:Q")
+)
