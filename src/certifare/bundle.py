@@ -35,7 +35,7 @@ from certifare.frontier.sweeping import Frontier, Point
 from certifare.frontier.target import records_needed
 from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.ledger import open_ledger
-from certifare.parts import PARTS
+from certifare.parts import PARTS, training_quantiles
 from certifare.storage import atomic_folder, check_folder, write_private
 from certifare.table import table_of
 
@@ -327,6 +327,8 @@ def produce(
     progress: Progress | None = None,
     ledger: bool = True,
     looks: int | None = None,
+    pool_groups: int | None = None,
+    label_quantiles: int | None = None,
     **roles: Any,
 ) -> Bundle:
     """Find, certify and describe an encoder for a table.
@@ -363,6 +365,10 @@ def produce(
         Whether looks at the certification records are counted (:mod:`certifare.ledger`).
     looks : int, optional
         How many looks are planned: each has its share of ε, and all of them hold together with ``confidence``.
+    pool_groups : int, optional
+        Pool groups that may be expected to have fewer certification records, by the numbers of the others.
+    label_quantiles : int, optional
+        Cut a label that is a quantity into so many bands of about as many training and select records each.
     **roles
         ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a dataframe
         as in :meth:`Table.from_frame`, for a file as in :func:`read_table`.
@@ -399,9 +405,16 @@ def produce(
         "n_jobs": n_jobs,
         "ledger": open_ledger(ledger),
         "looks": looks,
+        "pool_groups": pool_groups,
     }
     if isinstance(table, str | os.PathLike) and is_large(table):
+        if label_quantiles is not None:
+            raise ArgumentError("label_quantiles needs the whole table in memory, and this one is too large for that.")
         return _choose(search_large(table, grid or Grid(), roles, **options), target, min_cells, progress)
+    if label_quantiles is not None:
+        roles["label_cuts"] = training_quantiles(
+            table, label_quantiles, parts=parts, seed=seed, by_group=pool_groups is None, **roles
+        )
     return _choose(Search(table_of(table, **roles), grid or Grid(), **options), target, min_cells, progress)
 
 

@@ -9,14 +9,18 @@ it. All other parts are then stratified by group and label.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.errors import SplitError
+from certifare.errors import RoleError, SplitError
 from certifare.randomness import stream
-from certifare.table import Table
+from certifare.roles import Names, as_names
+from certifare.table import Table, as_numbers, table_of
 
 #: Shares of the records in each part, unless others are named.
 PARTS = {"train": 0.5, "select": 0.1, "certify": 0.4}
@@ -24,7 +28,9 @@ PARTS = {"train": 0.5, "select": 0.1, "certify": 0.4}
 CERTIFY = "certify"
 
 
-def split(table: Table, parts: Mapping[str, float] = PARTS, seed: int = 0) -> dict[str, NDArray[np.int64]]:
+def split(
+    table: Table, parts: Mapping[str, float] = PARTS, seed: int = 0, *, by_group: bool = True
+) -> dict[str, NDArray[np.int64]]:
     """Assign each record to exactly one part.
 
     Parameters
@@ -34,6 +40,8 @@ def split(table: Table, parts: Mapping[str, float] = PARTS, seed: int = 0) -> di
     parts : mapping of name to share
         Shares are positive and add up to 1. A part named ``certify`` is drawn as this module describes.
     seed : int
+    by_group : bool
+        Whether parts have equal shares of each group. If not, the other parts tell nothing of the certify part.
 
     Returns
     -------
@@ -53,7 +61,7 @@ def split(table: Table, parts: Mapping[str, float] = PARTS, seed: int = 0) -> di
     names, shares = _checked(parts)
     rng = stream(seed, "split")
     # Units are records, or clusters, each with a group, a label and the records that belong to it.
-    unit, groups, strata = _units(table)
+    unit, groups, strata = _units(table if by_group else replace(table, groups=None))
     part = np.full(len(strata), -1, dtype=np.int64)
     rest = np.arange(len(strata))
     others = list(range(len(names)))
@@ -74,6 +82,56 @@ def split(table: Table, parts: Mapping[str, float] = PARTS, seed: int = 0) -> di
             f"{len(strata):,} {what} are too few to split into {', '.join(names)}: {empty[0]!r} would be empty."
         )
     return rows
+
+
+def training_quantiles(
+    table: Any,
+    n: int,
+    *,
+    label: Names,
+    parts: Mapping[str, float] = PARTS,
+    seed: int = 0,
+    by_group: bool = True,
+    **roles: Any,
+) -> tuple[float, ...]:
+    """Cut a label that is a quantity into bands of about as many training and select records each.
+
+    Certification records have no say: they are the same, whatever their labels are, as when the table is split with
+    the bands for labels, because the certify part is drawn first and without regard to labels.
+
+    Parameters
+    ----------
+    table : dataframe or path
+    n : int
+        How many bands.
+    label : str
+        The column.
+    parts, seed, by_group
+        As in :func:`split`.
+    **roles
+        Of :func:`~certifare.table.table_of`.
+
+    Returns
+    -------
+    tuple of float
+        Cuts, fewer than n − 1 where many records have the same value.
+    """
+    names = as_names(label)
+    if n < 2 or len(names) != 1:
+        raise RoleError("Quantiles cut one label column into two bands or more.")
+    features = {"feature": names, "categorical": (), "continuous": (), "drop": ()}
+    whole = table_of(table, **{**roles, **features})
+    if pa.types.is_dictionary(whole.features.column(0).type) or not (
+        pa.types.is_integer(whole.features.column(0).type) or pa.types.is_floating(whole.features.column(0).type)
+    ):
+        raise RoleError(f"Column {names[0]!r} holds {whole.features.column(0).type}: quantiles need numbers.")
+    rows = split(whole, parts, seed, by_group=by_group)
+    numbers = as_numbers(whole.features.column(0))[np.concatenate([rows[p] for p in rows if p != CERTIFY])]
+    numbers = numbers[~np.isnan(numbers)]
+    if not len(numbers):
+        raise RoleError(f"Column {names[0]!r} has no value in any training record.")
+    cuts = np.unique(np.quantile(numbers, np.arange(1, n) / n, method="higher"))
+    return tuple(float(cut) for cut in cuts if cut > numbers.min())
 
 
 def _checked(parts: Mapping[str, float]) -> tuple[list[str], list[float]]:

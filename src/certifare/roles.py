@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -132,6 +133,8 @@ class Roles:
         wants to see, even if it is a sensitive column.
     missing_groups : {"drop", "unknown"}
         Whether records without a group are left out, or make a group "unknown".
+    label_cuts : tuple of float
+        Where a label that is a quantity is cut into bands, in ascending order.
 
     Examples
     --------
@@ -153,10 +156,14 @@ class Roles:
     feature: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
     missing_groups: MissingGroups = "drop"
+    label_cuts: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.missing_groups not in ("drop", "unknown"):
             raise RoleError(f'missing_groups={self.missing_groups!r}: choose "drop" or "unknown".')
+        cuts = self.label_cuts
+        if not all(math.isfinite(cut) for cut in cuts) or any(low >= high for low, high in pairwise(cuts)):
+            raise RoleError(f"label_cuts={list(cuts)}: give numbers in ascending order.")
         both = set(self.categorical) & set(self.continuous)
         if both:
             raise RoleError(f"Column {min(both)!r} was named as categorical and as continuous.")
@@ -170,8 +177,12 @@ class Roles:
             raise ArgumentError(f"{', '.join(unknown)}: no such role; the roles are {', '.join(known)}.")
         one = ("weight", "cluster", "missing_groups")
         given: dict[str, Any] = {
-            name: value if name in one else as_names(value) for name, value in keywords.items() if value is not None
+            name: value if name in one else as_names(value)
+            for name, value in keywords.items()
+            if value is not None and name != "label_cuts"
         }
+        if keywords.get("label_cuts") is not None:
+            given["label_cuts"] = tuple(map(float, keywords["label_cuts"]))
         return replace(roles or cls(), **given)
 
     def named(self) -> dict[str, tuple[str, ...]]:

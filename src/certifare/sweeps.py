@@ -32,7 +32,7 @@ Nothing in this folder may be handed on: it tells where the table lies, and coun
 `certifare fit --from FOLDER --point NUMBER` makes a bundle of a point of the frontier from it.
 """
 
-Plain = str | int | float | bool | list[str] | dict[str, float] | None
+Plain = str | int | float | bool | list[str | float] | dict[str, float] | None
 
 
 class Certified(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,7 +100,7 @@ def keep_sweep(
         grid=grid,
         correction=frontier.correction,
         ledger=ledger,
-        table=search.table.digest,
+        table=search.given.digest,
         certified={
             point.number: Certified(
                 encoder=frontier.encoder(point).digest(), certificate=frontier.certificate(point).to_dict()

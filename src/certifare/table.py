@@ -6,9 +6,10 @@ import hashlib
 import math
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from certifare.joins import join_groups
 from certifare.levels import UNKNOWN, Levels, intersect
 from certifare.roles import Comparison, MissingGroups, Roles, as_names
 
+#: The group of those that are too small to be one each.
+POOLED = "other groups"
 #: A label or a sensitive column with more values is probably a quantity that needs a threshold.
 MOST_VALUES = 100
 #: A column with as many different values as records, in this many records, is probably an identifier.
@@ -109,7 +112,9 @@ class Table:
         found = roles.find(native.column_names)
         seen = _typed(native.select(found.features), roles)
         columns = {
-            "label": _levels(native, found.label, "label", roles.label),
+            "label": _cut(native, found.label, roles)
+            if roles.label_cuts
+            else _levels(native, found.label, "label", roles.label),
             "sensitive": _levels(native, found.sensitive, "sensitive", roles.sensitive),
             "cluster": _levels(native, found.cluster, "cluster", as_names(roles.cluster)),
         }
@@ -169,6 +174,14 @@ class Table:
             weights=None if self.weights is None else self.weights[rows],
             clusters=None if self.clusters is None else self.clusters[rows],
         )
+
+    def pooled(self, kept: Collection[str]) -> Table:
+        """Make one group of all that are not among these."""
+        assert self.groups is not None  # noqa: S101  (for whoever has groups)
+        values = (*(name for name in self.groups.names if name in kept and name != POOLED), POOLED)
+        place = {name: i for i, name in enumerate(values)}
+        codes = np.array([place.get(name, place[POOLED]) for name in self.groups.names])
+        return replace(self, groups=Levels(self.groups.name, codes[self.groups.codes], values).sorted().by_name())
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
@@ -373,6 +386,32 @@ def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         ) from error
 
 
+def _cut(native: pa.Table, columns: Sequence[str | Comparison], roles: Roles) -> list[Levels]:
+    """Levels of the label: the bands that its cuts make, from low to high."""
+    if len(columns) != 1 or isinstance(columns[0], Comparison):
+        raise RoleError("label_cuts cuts one label column, and no comparison: name that alone.")
+    name = columns[0]
+    column = native.column(name)
+    if _is_categorical(column.type) or pa.types.is_boolean(column.type) or not _readable_type(column.type):
+        raise ColumnTypeError(f"Column {name!r} holds {column.type}; a label that is cut must be numbers.")
+    cuts = [f"{cut:.15g}" for cut in roles.label_cuts]
+    bands = (
+        f"{name} < {cuts[0]}",
+        *(f"{low} <= {name} < {high}" for low, high in pairwise(cuts)),
+        f"{name} >= {cuts[-1]}",
+    )
+    numbers = as_numbers(column)
+    place = np.searchsorted(np.array(roles.label_cuts), numbers, side="right")
+    return [Levels(name, np.where(np.isnan(numbers), -1, place), bands).sorted()]
+
+
+def as_numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Numbers of a column, NaN where they are missing."""
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.string())  # to the nearest, which Arrow's own cast may miss
+    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+
+
 def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, texts: Sequence[str]) -> list[Levels]:
     """Levels of the columns of a role, called as they were named."""
     levels = []
@@ -448,19 +487,21 @@ def _refuse_quantity(levels: Levels, role: str) -> None:
     if len(levels.values) > MOST_VALUES:
         raise RoleError(
             f"The {role} {levels.name!r} has {len(levels.values):,} different values; at most {MOST_VALUES} are "
-            "allowed." + (_comparison(levels) or " For a quantity, compare it with a number.")
+            "allowed."
+            + (suggest_comparison(levels.name, levels.values, role) or " For a quantity, compare it with a number.")
         )
 
 
-def _comparison(levels: Levels) -> str:
+def suggest_comparison(name: str, values: Sequence[Any], role: str) -> str:
     """Suggest a comparison for a quantity, with a round number from its middle; nothing if it is none."""
-    numbers = sorted(float(v) for v in levels.values if isinstance(v, int | float) and not isinstance(v, bool))
-    if len(numbers) < len(levels.values) or not numbers:
+    numbers = sorted(float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool))
+    if len(numbers) < len(values) or not numbers:
         return ""
     middle = numbers[len(numbers) // 2]
     digits = 0 if middle == 0 else 1 - math.floor(math.log10(abs(middle)))
-    example = f"{levels.name}>={round(middle, digits):g}"
-    return f' It is a quantity: compare it with a number that means something, as in "{example}".'
+    bands = ", or cut it (--label-cuts, --label-quantiles)" if role == "label" else ""
+    example = f"{name}>={round(middle, digits):g}"
+    return f' It is a quantity: compare it with a number that means something, as in "{example}"{bands}.'
 
 
 def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:

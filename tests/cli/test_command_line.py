@@ -13,7 +13,7 @@ from certifare.document import new_key, read_document
 TEXTS = {
     "label", "sensitive", "weight", "cluster", "categorical", "continuous", "drop", "missing", "delimiter", "encoding",
     "metric", "method", "positive", "population", "kind", "split", "utility", "table_name", "row_key", "dataset",
-    "feature", "column", "cuts", "header", "names", "on",
+    "feature", "column", "cuts", "header", "names", "on", "label_cuts",
 }  # fmt: skip
 
 

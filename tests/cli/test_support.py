@@ -126,7 +126,9 @@ VALUES = {
         ["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "point", "seed", "suppress"], 5
     ),
     **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
-    **dict.fromkeys(["max_age", "max_candidates", "looks", "max_looks", "min_group_size"], 5),
+    **dict.fromkeys(
+        ["max_age", "max_candidates", "looks", "max_looks", "min_group_size", "pool_groups", "label_quantiles"], 5
+    ),
     "min_confidence": 0.5,
     "row": 5,
     "not_before": "2020-01-31",

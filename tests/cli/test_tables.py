@@ -2,12 +2,16 @@
 
 import datetime
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from certifare.errors import ColumnTypeError, DuplicateColumnError, FileFormatError, RoleError
+from certifare.bundle import produce
+from certifare.errors import ColumnTypeError, DuplicateColumnError, FileFormatError, RoleError, SmallGroupError
 from certifare.files import inspect_csv, open_batches, read_file
+from certifare.frontier import Grid
+from certifare.parts import training_quantiles
 from certifare.table import Table, read_table
 
 
@@ -201,3 +205,109 @@ def test_item_6_certify_finds_the_sensitive_columns_in_the_bundle(cli, files, ma
     assert certificate["counts"]["labels"] is None
     (bundle / "encoder.json").write_text((files / "encoder.json").read_text() + "\n")  # another encoder
     assert "Pass --sensitive" in cli("certify", bundle, tmp_path / "more.csv").stderr
+
+
+def quantities(n=4_000, seed=0):
+    rng = np.random.default_rng(seed)
+    race = rng.choice(["a", "b", "c", "d"], n, p=[0.6, 0.37, 0.015, 0.015])
+    x = rng.normal(size=n)
+    income = np.round(np.exp(10 + 0.5 * x + 0.3 * rng.normal(size=n)))
+    return pd.DataFrame({"x": x, "race": race, "income": income})
+
+
+TREES = {"grid": Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[100], cells=[2, 4]), "ledger": False}
+
+
+def test_item_6_numeric_labels_by_cuts():
+    people = quantities()
+    people.loc[:4, "income"] = np.nan
+    table = Table.from_frame(people, label="income", sensitive="race", label_cuts=[20_000, 50_000])
+    names = ["20000 <= income < 50000", "income < 20000", "income >= 50000"]
+    assert list(table.labels[0].names) == names
+    expected = np.select(
+        [people["income"].isna(), people["income"] < 20_000, people["income"] < 50_000], ["", *names[1::-1]], names[2]
+    )
+    found = np.array([*names, ""])[table.labels[0].codes]
+    assert (found == expected).all()
+    with pytest.raises(RoleError, match="ascending"):
+        Table.from_frame(people, label="income", sensitive="race", label_cuts=[2, 1])
+    with pytest.raises(ColumnTypeError, match="must be numbers"):
+        Table.from_frame(people, label="race", sensitive="x>0", label_cuts=[1])
+    with pytest.raises(RoleError, match="one label"):
+        Table.from_frame(people.assign(z=people["x"]), label=["income", "x"], sensitive="race", label_cuts=[1])
+
+
+def test_item_6_quantiles_come_from_training_records_only():
+    people = quantities()
+    roles = {"label": "income", "sensitive": "race==a"}
+    cuts = training_quantiles(people, 4, **roles)
+    assert len(cuts) == 3
+    bundle = produce(people, label_quantiles=4, **roles, **TREES)
+    search = bundle.frontier.search
+    assert search.table.roles.label_cuts == cuts
+    shares = np.bincount(search.train.labels[0].codes) / len(search.train)
+    assert abs(shares - 0.25).max() < 0.02
+    # Labels of certification records may be anything: the cuts stay, and so does the certify part.
+    changed = people.copy()
+    changed.loc[search.rows["certify"], "income"] = 1e9
+    assert training_quantiles(changed, 4, **roles) == cuts
+    changed.loc[search.rows["train"], "income"] = 1.0
+    assert training_quantiles(changed, 4, **roles) != cuts
+
+
+def test_item_6_small_groups_are_pooled_and_the_certificate_says_so():
+    people = quantities()
+    roles = {"label": "income>22000", "sensitive": "race"}
+    with pytest.raises(SmallGroupError, match="--pool-groups 30"):
+        produce(people, **roles, **TREES)
+    with pytest.raises(SmallGroupError, match='quantity.*"age>='):
+        produce(people.assign(age=np.arange(len(people)) % 99), label="income>22000", sensitive="age", **TREES)
+    bundle = produce(people, pool_groups=30, **roles, **TREES)
+    certificate = bundle.certificate
+    assert certificate.counts.groups == ("a", "b", "other groups")
+    n = people["race"].value_counts()
+    (said,) = [text for text in certificate.assumptions if "pools" in text]
+    assert f"'c' ({n['c']} records), 'd' ({n['d']} records)" in said
+    assert said in bundle.notes
+    nothing = produce(people[people["race"] < "c"], pool_groups=30, **roles, **TREES)
+    assert not any("pools" in text for text in nothing.certificate.assumptions)
+    with pytest.raises(SmallGroupError, match="leave no other group"):
+        produce(people, pool_groups=100_000, **roles, **TREES)
+
+
+def test_item_6_certification_records_have_no_say_in_what_is_pooled():
+    people = quantities()
+    roles = {"label": "income>22000", "sensitive": "race", "pool_groups": 30}
+    first = produce(people, **roles, **TREES).frontier.search
+    changed = people.copy()
+    rows = first.rows["certify"]
+    changed.loc[rows, "race"] = np.random.default_rng(0).choice(["a", "b", "c"], len(rows))  # "c" is large there
+    second = produce(changed, **roles, **TREES).frontier.search
+    assert np.array_equal(second.rows["certify"], rows)
+    assert second.table.groups.names == first.table.groups.names == ("a", "b", "other groups")
+
+
+def test_item_6_pooled_groups_and_cuts_on_the_command_line(cli, tmp_path):
+    quantities().to_csv(tmp_path / "p.csv", index=False)
+    made = cli(
+        "fit", tmp_path / "p.csv", "--label", "income", "--label-quantiles", "2", "--sensitive", "race",
+        "--pool-groups", "25", "--min-group-size", "20", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4",
+        "-o", tmp_path / "bundle",
+    )  # fmt: skip
+    assert made.status == 0, made.stderr
+    assert "pools 'c'" in made.stdout
+    quantities(seed=1).to_csv(tmp_path / "fresh.csv", index=False)
+    again = cli("certify", tmp_path / "bundle", tmp_path / "fresh.csv", "--json")
+    assert again.json["counts"]["groups"] == ["a", "b", "other groups"]
+    arguments = ["certify", tmp_path / "bundle", tmp_path / "fresh.csv", "--metric", "equalized_odds"]
+    cut = cli(*arguments, "--label", "income", "--label-cuts", "22000", "--min-group-size", "1", "--json")
+    assert cut.json["counts"]["labels"] == ["income < 22000", "income >= 22000"]
+    swept = cli(
+        "sweep", tmp_path / "p.csv", "--label", "income", "--label-quantiles", "2", "--sensitive", "race",
+        "--pool-groups", "30", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4", "--json",
+        "-o", tmp_path / "kept",
+    )  # fmt: skip
+    assert swept.status == 0, swept.stderr
+    point = swept.json["knee"]["number"]
+    kept = cli("fit", "--from", tmp_path / "kept", "--point", point, "-o", tmp_path / "second")
+    assert kept.status == 0, kept.stderr

@@ -24,6 +24,7 @@ from certifare.cli.common import (
     KeepLedger,
     Key,
     Label,
+    LabelCuts,
     Looks,
     MetricName,
     MissingMarker,
@@ -34,6 +35,7 @@ from certifare.cli.common import (
     SensitiveFile,
     Weight,
     command_line,
+    cuts_of,
     emit,
     encoder_file,
     err,
@@ -74,6 +76,7 @@ def certify(
     candidates: Annotated[int, typer.Option(help="Encoders certified on these records to choose from.")] = 1,
     looks: Looks = None,
     ledger: KeepLedger = True,
+    label_cuts: LabelCuts = None,
     sensitive_file: SensitiveFile = None,
     on: JoinKey = None,
     weight: Weight = None,
@@ -115,6 +118,7 @@ def certify(
     from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
     from certifare.ledger import open_ledger
     from certifare.records import load_fitted, read_records
+    from certifare.table import POOLED
 
     if column is not None:
         data, encoder = [*([] if encoder is None else [encoder]), *(data or ())], None
@@ -178,11 +182,13 @@ def certify(
         return
     document = None if encoder is None else _beside(encoder_file(encoder))
     notes: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     if not sensitive and document is not None and document.statement.predicate.columns is not None:
         published = document.statement.predicate.columns
         sensitive = list(published.sensitive)
         if one_label is None and metric_of(metric).strata != "all":
             one_label = published.label
+        kept = document.certificate.counts.groups
         notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
@@ -215,7 +221,11 @@ def certify(
         missing_groups="unknown" if unknown_groups else "drop",
         **reading,
         **second_file(sensitive_file, on),
+        label_cuts=cuts_of(label_cuts) if labelled else None,
     )
+    if POOLED in kept:
+        # Which groups these are was fixed before these records were looked at.
+        table = table.pooled(kept)
     certificate = certify_table(
         fitted,
         table.features,

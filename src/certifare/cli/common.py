@@ -236,6 +236,30 @@ Population = Annotated[
         autocompletion=_suggest("clusters", "records"),
     ),
 ]
+PoolGroups = Annotated[
+    int | None,
+    typer.Option(
+        help="Pool groups that are likely to have fewer certification records, by the numbers of the others.",
+        min=1,
+        rich_help_panel=COLUMNS,
+    ),
+]
+LabelCuts = Annotated[
+    str | None,
+    typer.Option(
+        help="Where a label that is a quantity is cut into bands: 20000,50000.",
+        metavar="NUMBERS",
+        rich_help_panel=COLUMNS,
+    ),
+]
+LabelQuantiles = Annotated[
+    int | None,
+    typer.Option(
+        help="Cut a label that is a quantity into so many bands of equal numbers of training and select records.",
+        min=2,
+        rich_help_panel=COLUMNS,
+    ),
+]
 GroupSize = Annotated[
     int, typer.Option(help="Refuse groups with fewer certification records.", min=1, rich_help_panel=CLAIM)
 ]
@@ -494,6 +518,20 @@ def second_file(path: Path | None, key: str | None) -> dict[str, Any]:
     if key is None:
         raise ArgumentError(f"By which column is {path.name!r} to be joined? Pass --on.")
     return {"sensitive_file": str(path.absolute()), "on": key}
+
+
+def cuts_of(text: str | None, quantiles: int | None = None) -> tuple[float, ...] | None:
+    """Where the label is cut, from the option; None if it is not."""
+    from certifare.errors import ArgumentError
+
+    if text is None:
+        return None
+    if quantiles is not None:
+        raise ArgumentError("Give either --label-cuts or --label-quantiles, not both.")
+    try:
+        return tuple(float(cut) for cut in text.split(","))
+    except ValueError:
+        raise ArgumentError(f"--label-cuts {text}: give numbers in ascending order, such as 20000,50000.") from None
 
 
 def grid_of(kinds: list[str] | None, gammas: list[float] | None, sizes: list[int] | None, max_cells: int) -> Any:

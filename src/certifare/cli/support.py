@@ -61,7 +61,7 @@ _SEARCH = _when(
     table="label sensitive categorical drop feature seed kind min_cells max_cells split metric confidence utility "
     "min_group_size looks",
     sensitive_file="on",
-    memory="sensitive_file weight cluster continuous unknown_groups",
+    memory="pool_groups label_cuts label_quantiles sensitive_file weight cluster continuous unknown_groups",
     csv=_CSV,
     cluster="population",
     equal_opportunity="positive",
@@ -79,6 +79,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "certify": _when(
         always="metric confidence method candidates min_group_size looks ledger sql output max_bound as_json column",
         sensitive_file="on",
+        label="label_cuts",
         records="sensitive sensitive_file label unknown_groups weight cluster seed",
         sql="sensitive label unknown_groups table_name weight cluster",
         hashed="row_key seed",

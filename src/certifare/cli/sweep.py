@@ -31,12 +31,15 @@ from certifare.cli.common import (
     Json,
     KeepLedger,
     Kinds,
+    LabelCuts,
+    LabelQuantiles,
     Looks,
     MaxCells,
     MetricName,
     MinCells,
     MissingMarker,
     Parts,
+    PoolGroups,
     Population,
     Positive,
     RequiredLabel,
@@ -47,6 +50,7 @@ from certifare.cli.common import (
     UnknownGroups,
     Utility,
     Weight,
+    cuts_of,
     emit,
     err,
     grid_of,
@@ -111,6 +115,8 @@ def sweep(
     confidence: Confidence = 0.95,
     looks: Looks = None,
     ledger: KeepLedger = True,
+    label_cuts: LabelCuts = None,
+    label_quantiles: LabelQuantiles = None,
     sensitive_file: SensitiveFile = None,
     on: JoinKey = None,
     weight: Weight = None,
@@ -121,6 +127,7 @@ def sweep(
     drop: Drop = None,
     feature: Features = None,
     unknown_groups: UnknownGroups = False,
+    pool_groups: PoolGroups = None,
     min_group_size: GroupSize = 30,
     split: Parts = SPLIT,
     delimiter: Delimiter = None,
@@ -136,6 +143,7 @@ def sweep(
     from certifare.bundle import write_rows
     from certifare.errors import ArgumentError, MissingGroupError, RoleError
     from certifare.frontier import sweep as sweep_table
+    from certifare.parts import training_quantiles
     from certifare.storage import atomic_file, check_file, check_folder, check_writable
     from certifare.sweeps import keep_sweep
     from certifare.table import read_table
@@ -167,6 +175,7 @@ def sweep(
         "missing_groups": "unknown" if unknown_groups else "drop",
         **reading_of(delimiter, encoding, missing, header, names),
         **second_file(sensitive_file, on),
+        "label_cuts": cuts_of(label_cuts, label_quantiles),
     }
     options = {
         "metric": metric,
@@ -180,10 +189,20 @@ def sweep(
         "min_group_size": min_group_size,
         "seed": seed,
         "looks": looks,
+        "pool_groups": pool_groups,
     }
     grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
+        if label_quantiles is not None:
+            reading["label_cuts"] = training_quantiles(
+                data,
+                label_quantiles,
+                parts=parts_of(split),
+                seed=seed,
+                by_group=pool_groups is None,
+                **{name: value for name, value in reading.items() if name != "label_cuts"},
+            )
         frontier = sweep_table(
             read_table(data, **reading),
             grid,

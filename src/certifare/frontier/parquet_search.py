@@ -154,9 +154,11 @@ class LargeSearch(Search):
         parts: Mapping[str, float] = PARTS,
         **options: Any,
     ) -> None:
-        for role in ("weight", "cluster", "continuous", "features", "missing_groups"):
+        for role in ("weight", "cluster", "continuous", "features", "missing_groups", "label_cuts"):
             if getattr(roles, role) not in (None, (), "drop"):
                 raise ArgumentError(f"{role} needs the whole table in memory, and this one is too large for that.")
+        if options.get("pool_groups") is not None:
+            raise ArgumentError("pool_groups needs the whole table in memory, and this one is too large for that.")
         self._files = ParquetFiles.find(paths)
         self._n_threads = n_jobs
         self._folder = folder

@@ -39,11 +39,13 @@ from certifare.certificates.sampling import assumptions_of, check_population
 from certifare.certificates.tail import Tail
 from certifare.encoders.hashes import count_repeats
 from certifare.errors import (
+    ArgumentError,
     CandidateError,
     EncoderError,
     MissingGroupError,
     PositiveLabelError,
     RoleError,
+    SmallGroupError,
     SplitError,
     StateFileError,
 )
@@ -57,16 +59,19 @@ from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.frontier.utility import beyond_chance, check_utility, utility_of
 from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
-from certifare.levels import name_of
-from certifare.parts import PARTS, split
+from certifare.levels import name_of, sort_key
+from certifare.parts import CERTIFY, PARTS, split
 from certifare.storage import check_writable, open_regular
-from certifare.table import Table
+from certifare.table import POOLED, Table, suggest_comparison
+from certifare.words import amount
 
 STATE_VERSION = 3
 #: A state file is not read beyond this; a growth takes some kilobytes.
 MAX_STATE_BYTES = 1 << 30
 PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
 """Why the certificate of a search need not look its records up among the training records."""
+#: A sensitive column of more numbers than this is probably a quantity.
+MANY_NUMBERS = 12
 #: Told what is being done, how much of it is done, and how much there is.
 Progress = Callable[[str, int, int], None]
 
@@ -182,6 +187,8 @@ class Search:
         Counts looks at the certification records; none unless given.
     looks : int, optional
         How many looks are planned: each has its share of ε.
+    pool_groups : int, optional
+        Groups that may be expected to have fewer certification records, by the numbers of the others, are pooled.
     """
 
     def __init__(
@@ -202,6 +209,7 @@ class Search:
         n_jobs: int = 2,
         ledger: Ledger = NO_LEDGER,
         looks: int | None = None,
+        pool_groups: int | None = None,
     ) -> None:
         if not table.labels:
             raise RoleError("The table has no label: name one, so that encoders know what to keep.")
@@ -210,6 +218,15 @@ class Search:
         epsilon_at(confidence)  # refuses what no bound is proved for
         if sorted(parts) != sorted(PARTS):
             raise SplitError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
+        self.given = table
+        self.rows = split(table, parts, int(seed), by_group=pool_groups is None)
+        self._pooled: tuple[str, ...] = ()
+        if pool_groups is not None:
+            if group_aware:
+                raise ArgumentError(
+                    "pool_groups: encoders that read the group need each by its own name. Leave one out."
+                )
+            table, self._pooled = _pool(table, self.rows, pool_groups)
         self.table = table
         self.grid = grid
         self.metric = metric
@@ -229,9 +246,8 @@ class Search:
         self.paths: list[GrowthPath] = []
         self._certified = False
         self._repeats = _check_repeats(table)
-        self.notes += self._repeats
+        self.notes += [*self._repeats, *self._pooled]
         self._progress: Progress | None = None
-        self.rows = split(table, parts, self.seed)
         self.train = table.take(self.rows["train"])
         self.cap = self._choose_cap()
         self.select = self._independent("select").table
@@ -497,6 +513,7 @@ class Search:
                 *((READS_GROUP,) if self.group_aware else ()),
                 *besides,
                 PARTED,
+                *self._pooled,
                 *self._repeats,
                 *sample.assumptions,
             ),
@@ -610,8 +627,11 @@ class Search:
         """Refuse groups that are too small to be certified, before anything is fitted."""
         table = self.certify_sample.table
         counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=self._labelled)
-        for label in strata_of(metric_of(self.metric), counts, self.positive):
-            check_groups(stratum(counts, label), label, max(1, self.min_group_size))
+        try:
+            for label in strata_of(metric_of(self.metric), counts, self.positive):
+                check_groups(stratum(counts, label), label, max(1, self.min_group_size))
+        except SmallGroupError as error:
+            raise SmallGroupError(f"{error}{self._what_helps()}") from error
         for part, there in (("train", self.train), ("select", self.select)):
             assert there.groups is not None  # noqa: S101  (checked at the start)
             found = there.groups.codes[there.labelled]
@@ -621,6 +641,15 @@ class Search:
                     f"Group {there.groups.names[lacking[0]]!r} has no record with a label in the {part} part: pool it "
                     "with another group, or add records of it."
                 )
+
+    def _what_helps(self) -> str:
+        """Say what may be done about groups that are too small."""
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        names = self.table.groups.names
+        numbers = [float(name) for name in names if sort_key(name)[0] == 0]
+        if len(names) > MANY_NUMBERS and len(numbers) == len(names):
+            return suggest_comparison(self.table.groups.name, numbers, "sensitive column")
+        return "" if self._pooled else f" Small groups are pooled by --pool-groups {self.min_group_size}."
 
     def _common(self) -> dict[str, Any]:
         labels = self.table.labels[0]
@@ -734,6 +763,40 @@ def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting]
                 yield waiting.pop(future), future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _pool(table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int) -> tuple[Table, tuple[str, ...]]:
+    """Pool groups that are too small, and say so. The certification records, dealt by chance alone, have no say."""
+    assert table.groups is not None  # noqa: S101  (checked at the start)
+    if fewest < 1:
+        raise ArgumentError(f"pool_groups={fewest}: give a number of records.")
+    others = np.concatenate([part for name, part in rows.items() if name != CERTIFY])
+    names = table.groups.names
+    there = np.bincount(table.groups.codes[others], minlength=len(names))
+    expected = there * (len(rows[CERTIFY]) / len(others))
+    order = [int(i) for i in np.argsort(expected, kind="stable") if there[i] > 0]
+    n_small = sum(bool(expected[i] < fewest) for i in order)
+    if not n_small and len(order) == len(names):
+        return table, ()
+    # One small group needs company, and so do several that are small together.
+    while n_small and (n_small < 2 or expected[order[:n_small]].sum() < fewest) and n_small < len(order):
+        n_small += 1
+    if len(order) - n_small < 1:
+        raise SmallGroupError(
+            f"Pooled, the groups of fewer than {amount(fewest, 'certification record')} leave no other group to be "
+            "compared with: pool fewer, or add records."
+        )
+    kept = {names[i] for i in order[n_small:]}
+    pooled = ", ".join(
+        f"{name!r} ({amount(int((table.groups.codes == i).sum()), 'record')})"
+        for i, name in enumerate(names)
+        if name not in kept
+    )
+    note = (
+        f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records, a group of it has fewer "
+        f"than {amount(fewest, 'certification record')}, or is the next smallest."
+    )
+    return table.pooled(kept), (note,)
 
 
 def _positive(table: Table, metric: str, given: str | None) -> str | None:

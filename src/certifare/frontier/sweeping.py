@@ -18,7 +18,7 @@ from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.ledger import open_ledger
-from certifare.parts import PARTS
+from certifare.parts import PARTS, training_quantiles
 from certifare.table import table_of
 
 if TYPE_CHECKING:
@@ -291,6 +291,8 @@ def sweep(
     progress: Progress | None = None,
     ledger: bool = True,
     looks: int | None = None,
+    pool_groups: int | None = None,
+    label_quantiles: int | None = None,
     **roles: Any,
 ) -> Frontier:
     """Try many encoders and certify those worth choosing from.
@@ -331,6 +333,10 @@ def sweep(
         Whether looks at the certification records are counted (:mod:`certifare.ledger`).
     looks : int, optional
         How many looks are planned: each has its share of ε, and all of them hold together with ``confidence``.
+    pool_groups : int, optional
+        Pool groups that may be expected to have fewer certification records, by the numbers of the others.
+    label_quantiles : int, optional
+        Cut a label that is a quantity into so many bands of about as many training and select records each.
     **roles
         For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.table.table_of`.
 
@@ -354,6 +360,10 @@ def sweep(
         raise ArgumentError(f'correction={correction!r}: choose "simultaneous" or "holdout".')
     if candidates not in ("front", "all"):
         raise ArgumentError(f'candidates={candidates!r}: choose "front" or "all".')
+    if label_quantiles is not None:
+        roles["label_cuts"] = training_quantiles(
+            table, label_quantiles, parts=parts, seed=seed, by_group=pool_groups is None, **roles
+        )
     search = Search(
         table_of(table, **roles),
         grid or Grid(),
@@ -370,6 +380,7 @@ def sweep(
         n_jobs=n_jobs,
         ledger=open_ledger(ledger),
         looks=looks,
+        pool_groups=pool_groups,
     ).run(state=state, progress=progress)
     if correction == "holdout":
         return Frontier(search, correction)
