@@ -246,6 +246,7 @@ class Bundle:
         """
         from certifare.document import load_private_key, verify_document, write_document
         from certifare.document.verification import ANY
+        from certifare.encoders.format import EncoderFile
         from certifare.report import describe_encoder, render_html, report_data
 
         if self.certificate is None:
@@ -253,8 +254,9 @@ class Bundle:
         check_output(folder, replace=replace)
         signer = load_private_key(key) if isinstance(key, str | os.PathLike) else key
         with atomic_folder(folder, replace=is_bundle if replace else None) as temporary:
-            encoder_file = temporary / "encoder.json"
-            self.encoder.save(encoder_file, statistics=suppress is None)
+            encoder_file = EncoderFile.write(
+                temporary / "encoder.json", self.encoder.to_document(statistics=suppress is None)
+            )
             document = write_document(
                 temporary / "certificate.json",
                 self.certificate,
@@ -280,19 +282,23 @@ class Bundle:
             data = report_data(
                 document,
                 verdict=verify_document(document, ANY, key=public, encoder=encoder_file),
-                encoder=describe_encoder(self.encoder),
+                encoder=describe_encoder(encoder_file),
                 frontier=rows,
                 chosen=chosen,
                 target=self.target,
                 measured=None if self.measured is None else self.measured.to_dict(),
                 boosting=None if self.boosting is None else self.boosting.to_dict(),
-                evaluation=evaluate(
-                    self.encoder, self.frontier.search.certify_sample.table, calibrated=suppress is None
-                ),
+                evaluation=self._evaluate(calibrated=suppress is None),
             )
             (temporary / "report.html").write_text(render_html(data), encoding="utf-8")
             self._save_private(temporary / "private", command)
         return Path(folder)
+
+    def _evaluate(self, calibrated: bool) -> dict[str, Any]:
+        search = self.frontier.search
+        assert self.point is not None  # noqa: S101  (there is a certificate)
+        cells = search.certify_cells(self.encoder, search.candidates[self.point.number])
+        return evaluate(self.encoder, search.certify_sample.table, cells=cells, calibrated=calibrated)
 
     def _save_private(self, folder: Path, command: str | None) -> None:
         folder.mkdir(mode=0o700)
@@ -552,8 +558,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def _votes(search: Search, number: int, encoder: Any, certificate: Certificate) -> Measured:
     """Measure the forecasts of the chosen encoder's cells."""
     candidate, table = search.candidates[number], search.certify_sample.table
-    cells = search.explorer.cells(encoder, candidate.setting, "certify", table)
-    counted = PartCounts.of(table, cells, candidate.cells)
+    counted = PartCounts.of(table, search.certify_cells(encoder, candidate), candidate.cells)
     return Measured(
         candidate.path.performance(candidate.cells, counted.labels, search.confidence),
         certificate.for_classifier(candidate.path.votes(candidate.cells)[0]),

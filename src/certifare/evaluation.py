@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from certifare.encoders.cellscores import calibration
 from certifare.levels import name_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from certifare.encoders import RestrictedEncoder
     from certifare.table import Table
 
@@ -19,7 +20,13 @@ SHUFFLED = 60_000
 FEWEST, MOST = 500, 5_000
 
 
-def evaluate(encoder: RestrictedEncoder, table: Table, *, calibrated: bool = True) -> dict[str, Any]:
+def evaluate(
+    encoder: RestrictedEncoder,
+    table: Table,
+    *,
+    cells: NDArray[np.integer[Any]] | None = None,
+    calibrated: bool = True,
+) -> dict[str, Any]:
     """Evaluate an encoder on other records, as plain data.
 
     Parameters
@@ -27,6 +34,8 @@ def evaluate(encoder: RestrictedEncoder, table: Table, *, calibrated: bool = Tru
     encoder : RestrictedEncoder
     table : Table
         With labels and groups.
+    cells : ndarray, optional
+        Of all records, where they are known already.
     calibrated : bool
         Whether scores may be shown beside the frequencies of labels in each cell.
 
@@ -38,17 +47,21 @@ def evaluate(encoder: RestrictedEncoder, table: Table, *, calibrated: bool = Tru
     """
     most = min(max(SHUFFLED // len(encoder.columns_), FEWEST), MOST, len(table))
     some = table.take(np.linspace(0, len(table) - 1, most).astype(np.int64))
-    labels = pa.table({label.name: label.to_arrow().dictionary_decode() for label in some.labels})
-    driven = encoder.importances(some.features, labels, sensitive_features=some.sensitive, repeats=1)
+    driven = encoder.importances(some.features, some.labels, sensitive_features=some.groups, repeats=1)
     return {
         "importances": driven.to_dict(),
-        "calibration": _calibration(encoder, table) if calibrated and encoder._cell_statistics() is not None else None,
+        "calibration": _calibration(encoder, table, cells)
+        if calibrated and encoder._cell_statistics() is not None
+        else None,
     }
 
 
-def _calibration(encoder: RestrictedEncoder, table: Table) -> list[dict[str, Any]]:
-    by_group = encoder.reads_groups and encoder.sensitive is None
-    cells = encoder.apply(table.features, **({"sensitive_features": table.sensitive} if by_group else {}))
+def _calibration(
+    encoder: RestrictedEncoder, table: Table, cells: NDArray[np.integer[Any]] | None
+) -> list[dict[str, Any]]:
+    if cells is None:
+        by_group = encoder.reads_groups and encoder.sensitive is None
+        cells = encoder.apply(table.features, **({"sensitive_features": table.groups} if by_group else {}))
     counts = []
     for (_, values), label in zip(encoder.labels_, table.labels, strict=True):
         known = label.codes >= 0

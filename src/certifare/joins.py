@@ -15,9 +15,8 @@ from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, Mi
 from certifare.files import MISSING, TEXT, read_file
 from certifare.frames import is_text
 from certifare.roles import Comparison, Roles, absent, parse_role
+from certifare.storage import FilePath
 from certifare.words import amount
-
-FilePath = str | os.PathLike[str]
 
 
 def read_files(

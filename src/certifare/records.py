@@ -19,9 +19,10 @@ from certifare.certificates import CellCounts
 from certifare.errors import CellCountMismatchError, EncoderFileError
 from certifare.files import MISSING, TEXT, Batches, open_batches
 from certifare.frames import listing
-from certifare.joins import FilePath, join_groups, read_files
+from certifare.joins import join_groups, read_files
 from certifare.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.roles import Comparison, Roles, absent, parse_role
+from certifare.storage import FilePath
 from certifare.table import Table
 
 if TYPE_CHECKING:

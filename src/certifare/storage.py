@@ -20,6 +20,9 @@ from pathlib import Path
 
 from certifare.errors import OutputError
 
+FilePath = str | os.PathLike[str]
+"""Where a file is."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Seen:

@@ -8,7 +8,7 @@ from certifare.bundle import produce
 from certifare.evaluation import evaluate
 from certifare.frontier import Grid
 from certifare.report import describe_encoder, render_html, render_markdown, report_data
-from certifare.report.charts import charts
+from certifare.report.charts import draw_charts
 
 from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, people, table
 
@@ -24,7 +24,7 @@ def evaluated(request, tmp_path_factory):
 
 def test_item_4_one_chart_of_what_drives_it(evaluated):
     data, encoder, _ = evaluated
-    drawn = charts(data)["importances"]
+    drawn = draw_charts(data)["importances"]
     assert drawn.count("<rect") == 2 * len(encoder.columns_)
     page, text = render_html(data), render_markdown(data)
     assert 'id="drives"' in page
@@ -41,7 +41,7 @@ def test_item_1_calibration_in_the_report(evaluated):
     assert sum(cell["records"] for cell in scores["cells"]) == len(fresh)
     assert scores["error"] < 0.1
     filled = sum(cell["records"] > 0 for cell in scores["cells"])
-    assert charts(data)["calibration"].count("<circle") == filled
+    assert draw_charts(data)["calibration"].count("<circle") == filled
     assert 'id="calibration"' in render_html(data)
 
 

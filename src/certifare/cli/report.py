@@ -104,6 +104,7 @@ def gather(
     """Read the files of a bundle, as far as they are there, verify them, and gather what a report says."""
     from certifare.document import read_document, verify_document
     from certifare.document.verification import ANY
+    from certifare.encoders.format import EncoderFile
     from certifare.report import describe_encoder, report_data
 
     if certificate.is_dir():
@@ -111,9 +112,10 @@ def gather(
         encoder = encoder or _if_there(folder / "encoder.json")
         frontier = frontier or _if_there(folder / "frontier.csv")
     document = read_document(certificate)
-    verdict = verify_document(document, ANY, key=key, encoder=encoder)
+    file = None if encoder is None else EncoderFile(encoder)
+    verdict = verify_document(document, ANY, key=key, encoder=file)
     # An encoder that the certificate is not about stays out of the report, which would mix up two.
-    shown = encoder if all(check.name != "encoder" for check in verdict.failures) else None
+    shown = file if all(check.name != "encoder" for check in verdict.failures) else None
     points = None if frontier is None else read_frontier(frontier)
     chosen = None if points is None else next((i for i, point in enumerate(points) if point.get("chosen")), None)
     data = report_data(

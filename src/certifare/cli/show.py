@@ -26,8 +26,12 @@ def show(
 
     A certificate is verified first. Exit status 1 means that it does not hold: what fails is said at the top.
     """
+    from certifare.encoders.format import EncoderFile
+
     document: dict[str, Any] = {}
     verdict = None
+    within = path / "encoder.json"
+    file = EncoderFile(within) if path.is_dir() and within.exists() else None
     certificate_file = path / "certificate.json" if path.is_dir() else path
     is_encoder = path.is_dir() or _looks_like_encoder(path)
     is_certified = certificate_file.exists() and (path.is_dir() or not is_encoder)
@@ -39,14 +43,13 @@ def show(
         from certifare.document.verification import ANY
 
         read = read_document(certificate_file)
-        encoder = path / "encoder.json" if path.is_dir() and (path / "encoder.json").exists() else None
-        verdict = verify_document(read, ANY, key=key, encoder=encoder)
+        verdict = verify_document(read, ANY, key=key, encoder=file)
         document["verification"] = verdict.to_dict()
         document["certificate"] = read.certificate
     if is_encoder:
         from certifare.report import describe_encoder
 
-        document["encoder"] = describe_encoder(encoder_file(path))
+        document["encoder"] = describe_encoder(file or encoder_file(path))
 
     def print_all() -> None:
         if verdict is not None:

@@ -34,14 +34,13 @@ from certifare.errors import (
     FileError,
 )
 from certifare.levels import INTERSECTION, UNKNOWN, sort_key
-from certifare.storage import atomic_file, open_regular
+from certifare.storage import FilePath, atomic_file, open_regular
 
 VERSION = 2
 MAX_BYTES = 16 * 2**20
 
 Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32,64}$")]
 ShortText = Annotated[str, msgspec.Meta(max_length=1_000)]
-FilePath = str | os.PathLike[str]
 
 LOOKED_UP = "The records were looked up: no holder found more of them among the training records than chance explains."
 """What a certificate says where every holder compared the records with the training records."""

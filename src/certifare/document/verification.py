@@ -20,6 +20,7 @@ from certifare.certificates.population import draw_of, whom
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
+from certifare.encoders.format import EncoderFile, digest_of, read_encoder_document
 from certifare.errors import ArgumentError, CertifareError, EncoderFileError, ExpiredVersionError, GroupError
 from certifare.levels import UNKNOWN
 from certifare.policy import Policy
@@ -198,6 +199,8 @@ def verify_document(
         folder, source = Path(source), Path(source) / "certificate.json"
         if encoder is None and (folder / "encoder.json").exists():
             encoder = folder / "encoder.json"
+    if encoder is not None and not isinstance(encoder, EncoderFile):
+        encoder = EncoderFile(encoder)
     if data is not None and encoder is None:
         raise ArgumentError("Records can be certified anew only with the encoder: give its file as well.")
     public = load_public_key(key) if isinstance(key, str | os.PathLike) else key
@@ -353,8 +356,6 @@ def _validity(document: Document) -> Check:
 
 
 def _encoder(document: Document, encoder: str | os.PathLike[str] | None, required: bool) -> Check:
-    from certifare.encoders.format import digest_of, read_encoder_document
-
     certified = document.statement.digest_of("encoder")
     if encoder is None:
         return Check(

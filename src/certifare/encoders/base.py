@@ -5,6 +5,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -32,9 +33,7 @@ from certifare.encoders.training import (
 )
 from certifare.errors import (
     EncoderError,
-    EncoderFileError,
     MissingColumnError,
-    NotPublishableError,
     SensitiveFeatureError,
 )
 from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, is_dask, listing, read_values
@@ -127,11 +126,11 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} needs the group of each record: fit(X, y, sensitive_features=…), or name "
                 'columns of X in the constructor: sensitive="sex".'
             )
-        parameters = self.get_params(deep=False)
         if is_dask(X):
             from certifare.engines.dask.cluster import prepare_dask
 
             return prepare_dask(self, X, y, sensitive_features=sensitive_features)
+        parameters = self.get_params(deep=False)
         training = read_training(
             X,
             y,
@@ -142,10 +141,24 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             max_bins=int(parameters["max_bins"]),
             seed=self._seed,
             n_threads=self._n_threads,
-            settings={name: parameters[name] for name in self._settings},
+            settings={name: parameters[name] for name in RestrictedEncoder._settings},
         )
+        return self.prepare_from(training)
+
+    def prepare_from(self, training: MemoryTraining) -> MemoryTraining:
+        """Do what :meth:`prepare` does with records that an encoder of another kind prepared.
+
+        What was read, coded and hashed is taken over.
+        """
+        parameters = self.get_params(deep=False)
+        settings = {name: parameters[name] for name in self._settings}
+        for name in RestrictedEncoder._settings:
+            if not _same_settings({name: settings[name]}, {name: training.settings[name]}):
+                raise EncoderError(f"The records were prepared with {name}={training.settings[name]!r}.")
+        training = replace(training, settings=settings, derived=None)
         if self._needs_groups:
-            assert training.groups is not None  # noqa: S101  (given, or refused above)
+            if training.groups is None:
+                raise SensitiveFeatureError("The records were prepared without groups.")
             check_classes("group", training.groups.name, training.groups.values, len(training))
         if self._needs_labels:
             for label in training.labels:
@@ -437,15 +450,9 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             (three digits), which ``describe`` shows and scores are made of. Leave them out where even such figures
             must not be published: the file then has cells and no scores.
         """
-        from certifare.encoders.format import write_encoder_document
-        from certifare.encoders.limits import check_limits
+        from certifare.encoders.format import EncoderFile
 
-        document = self.to_document(statistics=statistics)
-        try:
-            check_limits(document)
-        except EncoderFileError as error:
-            raise NotPublishableError(f"The encoder cannot be saved: {error}") from error
-        write_encoder_document(document, path)
+        EncoderFile.write(path, self.to_document(statistics=statistics))
 
     def to_document(self, *, statistics: bool = True) -> Any:
         """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.format`."""

@@ -8,13 +8,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
 
-from certifare.errors import EncoderFileError
+from certifare.errors import EncoderFileError, NotPublishableError
 from certifare.storage import open_regular
 
 FORMAT = "certifare/encoder"
@@ -225,18 +226,51 @@ def digest_of(document: EncoderDocument) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def write_encoder_document(document: EncoderDocument, path: str | os.PathLike[str]) -> None:
-    """Write a document as JSON that a person can read."""
-    Path(path).write_text(format_json(msgspec.to_builtins(document)) + "\n", encoding="utf-8")
-
-
 AnyDocument: TypeAlias = TreeDocument | BoostedDocument | BoostedTreeDocument | KMeansDocument
+
+
+class EncoderFile(os.PathLike[str]):
+    """An encoder's file, a path like any other, whose document is read once, or known already.
+
+    Parameters
+    ----------
+    path : path
+    document : EncoderDocument, optional
+        What the file holds, if that is known.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], document: AnyDocument | None = None) -> None:
+        self._path = os.fspath(path)
+        if document is not None:
+            self.document = document
+
+    def __fspath__(self) -> str:
+        return self._path
+
+    @cached_property
+    def document(self) -> AnyDocument:
+        """What the file holds."""
+        return read_encoder_document(self._path)
+
+    @classmethod
+    def write(cls, path: str | os.PathLike[str], document: AnyDocument) -> "EncoderFile":
+        """Write a document as JSON that a person can read; one that would be refused when read is not written."""
+        from certifare.encoders.limits import check_limits
+
+        try:
+            check_limits(document)
+        except EncoderFileError as error:
+            raise NotPublishableError(f"The encoder cannot be saved: {error}") from error
+        Path(path).write_text(format_json(msgspec.to_builtins(document)) + "\n", encoding="utf-8")
+        return cls(path, document)
 
 
 def read_encoder_document(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> AnyDocument:
     """Read and check the form of a document, and what it asks for; its meaning is checked when the encoder is built."""
     from certifare.encoders.limits import check_limits
 
+    if isinstance(path, EncoderFile):
+        return path.document
     try:
         with open_regular(path) as file:
             # Room is taken for as much as is asked for, so no more is asked for than there is.

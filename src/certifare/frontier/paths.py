@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.encoders.training import MemoryTraining
 from certifare.errors import StateFileError
 from certifare.frames import Field, Frame
 from certifare.frontier.settings import Grid, Setting
@@ -243,8 +244,12 @@ class Explorer:
         with self._lock:
             if kind not in self._prepared:
                 setting = next(s for s in self.settings if s.kind == kind)
-                self._prepared[kind] = setting.encoder(**self.common, n_jobs=self.n_jobs).prepare(
-                    self.train.features, self.train.labels, sensitive_features=self.train.groups
+                encoder = setting.encoder(**self.common, n_jobs=self.n_jobs)
+                read = next((found for found in self._prepared.values() if isinstance(found, MemoryTraining)), None)
+                self._prepared[kind] = (
+                    encoder.prepare(self.train.features, self.train.labels, sensitive_features=self.train.groups)
+                    if read is None
+                    else encoder.prepare_from(read)
                 )
             return self._prepared[kind]
 

@@ -248,6 +248,7 @@ class Search:
         self._repeats = _check_repeats(table)
         self.notes += [*self._repeats, *self._pooled]
         self._progress: Progress | None = None
+        self._last_cells: tuple[Any, NDArray[np.int64]] | None = None
         self.train = table.take(self.rows["train"])
         self.cap = self._choose_cap()
         self.select = self._independent("select").table
@@ -533,13 +534,20 @@ class Search:
     def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
         """Count the certification records."""
         sample = self.certify_sample
-        cells = self.explorer.cells(encoder, candidate.setting, "certify", sample.table)
-        counts = sample.table.count(cells, candidate.cells, labels=self._labelled)
+        counts = sample.table.count(self.certify_cells(encoder, candidate), candidate.cells, labels=self._labelled)
         exclusions = (
             *(Exclusion(f"{e.reason} (of all records, before the split)", e.records) for e in self.table.exclusions),
             *sample.exclusions,
         )
         return CellCounts(counts.table, counts.groups, counts.labels, exclusions)
+
+    def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
+        """Cells of the certification records in memory; those of the candidate that was asked for last are kept."""
+        asked = (candidate.setting, candidate.cells)
+        if self._last_cells is None or self._last_cells[0] != asked:
+            table = self.certify_sample.table
+            self._last_cells = asked, self.explorer.cells(encoder, candidate.setting, "certify", table)
+        return self._last_cells[1]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write every finished growth to a state file, from which :meth:`run` goes on."""
