@@ -1,0 +1,19 @@
+"""Examples run, and print what their pages say."""
+
+import pytest
+
+from .make_gallery import EXAMPLES, GALLERY, draw, run
+
+
+def test_there_are_enough_and_every_one_is_kept():
+    assert 8 <= len(EXAMPLES) <= 12
+    kept = {path.stem for path in GALLERY.iterdir()}
+    assert kept == {path.stem for path in EXAMPLES}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_item_17_7_an_example_prints_what_its_page_says(example):
+    printed, chart = run(example)
+    assert printed == (GALLERY / f"{example.stem}.txt").read_text("utf-8")
+    assert draw(chart).startswith("<svg")
+    assert (GALLERY / f"{example.stem}.svg").read_text("utf-8").startswith("<svg")

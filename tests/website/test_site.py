@@ -1,0 +1,188 @@
+"""The site as its readers meet it: built strictly, every link followed, in a browser, on a phone and in the dark."""
+
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+
+import numpy as np
+import pytest
+from tests.report.browser import CHROMIUM, Browser, decode_png
+
+from .make_screenshots import PICTURES, take
+from .serving import ROOT, Served, build
+
+pytest.importorskip("mkdocs", reason="mkdocs (the extra 'docs') is not installed")
+
+#: The pages that most readers come to.
+MAIN = (
+    *("", "producer/", "consumer/", "auditor/", "meaning/", "theory/", "encoders/", "cli/", "results/comparison/"),
+    *("gallery/", "report/", "api/"),
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    status, said = build(folder)
+    assert status == 0, said
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(site):
+    running = Served(site)
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here: install the Debian package chromium to test pages in a browser")
+    running = Browser()
+    yield running
+    running.close()
+
+
+class Page(HTMLParser):
+    """Ids, links and text of a page; code has a text of its own."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.words, self._open = set(), [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids |= {attrs[name] for name in ("id", "name") if attrs.get(name)}
+        self.links += [attrs[name] for name in ("href", "src") if attrs.get(name)]
+        if tag in ("code", "pre", "script", "style"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        if self._open and tag == self._open[-1]:
+            self._open.pop()
+
+    def handle_data(self, data):
+        if not self._open:
+            self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {p.relative_to(site).as_posix(): Page(p.read_text("utf-8")) for p in sorted(site.rglob("*.html"))}
+
+
+# -- without a browser --------------------------------------------------------------------------------------------
+
+
+def test_item_1_stars_are_stars(pages):
+    """As many T* are shown on a page as its source has, outside of code."""
+    for source in sorted((ROOT / "docs").rglob("*.md")):
+        place = source.relative_to(ROOT / "docs")
+        page = place.with_name("index.html") if place.name == "index.md" else place.with_suffix("") / "index.html"
+        text = re.sub(r"^```.*?^```", "", source.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        text = re.sub(r"`[^`]*`|!\[[^\]]*\]", "", text)
+        wanted = len(re.findall(r"(?<!\w)T\\?\*", text))
+        assert "".join(pages[page.as_posix()].words).count("T*") >= wanted, source
+
+
+def test_item_1_a_swallowed_star_fails_the_build(tmp_path):
+    """``make docs`` fails where emphasis is left in a T*."""
+    for name in ("mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "src" / "certifare").mkdir(parents=True)
+    shutil.copy(ROOT / "src" / "certifare" / "__init__.py", tmp_path / "src" / "certifare")
+    shutil.copytree(ROOT / "docs" / "theme", tmp_path / "docs" / "theme")
+    text = (tmp_path / "mkdocs.yml").read_text()
+    text = text[: text.index("\nnav:")].replace("omitted_files: warn", "omitted_files: ignore")
+    text = re.sub(r"  - mkdocstrings:.*?(?=^\w)", "", text, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "mkdocs.yml").write_text(text.replace("links: {not_found: warn,", "links: {not_found: ignore,"))
+    page = tmp_path / "docs" / "index.md"
+    page.write_text("# A page\n\nTighter than T*. It holds, and T*(M) ≥ T*(M').\n")
+    assert build(tmp_path / "site", tmp_path / "mkdocs.yml") == (0, "")
+    page.write_text("# A page\n\nTighter than T<em>. It holds, and T</em>.\n")
+    status, said = build(tmp_path / "site", tmp_path / "mkdocs.yml")
+    assert status == 1
+    assert "emphasis swallows a T*" in said
+
+
+def test_links_and_anchors_lead_somewhere(pages, site):
+    broken = []
+    for place, page in pages.items():
+        if place == "404.html":  # its links begin at the site's address
+            continue
+        for link in page.links:
+            parts = urlsplit(urljoin(f"https://site/{place}", link))
+            if parts.netloc != "site" or parts.scheme != "https":
+                continue
+            target = unquote(parts.path).lstrip("/")
+            target = f"{target}index.html" if target.endswith("/") or not target else target
+            anchors = pages[target].ids if target in pages else {unquote(parts.fragment)}
+            if not (site / target).is_file() or (parts.fragment and unquote(parts.fragment) not in anchors):
+                broken.append((place, link))
+    assert broken == []
+
+
+def test_the_readmes_links_lead_somewhere():
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / name).read_text("utf-8")):
+            assert (ROOT / link).exists(), f"{name}: {link}"
+
+
+def test_item_8_every_page_has_search_neighbours_version_and_contents(pages, site):
+    for place in pages:
+        if place == "404.html":
+            continue
+        text = (site / place).read_text("utf-8")
+        assert 'data-md-component="search"' in text
+        assert re.search(r"certifare \d+\.\d+\.\d+", text)
+        if place != "index.html":
+            assert 'rel="prev"' in text, place
+        # Contents: nobody scrolls through much more than three screens without a heading.
+        body = text[text.index("<article") : text.index("</article")]
+        parts = re.split(r"<h[1-3]\b", body)
+        for part in parts:
+            assert len(re.findall(r"<tr>|<li>|<p>", part)) <= 100, f"{place}: a heading is missing\n{part[:300]}"
+
+
+def test_the_spelling_is_right():
+    """Of pages, README and the texts of the package, with the project's own words."""
+    words = Path(__file__).with_name("words.txt")
+    names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "mkdocs.yml", "docs", "src/certifare", "examples"]
+    places = [str(ROOT / name) for name in names if (ROOT / name).exists()]
+    skip = "*.svg,*.png,*.csv,*.json,*.parquet,__pycache__"
+    command = [sys.executable, "-m", "codespell_lib", "--ignore-words", str(words), "--skip", skip, *places]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+# -- in a browser -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", MAIN)
+def test_item_8_no_serious_violation_and_nothing_overflows(browser, served, place):
+    for width, dark in ((1280, False), (390, True)):
+        browser.open(served.page(place), width, dark=dark)
+        assert [v for v in browser.violations() if v[0] in ("serious", "critical")] == []
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        # Shipped, without a network.
+        assert all(url.startswith((served.address, "data:")) for url in browser.requests())
+        assert browser.complaints() == []
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_screenshots_of_the_site(site, tmp_path):
+    """All pictures of the site can be taken, have their size, and are shown."""
+    take(site, tmp_path)
+    shown = "".join(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))
+    for name, (_, width, height, dark, _) in PICTURES.items():
+        picture = decode_png((tmp_path / name).read_bytes())
+        assert picture.shape[:2] == (height, width)
+        assert (np.median(picture[:, :, :3]) < 60) == dark
+        assert decode_png((ROOT / "docs" / "figures" / name).read_bytes()).shape == picture.shape
+        assert f"figures/{name}" in shown
