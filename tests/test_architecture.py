@@ -1,0 +1,67 @@
+"""docs/architecture.md says what is so: its rooms are the modules and the layers, its walks name what there is."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[1]
+PRODUCT = REPOSITORY / "src" / "certifare"
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+RULES = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_the_rooms_are_the_modules_and_the_layers_in_their_order() -> None:
+    rooms = re.findall(r"^\| `(\w+)` \|", section("The rooms"), re.MULTILINE)
+    modules = {path.stem for path in PRODUCT.glob("*.py")} | {
+        path.parent.name for path in PRODUCT.glob("*/__init__.py")
+    }
+    assert sorted(rooms) == sorted(modules - {"__init__"})
+    (contract,) = [rule for rule in RULES["contracts"] if rule["name"] == "Data flows one way"]
+    assert contract["exhaustive"]
+    layers = [layer.split(" | ") for layer in contract["layers"]]
+    assert rooms == [room for layer in layers for room in layer]
+
+
+def test_what_walks_and_tables_name_is_there() -> None:
+    walks = section("The walk of a record")
+    names = re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)+)`", walks)
+    assert len(names) > 20
+    for name in names:
+        found: Any = importlib.import_module("certifare")
+        for part in name.split("."):
+            if not hasattr(found, part):
+                found = importlib.import_module(f"{found.__name__}.{part}")
+            else:
+                found = getattr(found, part)
+    for room, inside in re.findall(r"^\| `(\w+)` \| (.*) \|$", section("The rooms"), re.MULTILINE):
+        if (PRODUCT / room).is_dir():
+            known = {path.stem for path in (PRODUCT / room).iterdir()} | {"certify"}
+            assert not set(re.findall(r"`([a-z_]+)`", inside)) - known, room
+
+
+def test_no_import_goes_by_a_string() -> None:
+    """The import linter reads import statements. Lists of names are stubs beside their package, read by lazy_loader."""
+    for path in sorted(PRODUCT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = node.func if isinstance(node, ast.Call) else None
+            name = getattr(called, "attr", getattr(called, "id", None))
+            assert name not in ("import_module", "__import__"), path
+            assert name != "attach_stub" or path.name == "__init__.py", path
+    for stub in sorted(PRODUCT.rglob("__init__.pyi")):
+        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+            assert not isinstance(node, ast.ImportFrom) or node.level == 1 or stub.parent == PRODUCT, stub
+
+
+def test_imports_that_go_upwards_are_as_many_as_the_page_says() -> None:
+    (contract,) = [rule for rule in RULES["contracts"] if rule["name"] == "Data flows one way"]
+    assert len(contract["ignore_imports"]) == 3
+    assert "Three imports go upwards" in PAGE
