@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from certifare import Grid, Table, certify
+from certifare.certificates import Claim
 from certifare.frontier.search import Search
 
 GRID = Grid(kinds=["tree"], gammas=[0.9, 0.99], min_cell_sizes=[100], cells=[2, 4, 8, 16, 32, 64])
@@ -34,7 +35,7 @@ def rows(people: pd.DataFrame, sensitive: str, metric: str) -> pd.DataFrame:
     found = []
     for seed in range(SEEDS):
         table = Table.from_frame(people, label="income", sensitive=sensitive, weight="fnlwgt")
-        search = Search(table, GRID, metric=metric, seed=seed, min_group_size=1, n_jobs=1).run()
+        search = Search(table, GRID, Claim(metric=metric, min_group_size=1), seed=seed, n_jobs=1).run()
         part = people.iloc[search.rows["certify"]]
         for number, candidate in enumerate(search.candidates):
             if candidate.cells not in GRID.cells:

@@ -13,16 +13,17 @@ import math
 import os
 import platform
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
-from certifare.certificates import Certificate, Exclusion, Interval, certify_counts
+from certifare.certificates import Certificate, Exclusion, Interval
 from certifare.certificates.certificate import percent
-from certifare.certificates.claims import metric_of
+from certifare.certificates.claims import Claim
+from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.errors import ArgumentError, CandidateError, OutputError
 from certifare.evaluation import evaluate
@@ -397,31 +398,35 @@ def produce(
     """
     if target is not None and not 0.0 < target <= 1.0:
         raise ArgumentError(f"target={target}: a distance between groups lies in (0, 1].")
+    claim = Claim(
+        metric=metric,
+        confidence=confidence,
+        positive=positive,
+        min_group_size=min_group_size,
+        population=population,
+        looks=looks,
+    )
     options: dict[str, Any] = {
-        "metric": metric,
-        "confidence": confidence,
-        "positive": positive,
         "utility": utility,
         "retain": retain,
         "group_aware": group_aware,
         "parts": parts,
-        "population": population,
-        "min_group_size": min_group_size,
         "seed": seed,
         "n_jobs": n_jobs,
         "ledger": open_ledger(ledger),
-        "looks": looks,
         "pool_groups": pool_groups,
     }
     if isinstance(table, str | os.PathLike) and is_large(table):
         if label_quantiles is not None:
             raise ArgumentError("label_quantiles needs the whole table in memory, and this one is too large for that.")
-        return _choose(search_large(table, grid or Grid(), roles, **options), target, min_cells, progress)
-    if label_quantiles is not None:
-        roles["label_cuts"] = training_quantiles(
-            table, label_quantiles, parts=parts, seed=seed, by_group=pool_groups is None, **roles
-        )
-    return _choose(Search(table_of(table, **roles), grid or Grid(), **options), target, min_cells, progress)
+        search: Search = search_large(table, grid or Grid(), roles, claim, **options)
+    else:
+        if label_quantiles is not None:
+            roles["label_cuts"] = training_quantiles(
+                table, label_quantiles, parts=parts, seed=seed, by_group=pool_groups is None, **roles
+            )
+        search = Search(table_of(table, **roles), grid or Grid(), claim, **options)
+    return _choose(search, target, min_cells, progress)
 
 
 def _choose(search: Search, target: float | None, min_cells: int, progress: Progress | None) -> Bundle:
@@ -560,7 +565,7 @@ def _votes(search: Search, number: int, encoder: Any, certificate: Certificate) 
     candidate, table = search.candidates[number], search.certify_sample.table
     counted = PartCounts.of(table, search.certify_cells(encoder, candidate), candidate.cells)
     return Measured(
-        candidate.path.performance(candidate.cells, counted.labels, search.confidence),
+        candidate.path.performance(candidate.cells, counted.labels, search.claim.confidence),
         certificate.for_classifier(candidate.path.votes(candidate.cells)[0]),
         beyond_chance(candidate.path.at("train", candidate.cells).labels, counted.labels) <= BEYOND_CHANCE,
     )
@@ -574,16 +579,9 @@ def _boosting(search: Search) -> Measured | None:
         return None
     labelled = [y.codes >= 0 for y in table.labels]
     predicted = forecasts[0].argmax(axis=1)
-    counts = table.count(predicted, forecasts[0].shape[1], labels=metric_of(search.metric).strata != "all")
-    certificate = certify_counts(
-        counts,
-        search.metric,
-        search.confidence,
-        "mcdiarmid",
-        tail=search.certify_sample.tail,
-        positive=search.positive,
-        min_group_size=1,
-    )
+    counts = table.count(predicted, forecasts[0].shape[1], labels=search.claim.labelled)
+    claim = replace(search.claim, method="mcdiarmid", min_group_size=1)
+    certificate = issue(counts, claim, tail=search.certify_sample.tail)
     return Measured(
         Performance.of(
             [p[known] for p, known in zip(forecasts, labelled, strict=True)],
@@ -592,7 +590,7 @@ def _boosting(search: Search) -> Measured | None:
                 np.eye(len(y.names), dtype=np.int64)[y.codes[known]]
                 for y, known in zip(table.labels, labelled, strict=True)
             ],
-            search.confidence,
+            search.claim.confidence,
         ),
         certificate.for_classifier(np.arange(counts.n_cells)),
     )
@@ -607,7 +605,7 @@ def _advice(search: Search, order: Sequence[Point], target: float | None) -> tup
         return (_worthless(len(search.select), "select"),)
     candidates = [search.candidates[i] for i in search.useful()]
     advice = []
-    factors = [records_needed(candidate.outlook, target, 1.0 - search.confidence) for candidate in candidates]
+    factors = [records_needed(candidate.outlook, target, 1.0 - search.claim.confidence) for candidate in candidates]
     known = [factor for factor in factors if factor is not None]
     certify_records = len(search.certify_sample.table)
     if known and min(known) > 1.0:
@@ -643,7 +641,7 @@ def _worthless(records: int, part: str) -> Advice:
 
 def _next_look(search: Search) -> Advice:
     """Say what another look at the same certification records costs, or how many fresh ones would do."""
-    look, confidence = search.look, search.confidence
+    look, confidence = search.look, search.claim.confidence
     n = int(search._certify_sizes().sum())
     fresh = f"As many fresh records ({n:,}) to certify on would keep {percent(confidence)}."
     if look is None:
@@ -680,7 +678,7 @@ def _run(search: Search, look: Look | None) -> dict[str, Any]:
         "certify_digest": search.certify_digest,
         "look": None
         if look is None
-        else {**msgspec.to_builtins(look), "joint_confidence": look.joint(search.confidence)},
+        else {**msgspec.to_builtins(look), "joint_confidence": look.joint(search.claim.confidence)},
         "table_digest": table.digest,
         "seed": search.seed,
         "retain": search.retain,

@@ -16,6 +16,7 @@ import msgspec
 
 from certifare.bundle import Bundle, write_rows
 from certifare.certificates import Certificate
+from certifare.certificates.claims import Claim
 from certifare.errors import ArgumentError, CertifareError, StateFileError
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
@@ -51,6 +52,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Where the table lies.
     reading, options : dict
         What :func:`~certifare.table.read_table` and :class:`~certifare.frontier.search.Search` were told.
+    claim : Claim
     grid : Grid
     table : str
         The table's digest.
@@ -61,6 +63,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     data: str
     reading: dict[str, Plain]
     options: dict[str, Plain]
+    claim: Claim
     grid: Grid
     correction: Correction
     ledger: bool
@@ -75,6 +78,7 @@ def keep_sweep(
     data: str | os.PathLike[str],
     reading: Mapping[str, Any],
     options: Mapping[str, Any],
+    claim: Claim,
     grid: Grid,
     ledger: bool = True,
 ) -> None:
@@ -89,6 +93,7 @@ def keep_sweep(
         The file that the table was read from.
     reading, options : mapping
         What :func:`~certifare.table.read_table` and :class:`~certifare.frontier.search.Search` were told.
+    claim : Claim
     grid : Grid
     ledger : bool
     """
@@ -97,6 +102,7 @@ def keep_sweep(
         data=os.path.abspath(data),
         reading=dict(reading),
         options=dict(options),
+        claim=claim,
         grid=grid,
         correction=frontier.correction,
         ledger=ledger,
@@ -150,6 +156,7 @@ def bundle_from(
     search = Search(
         table,
         request.grid,
+        request.claim,
         **request.options,  # type: ignore[arg-type]  # checked there
         n_jobs=n_jobs,
         ledger=open_ledger(request.ledger),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multinomial
 
-from certifare.certificates import CellCounts, Certificate, FixedSequence, certify_counts, difference_limit
+from certifare.certificates import CellCounts, Certificate, Claim, FixedSequence, certify_counts, difference_limit
 from certifare.certificates.certificate import ASSUMPTIONS, FIXED_IN_ADVANCE
 from certifare.certificates.claims import METRICS, combine, statistic
 from certifare.certificates.issuing import FROM_COUNTS
@@ -96,9 +96,9 @@ def test_all_metrics_and_several_groups(metric):
         counts.append(CellCounts(np.array(drawn).transpose(2, 0, 1), ["a", "b", "c"], ["no", "yes"]))
     own = [certify_counts(c, metric).bound for c in counts]
     target = sorted(own)[1]
-    walked = FixedSequence.walk(counts, target, metric)
+    walked = FixedSequence.walk(counts, target, Claim(metric=metric))
     assert [step.limit for step in walked.steps] == pytest.approx(own[: len(walked.steps)], abs=1e-12)
-    walked = FixedSequence.walk(counts, 1.0, metric)
+    walked = FixedSequence.walk(counts, 1.0, Claim(metric=metric))
     certificate = certify_counts(counts[2], metric, sequence=walked).verify()
     assert certificate.bound == 1.0
     assert len(walked.steps[0].statistics) == len(certificate.parts)
@@ -106,7 +106,7 @@ def test_all_metrics_and_several_groups(metric):
 
 def test_what_follows_uses_the_target():
     counts = tables(0.0, 0.01, labels=["no", "yes"])
-    walked = FixedSequence.walk(counts, 0.2, "equalized_odds")
+    walked = FixedSequence.walk(counts, 0.2, Claim(metric="equalized_odds"))
     certificate = certified(walked, counts, metric="equalized_odds")
     # The mean over two labels is at most 0.2: one of them may have all of it.
     assert certificate.within("yes") == pytest.approx(0.4)
@@ -254,12 +254,12 @@ def test_the_walk_of_the_code_is_the_walk_of_the_enumeration():
         target = float(rng.uniform(0.3, 1.0))
         limits = [limit(*statistic(c.table), 0.05) for c in counts]
         expected = next((i for i, value in enumerate(limits) if value > target), 3)
-        assert FixedSequence.walk(counts, target, min_group_size=1).passed == expected
+        assert FixedSequence.walk(counts, target, Claim(min_group_size=1)).passed == expected
 
 
 def test_limits_combine_as_the_metric_says():
     counts = tables(0.1, groups=["a", "b", "c"], labels=["no", "yes"])[0]
-    (step,) = FixedSequence.walk([counts], 1.0, "equalized_odds").steps
+    (step,) = FixedSequence.walk([counts], 1.0, Claim(metric="equalized_odds")).steps
     pairs = list(combinations(counts.groups, 2))
     labels = [label for label in counts.labels for _ in pairs]
     own = [limit(*s, 0.025) for s in step.statistics]

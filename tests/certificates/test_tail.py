@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certifare import CellCounts, Certificate, certify_counts, thin
-from certifare.certificates import METRICS, FixedSequence, Witness
+from certifare.certificates import METRICS, Claim, FixedSequence, Witness
 from certifare.certificates.exact import difference_limit
 from certifare.certificates.issuing import FROM_COUNTS
 from certifare.certificates.tail import CAP_FIXED, Tail, lowered, raised, share_limit
@@ -165,7 +165,7 @@ def test_every_limit_over_all_samples_of_a_small_population(heavy, monkeypatch):
         lower += p * q * (c.lower > truth)
         upper += p * q * (interval.upper < truth)
         below += p * q * (interval.lower > truth)
-        walked = FixedSequence.walk([counts], truth - 1e-9, confidence=confidence, **options)
+        walked = FixedSequence.walk([counts], truth - 1e-9, Claim(confidence=confidence, min_group_size=1), tail=tail)
         passed += p * q * walked.passed
     epsilon = 1 - confidence + 1e-9
     assert max(bound, lower, upper, below, passed) <= epsilon
@@ -216,7 +216,7 @@ def test_a_certificate_with_a_cap_is_recomputed_from_what_it_holds(claim, method
 def test_a_sequence_with_a_cap_is_recomputed_too(claim):
     metric, counts, tail = claim
     coarse = counts.merge_cells(np.zeros(counts.n_cells, dtype=int))
-    walked = FixedSequence.walk([coarse, counts], 1.0, metric, tail=tail, min_group_size=1)
+    walked = FixedSequence.walk([coarse, counts], 1.0, Claim(metric=metric, min_group_size=1), tail=tail)
     certificate = certify_counts(counts, metric, sequence=walked, tail=tail, min_group_size=1)
     assert Certificate.from_dict(certificate.to_dict()).verify().bound == 1.0
     alone = certify_counts(counts, metric, tail=tail, min_group_size=1)

@@ -9,6 +9,7 @@ import pytest
 
 from certifare import CellCounts, Policy
 from certifare.bundle import produce
+from certifare.certificates import Claim
 from certifare.certificates.certificate import READS_GROUP
 from certifare.document import verify_document
 from certifare.errors import ArgumentError, RoleError
@@ -135,8 +136,8 @@ def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: s
         tmp_path / "people.parquet",
         grid,
         Roles.of(label="paid", sensitive="sex"),
+        Claim(metric=metric),
         sample_records=6000,
-        metric=metric,
         seed=1,
     ).run()
     rows = frame[Dealt(0.0, 0.4, search._sampled, 1).mask(0, 24_000)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from certifare import produce
-from certifare.certificates import METRICS
+from certifare.certificates import METRICS, Claim
 from certifare.certificates.tail import CAP_FIXED
 from certifare.frontier import search as search_module
 from certifare.frontier.capping import choose_cap
@@ -73,7 +73,7 @@ def test_the_certification_records_play_no_part_in_the_choice(weighted, grid):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_job_with_a_cap(weighted, grid, metric, monkeypatch):
-    search = Search(weighted, grid, metric=metric).run()
+    search = Search(weighted, grid, Claim(metric=metric)).run()
     [(_, certificate)] = search.certify(search.knee())
     assert certificate.tail.cap == search.cap.cap
     assert certificate.tail.largest == weighted.weights.max()
@@ -83,7 +83,7 @@ def test_a_job_with_a_cap(weighted, grid, metric, monkeypatch):
     prediction = search.candidates[search.knee()[0]].prediction
     assert prediction.bound == pytest.approx(certificate.bound, abs=0.12)
     monkeypatch.setattr(search_module, "choose_cap", lambda *_: None)
-    whole = Search(weighted, grid, metric=metric, min_group_size=1)
+    whole = Search(weighted, grid, Claim(metric=metric, min_group_size=1))
     assert len(search.certify_sample.table) > 5 * len(whole.certify_sample.table)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare.certificates import CellCounts, certify_counts
+from certifare.certificates import CellCounts, Claim, certify_counts
 from certifare.errors import (
     ArgumentError,
     CandidateError,
@@ -196,7 +196,7 @@ def test_weights_and_clusters_leave_independent_records(make_table, grid):
 @pytest.mark.parametrize("metric", ["equal_opportunity", "equalized_odds", "equalized_odds_max"])
 def test_other_metrics(make_table, grid, metric):
     search = Search(
-        make_table(label="paid", sensitive="region", drop=("promoted", "weight", "home")), grid, metric=metric
+        make_table(label="paid", sensitive="region", drop=("promoted", "weight", "home")), grid, Claim(metric=metric)
     )
     _, certificate = search.run().certify([2])[0]
     assert certificate.metric == metric
@@ -205,16 +205,16 @@ def test_other_metrics(make_table, grid, metric):
 
 
 def test_the_positive_label(make_table, grid):
-    expression = Search(make_table(label="hours<38"), grid, metric="equal_opportunity")
-    assert expression.positive == "hours < 38"
+    expression = Search(make_table(label="hours<38"), grid, Claim(metric="equal_opportunity"))
+    assert expression.claim.positive == "hours < 38"
     assert expression.explorer.common["positive_label"] == "hours < 38"
-    numeric = Search(make_table(), grid, metric="equal_opportunity", positive="0")
+    numeric = Search(make_table(), grid, Claim(metric="equal_opportunity", positive="0"))
     assert numeric.explorer.common["positive_label"] == 0
     assert numeric.run().certify([0])[0][1].positive == "0"
     with pytest.raises(PositiveLabelError, match="'2' is not among"):
-        Search(make_table(), grid, metric="equal_opportunity", positive="2")
+        Search(make_table(), grid, Claim(metric="equal_opportunity", positive="2"))
     with pytest.raises(PositiveLabelError, match="Which label"):
-        Search(make_table(label="region", drop=("promoted", "weight", "home")), grid, metric="equal_opportunity")
+        Search(make_table(label="region", drop=("promoted", "weight", "home")), grid, Claim(metric="equal_opportunity"))
 
 
 def test_exclusions_of_the_table_are_in_the_certificate(make_people, grid):
@@ -235,16 +235,16 @@ def test_tables_and_arguments_that_cannot_be_searched(make_table, grid):
     with pytest.raises(MissingGroupError, match="no groups"):
         Search(make_table(sensitive=None), grid)
     with pytest.raises(ConfidenceError):
-        Search(make_table(), grid, confidence=95)
+        Search(make_table(), grid, Claim(confidence=95))
     with pytest.raises(SplitError, match="must be train"):
         Search(make_table(), grid, parts={"train": 0.5, "certify": 0.5})
     with pytest.raises(SmallGroupError, match="fewer than min_group_size"):
-        Search(make_table(), grid, min_group_size=2000)
+        Search(make_table(), grid, Claim(min_group_size=2000))
     with pytest.raises(SmallGroupError):
         Search(make_table(sensitive="age>=80"), grid)
     for population in ("records", "people"):
         with pytest.raises(ArgumentError, match="population"):
-            Search(make_table(), grid, population=population)
+            Search(make_table(), grid, Claim(population=population))
 
 
 def test_columns_that_tell_nothing(make_table, grid):

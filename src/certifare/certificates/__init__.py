@@ -8,7 +8,7 @@ groups; :mod:`~certifare.certificates.claims` makes metrics of such distances;
 """
 
 from certifare.certificates.certificate import Certificate, Interval
-from certifare.certificates.claims import METRICS, Part, Witness
+from certifare.certificates.claims import METRICS, Claim, Part, Witness
 from certifare.certificates.counts import CellCounts, Exclusion, joint_cells
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.issuing import certify_counts
@@ -19,6 +19,7 @@ __all__ = [
     "METRICS",
     "CellCounts",
     "Certificate",
+    "Claim",
     "Exclusion",
     "FixedSequence",
     "Interval",

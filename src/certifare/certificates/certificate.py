@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -19,14 +20,12 @@ from certifare.certificates.claims import (
     CONSEQUENCES,
     RECOMPUTATION_TOLERANCE,
     Basis,
+    Claim,
     Part,
     Witness,
     check_witnesses,
     combine,
-    metric_of,
-    strata_of,
     stratum,
-    stratum_epsilon,
 )
 from certifare.certificates.counts import CellCounts, Exclusion, merge_exclusions
 from certifare.certificates.exact import difference_limit, hoeffding_radius
@@ -184,9 +183,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise CertificateFormatError("looks were not counted, and figures of other looks are given.")
         if self.counted_look is not None:
             self.counted_look.check()
-        metric, counts, strata = metric_of(self.metric), self.counts, self._strata()
-        stratum_epsilon(self.metric, self.confidence, self.candidates, strata)
-        if (metric.strata == "all") != (counts.labels is None):
+        metric, counts, strata = self.claim.distance, self.counts, self._strata()
+        self.claim.epsilon(strata)
+        if metric.labelled == (counts.labels is None):
             raise CertificateFormatError(f"the metric {self.metric} looks at no labels, and the counts have some.")
         if self.positive != (strata[0] if metric.strata == "positive" else None):
             raise CertificateFormatError(f"positive={self.positive!r} does not fit the metric {self.metric}.")
@@ -293,6 +292,23 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Whether there is more to say than that these records were looked at once."""
         return self.look is not None and (self.look > 1 or self.planned_looks is not None)
 
+    @cached_property
+    def claim(self) -> Claim:
+        """What was asked for; the method, which may be unknown to this version, is checked by :meth:`verify`."""
+        return Claim(
+            metric=self.metric,
+            confidence=self.confidence,
+            candidates=self.candidates,
+            positive=self.positive,
+            min_group_size=1,  # which groups were large enough was decided when it was made
+        )
+
+    @property
+    def epsilon_used(self) -> float:
+        """ε of one bound: what is left of it for one of several candidates (all of it in a sequence), and strata."""
+        claim = self.claim if self.sequence is None else replace(self.claim, candidates=1)
+        return claim.epsilon(self._strata())
+
     # -- weights ----------------------------------------------------------------------------------------------
 
     @property
@@ -300,8 +316,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """Say in a sentence how much weight lies above the cap; nothing where there is none."""
         if self.tail is None:
             return ()
-        shared = 1 if self.sequence is not None else self.candidates
-        epsilon = stratum_epsilon(self.metric, self.confidence, shared, self._strata())
+        epsilon = self.epsilon_used
         above = max(self._above(part.groups, part.label, epsilon) for part in self.parts)
         within = "" if self._strata() == (None,) else ", among the records of a label,"
         return (
@@ -335,7 +350,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     @cached_property
     def _limits(self) -> dict[str | None, float]:
         """Bound within each label that the metric looks at."""
-        basis = CONSEQUENCES["within"].basis(metric_of(self.metric), self.counts.groups)
+        basis = self.claim.basis("within", self.counts.groups)
         if basis is Basis.LABEL:
             return dict.fromkeys(self._strata(), self.bound)
         limits: dict[str | None, float] = {}
@@ -408,7 +423,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ArgumentError("rho: a total variation distance lies in [0, 1].")
         moved = [moves[p.groups[0]] + moves[p.groups[1]] for p in self.parts]
         shifted = [(p.label, p.bound + move) for p, move in zip(self.parts, moved, strict=True)]
-        return min(1.0, combine(metric_of(self.metric), shifted), self.bound + max(moved))
+        return min(1.0, combine(self.claim.distance, shifted), self.bound + max(moved))
 
     def under_group_noise(self, error_rates: Sequence[float], *, given_label: bool = False) -> float:
         """Bound for the true groups where recorded groups are wrong at known rates (two groups).
@@ -435,7 +450,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
         (None, "") stands for whole groups. Where all labels share T*, the first one stands for them.
         """
-        basis = CONSEQUENCES[consequence].basis(metric_of(self.metric), self.counts.groups)
+        basis = self.claim.basis(consequence, self.counts.groups)
         strata = self._strata()
         if basis is Basis.GROUPS:
             return ((None, ""),)
@@ -464,13 +479,13 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 whole = f"{among}, {text}" if among else text
                 sentences.append(whole[0].upper() + whole[1:])
         if self._strata() != (None,):
-            sentences.append(WHOLE_GROUPS.format(metric=metric_of(self.metric).words))
+            sentences.append(WHOLE_GROUPS.format(metric=self.claim.distance.words))
         return tuple(sentences)
 
     def _limit(self, consequence: str, label: object) -> float:
         """Return the limit that a consequence rests on: for whole groups, or among the records of one label."""
-        declared, metric = CONSEQUENCES[consequence], metric_of(self.metric)
-        basis = declared.basis(metric, self.counts.groups)
+        declared, metric = CONSEQUENCES[consequence], self.claim.distance
+        basis = self.claim.basis(consequence, self.counts.groups)
         if basis is not Basis.GROUPS and label is not None:
             return self.within(label)
         if basis is not Basis.GROUPS:
@@ -487,8 +502,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def _about_the_same_records(self, consequence: str, argument: str, given_label: bool) -> None:
         """Make the caller say that an argument is about the records that the metric looks at."""
-        metric = metric_of(self.metric)
-        basis = CONSEQUENCES[consequence].basis(metric, self.counts.groups)
+        metric, basis = self.claim.distance, self.claim.basis(consequence, self.counts.groups)
         if basis is not Basis.GROUPS and not given_label:
             raise UnprovedClaimError(
                 f"The {metric.words} is about records of one label: {argument} must be that among the records with the "
@@ -525,13 +539,13 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             # Two classes have one distance; a constant classifier has none.
             scores = [(values == c).astype(np.float64) for c in (classes[1:] if len(classes) <= 2 else classes)]
         limits = [self._classifier_part(scores, label) for label in self._strata()]
-        metric = metric_of(self.metric)
+        metric = self.claim.distance
         merge = (lambda v: math.fsum(v) / len(v)) if metric.combine == "mean" else max
         lower, estimate, upper = (merge([limit[i] for limit in limits]) for i in range(3))
         return Interval(lower=lower, estimate=estimate, upper=min(upper, 1.0), confidence=self.confidence)
 
     def _strata(self) -> tuple[str | None, ...]:
-        return strata_of(metric_of(self.metric), self.counts, self.positive)
+        return self.claim.strata(self.counts)
 
     def _classifier_part(self, scores: Sequence[NDArray[np.float64]], label: str | None) -> tuple[float, float, float]:
         """Lower limit, estimate and upper limit in one stratum, largest over classes and pairs of groups.
@@ -539,11 +553,11 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         The worst class, pair and sign are facts of the population: upper limits of a maximum share no ε. Lower
         limits of a maximum do.
         """
-        epsilon = stratum_epsilon(self.metric, self.confidence, self.candidates, self._strata())
+        epsilon = self.claim.epsilon(self._strata())
         counts = stratum(self.counts, label)
         g = len(counts.groups)
         ways = max(1, len(scores)) * g * (g - 1)
-        if metric_of(self.metric).combine == "max":
+        if self.claim.distance.combine == "max":
             ways *= len(self._strata())
         lower = estimate = upper = 0.0
         for first, second in permutations(range(g), 2):
@@ -571,24 +585,19 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
         What the bound takes for granted, and what is not claimed, must be said as well.
         """
-        from certifare.certificates.issuing import certify_counts
+        from certifare.certificates.issuing import issue
 
         if self.silences:
             raise CertificateMismatchError(f"The certificate leaves out what every one must say: {self.silences[0]}")
-        again = certify_counts(
+        again = issue(
             self.counts,
-            self.metric,
-            self.confidence,
-            self.method,
-            self.candidates,
+            replace(self.claim, method=self.method),
             sequence=self.sequence,
             tail=self.tail,
-            positive=self.positive,
             witness=self.witnesses or None,
             base_counts=self.base_counts,
             sum_counts=self.sum_counts,
             budget=self.budget,
-            min_group_size=1,
         )
         unsaid = [phrase for phrase in again.population if phrase not in self.population]
         if unsaid:
@@ -627,7 +636,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     # -- showing it -------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        words = metric_of(self.metric).words
+        words = self.claim.distance.words
         if self.bound >= 1.0:
             return f"no bound below 1 on the {words} could be certified{among_whom(self.population)} ({self._sample()})"
         return (

@@ -7,8 +7,12 @@ groups, and the metric's is the largest, or the mean, over strata.
 A largest distance costs no share of ε: which pair is worst is a fact of the population, and the maximum of the
 pairs' bounds is at least the bound of that one pair. A mean needs all of its terms, so ε is divided among them.
 
+A :class:`Claim` says all that is asked of a certificate before any record is counted: the metric, how surely it is to
+be bounded and by which method, and about whom. It travels as one value, and is checked once.
+
 What else follows from a bound is declared here, too, once: :data:`CONSEQUENCES` names for each metric the form that
-``docs/theory.md`` proves. The methods of a certificate, the report and the documentation all go by it.
+``docs/theory.md`` proves, and :meth:`Claim.basis` allows or refuses it. The methods of a certificate, the report and
+the documentation all go by it.
 """
 
 from __future__ import annotations
@@ -35,12 +39,15 @@ from certifare.errors import (
     MissingGroupError,
     PositiveLabelError,
     SmallGroupError,
+    UnknownMethodError,
     UnknownMetricError,
     UnprovedClaimError,
 )
+from certifare.levels import name_of
 from certifare.words import amount
 
 Combine = Literal["max", "mean"]
+METHODS = ("exact", "mcdiarmid", "lemmas")
 #: Two computations of one figure may differ by the rounding of different machines.
 RECOMPUTATION_TOLERANCE = 1e-9
 
@@ -53,6 +60,11 @@ class Metric:
     words: str
     strata: Literal["all", "positive", "each label"]
     combine: Combine = "max"
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it looks at labels, and so is about records that have one."""
+        return self.strata != "all"
 
 
 METRICS = {
@@ -151,34 +163,104 @@ def metric_of(name: str) -> Metric:
     return METRICS[name]
 
 
-def strata_of(metric: Metric, counts: CellCounts, positive: str | None) -> tuple[str | None, ...]:
-    """Labels of the strata that the metric looks at; None stands for all records."""
-    if metric.strata == "all":
-        return (None,)
-    if counts.labels is None:
-        raise LabelsRequiredError(
-            f"The metric {metric.name} looks at records of each label, and these counts have none. "
-            "Count with y= (CellCounts.from_cells), or pass y= to certify."
-        )
-    if metric.strata == "each label":
-        return counts.labels
-    if positive is None:
-        if len(counts.labels) != 2:
-            raise PositiveLabelError(
-                f"Which label is the positive one? Pass positive= one of {', '.join(map(repr, counts.labels))}."
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What is asked of a certificate.
+
+    Attributes
+    ----------
+    metric : {"demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"}
+    confidence : float
+        1 − ε.
+    method : {"exact", "mcdiarmid", "lemmas"}
+    candidates : int
+        How many encoders share ε.
+    positive : str or None
+        Name of the positive label, for equal opportunity; the last of two unless given.
+    min_group_size : int
+        Groups with fewer records are refused.
+    population : {"clusters", "records"}
+        With clusters of records: what is drawn at random.
+    looks : int or None
+        How many looks at the records are planned, each with its share of ε.
+
+    Examples
+    --------
+    >>> claim = Claim(metric="equal_opportunity", confidence=0.9)
+    >>> claim.distance.words, claim.labelled
+    ('equal opportunity distance', True)
+    """
+
+    metric: str = "demographic_parity"
+    confidence: float = 0.95
+    method: str = "exact"
+    candidates: int = 1
+    positive: str | None = None
+    min_group_size: int = 30
+    population: str = "clusters"
+    looks: int | None = None
+
+    def __post_init__(self) -> None:
+        epsilon_at(self.confidence)  # refuses what no bound is proved for
+        if isinstance(self.candidates, bool) or int(self.candidates) != self.candidates or self.candidates < 1:
+            raise ArgumentError(f"candidates={self.candidates}: give the number of encoders tried, at least 1.")
+        if self.method not in METHODS:
+            raise UnknownMethodError(f"Unknown method {self.method!r}: choose one of {', '.join(METHODS)}.")
+        metric_of(self.metric)
+        if self.positive is not None:
+            object.__setattr__(self, "positive", name_of(self.positive))
+        if self.population not in ("clusters", "records"):
+            raise ArgumentError(f'population={self.population!r}: choose "clusters" or "records".')
+
+    @property
+    def distance(self) -> Metric:
+        """The distance that is bounded."""
+        return METRICS[self.metric]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it is about records that have a label."""
+        return self.distance.labelled
+
+    def strata(self, counts: CellCounts) -> tuple[str | None, ...]:
+        """Labels of the strata that the metric looks at; None stands for all records."""
+        if not self.labelled:
+            return (None,)
+        if counts.labels is None:
+            raise LabelsRequiredError(
+                f"The metric {self.metric} looks at records of each label, and these counts have none. "
+                "Count with y= (CellCounts.from_cells), or pass y= to certify."
             )
-        positive = counts.labels[-1]
-    if positive not in counts.labels:
-        raise PositiveLabelError(
-            f"positive={positive!r} is not among the labels {', '.join(map(repr, counts.labels))}."
-        )
-    return (positive,)
+        if self.distance.strata == "each label":
+            return counts.labels
+        positive = self.positive
+        if positive is None:
+            if len(counts.labels) != 2:
+                raise PositiveLabelError(
+                    f"Which label is the positive one? Pass positive= one of {', '.join(map(repr, counts.labels))}."
+                )
+            positive = counts.labels[-1]
+        if positive not in counts.labels:
+            raise PositiveLabelError(
+                f"positive={positive!r} is not among the labels {', '.join(map(repr, counts.labels))}."
+            )
+        return (positive,)
 
+    def check(self, counts: CellCounts) -> tuple[str | None, ...]:
+        """Refuse counts in which a group is absent or too small; return the strata."""
+        strata = self.strata(counts)
+        for label in strata:
+            check_groups(stratum(counts, label), label, max(1, self.min_group_size))
+        return strata
 
-def stratum_epsilon(metric: str, confidence: float, candidates: int, strata: Sequence[str | None]) -> float:
-    """Return ε for each stratum: divided among candidates, and among strata where their mean is bounded."""
-    shares = candidates * (len(strata) if metric_of(metric).combine == "mean" else 1)
-    return check_epsilon(float(Fraction(epsilon_at(confidence)) / shares))
+    def epsilon(self, strata: Sequence[str | None]) -> float:
+        """Return ε for each stratum: divided among candidates, and among strata where their mean is bounded."""
+        shares = self.candidates * (len(strata) if self.distance.combine == "mean" else 1)
+        return check_epsilon(float(Fraction(epsilon_at(self.confidence)) / shares))
+
+    def basis(self, consequence: str, groups: Sequence[str]) -> Basis:
+        """Return the form in which something follows from the bound; refuse what is not proved."""
+        return CONSEQUENCES[consequence].basis(self.distance, groups)
 
 
 def stratum(counts: CellCounts, label: str | None) -> CellCounts:

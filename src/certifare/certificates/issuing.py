@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from certifare.certificates.certificate import (
     written,
 )
 from certifare.certificates.claims import (
+    Claim,
     Metric,
     PairBound,
     Witness,
@@ -28,14 +30,11 @@ from certifare.certificates.claims import (
     choose_witnesses,
     combine,
     estimate_of,
-    metric_of,
     statistic,
-    strata_of,
     stratum,
-    stratum_epsilon,
 )
 from certifare.certificates.counts import LABEL_MISSING, CellCounts
-from certifare.certificates.exact import difference_limit, epsilon_at, hoeffding_radius
+from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
 from certifare.certificates.population import population_of
 from certifare.certificates.sequence import FixedSequence
@@ -45,11 +44,8 @@ from certifare.errors import (
     CellCountMismatchError,
     ConfidenceError,
     LabelsRequiredError,
-    UnknownMethodError,
 )
 from certifare.levels import name_of
-
-METHODS = ("exact", "mcdiarmid", "lemmas")
 
 NOT_LOOKED_UP = "Whether any of the certification records was used to fit the encoder was not looked up."
 """What a certificate says where nobody could compare its records with the training records."""
@@ -118,32 +114,57 @@ def certify_counts(
     >>> print(c)
     demographic parity distance of any classifier <= 0.2584 with 95 % confidence (1,500 + 1,400 records, 2 cells)
     """
-    epsilon_at(confidence)
-    if isinstance(candidates, bool) or int(candidates) != candidates or candidates < 1:
-        raise ArgumentError(f"candidates={candidates}: give the number of encoders tried, at least 1.")
-    if method not in METHODS:
-        raise UnknownMethodError(f"Unknown method {method!r}: choose one of {', '.join(METHODS)}.")
+    claim = Claim(
+        metric=metric,
+        confidence=confidence,
+        method=method,
+        candidates=candidates,
+        positive=None if positive is None else name_of(positive),
+        min_group_size=min_group_size,
+    )
+    return issue(
+        counts,
+        claim,
+        sequence=sequence,
+        tail=tail,
+        witness=witness,
+        base_counts=base_counts,
+        sum_counts=sum_counts,
+        budget=budget,
+    )
+
+
+def issue(
+    counts: CellCounts,
+    claim: Claim,
+    *,
+    sequence: FixedSequence | None = None,
+    tail: Tail | None = None,
+    witness: CellCounts | Sequence[Witness] | None = None,
+    base_counts: CellCounts | None = None,
+    sum_counts: CellCounts | None = None,
+    budget: Sequence[float] | None = None,
+) -> Certificate:
+    """Do what :func:`certify_counts` does, for a claim."""
+    method, distance = claim.method, claim.distance
     if sequence is not None and method != "exact":
         raise ArgumentError(f"method={method!r}: a sequence is tested by the exact method.")
-    chosen = metric_of(metric)
     if tail is not None and method == "lemmas":
         raise ArgumentError('method="lemmas" is not proved for capped weights: leave the cap out, or choose "exact".')
-    if chosen.strata == "all":
-        counts, tail = _with_unlabelled(counts, chosen), None if tail is None else tail.without_labels()
-    positive_name = None if positive is None else name_of(positive)
-    strata = strata_of(chosen, counts, positive_name)
-    candidates = candidates if sequence is None else sequence.length
-    for label in strata:
-        check_groups(stratum(counts, label), label, max(1, min_group_size))
-    epsilon = stratum_epsilon(metric, confidence, candidates, strata)
+    if not claim.labelled:
+        counts, tail = _with_unlabelled(counts, distance), None if tail is None else tail.without_labels()
+    if sequence is not None:
+        claim = replace(claim, candidates=sequence.length)
+    strata = claim.check(counts)
+    epsilon = claim.epsilon(strata)
 
     witnesses: tuple[Witness, ...] = ()
     if isinstance(witness, CellCounts):
         _same_cells(counts, witness, "witness")
-        witnesses = choose_witnesses(chosen, counts, strata, witness)
+        witnesses = choose_witnesses(distance, counts, strata, witness)
     elif witness is not None:
         witnesses = tuple(witness)
-    check_witnesses(chosen, counts, strata, witnesses)
+    check_witnesses(distance, counts, strata, witnesses)
     if tail is not None:
         tail.check(counts)
 
@@ -157,24 +178,24 @@ def certify_counts(
     elif not (base_counts is None and sum_counts is None and budget is None):
         raise ArgumentError(f'base_counts, sum_counts and budget are for method="lemmas", not for {method!r}.')
     if sequence is not None:
-        sequence.check(counts, metric, confidence, positive_name, tail)
-        pair_bound = partial(_claimed, sequence.target, len(strata) if chosen.combine == "mean" else 1)
+        sequence.check(counts, claim, tail)
+        pair_bound = partial(_claimed, sequence.target, len(strata) if distance.combine == "mean" else 1)
         besides = {"sequence": sequence, "assumptions": (*FROM_COUNTS, FIXED_IN_ADVANCE)}
     if tail is not None:
         besides = {**besides, "tail": tail, "assumptions": (*besides["assumptions"], CAP_FIXED)}
     parts = bound_parts(tables, strata, epsilon, pair_bound, None if sequence is not None else tail)
-    bound = min(1.0, combine(chosen, [(part.label, part.bound) for part in parts]))
+    bound = min(1.0, combine(distance, [(part.label, part.bound) for part in parts]))
     return Certificate(
-        metric=metric,
+        metric=claim.metric,
         method=method,
-        confidence=float(confidence),
+        confidence=float(claim.confidence),
         bound=bound if sequence is None else sequence.target,
-        estimate=combine(chosen, [(part.label, part.estimate) for part in parts]),
-        lower=_lower_limit(chosen, counts, strata, epsilon, witnesses, tail),
+        estimate=combine(distance, [(part.label, part.estimate) for part in parts]),
+        lower=_lower_limit(distance, counts, strata, epsilon, witnesses, tail),
         counts=counts,
         parts=parts,
-        candidates=int(candidates),
-        positive=strata[0] if chosen.strata == "positive" else None,
+        candidates=int(claim.candidates),
+        positive=strata[0] if distance.strata == "positive" else None,
         witnesses=witnesses,
         population=population_of(exclusion for table in tables for exclusion in table.exclusions),
         **besides,

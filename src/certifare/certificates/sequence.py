@@ -12,6 +12,7 @@ stratum. Anyone can compute the limits again, and nobody learns their cells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Annotated
 
@@ -19,14 +20,10 @@ import msgspec
 
 from certifare.certificates.claims import (
     RECOMPUTATION_TOLERANCE,
-    Metric,
-    check_groups,
+    Claim,
     combine,
-    metric_of,
     statistic,
-    strata_of,
     stratum,
-    stratum_epsilon,
 )
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import difference_limit
@@ -101,13 +98,10 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         cls,
         tables: Iterable[CellCounts],
         target: float,
-        metric: str = "demographic_parity",
-        confidence: float = 0.95,
+        claim: Claim | None = None,
         *,
         length: int | None = None,
         encoders: Sequence[str] | None = None,
-        positive: str | None = None,
-        min_group_size: int = 30,
         tail: Tail | None = None,
     ) -> FixedSequence:
         """Test encoders in their order until one fails.
@@ -118,8 +112,8 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             The certification sample as each encoder counts it. No more are drawn from it than are tested.
         target : float
             The largest distance to be accepted.
-        metric, confidence, positive, min_group_size
-            As in :func:`certifare.certify_counts`.
+        claim : Claim, optional
+            Of each encoder; demographic parity with 95 % confidence unless given.
         length : int, optional
             How many encoders there are, where ``tables`` does not know.
         encoders : sequence of str, optional
@@ -132,12 +126,10 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if length is None:
             tables = list(tables)
             length = len(tables)
-        chosen = metric_of(metric)
+        alone = replace(claim or Claim(), candidates=1)
         steps: list[Step] = []
         for counts in tables:
-            strata = strata_of(chosen, counts, positive)
-            for label in strata:
-                check_groups(stratum(counts, label), label, max(1, min_group_size))
+            strata = alone.check(counts)
             if tail is not None:
                 tail.check(counts)
             found = statistics_of(counts, strata)
@@ -145,7 +137,7 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 encoder=None if encoders is None else encoders[len(steps)],
                 cells=counts.n_cells,
                 statistics=found,
-                limit=limit_of(chosen, strata, found, confidence, shares_of(counts, strata, confidence, chosen, tail)),
+                limit=limit_of(alone, strata, found, shares_of(counts, alone, strata, tail)),
             )
             steps.append(step)
             if step.limit > target:
@@ -154,14 +146,7 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise ArgumentError("A sequence needs at least one encoder.")
         return cls(target=float(target), length=length, steps=tuple(steps))
 
-    def check(
-        self,
-        counts: CellCounts,
-        metric: str,
-        confidence: float,
-        positive: str | None = None,
-        tail: Tail | None = None,
-    ) -> None:
+    def check(self, counts: CellCounts, claim: Claim, tail: Tail | None = None) -> None:
         """Compute every limit again, and refuse a sequence that does not end with the encoder of these counts."""
         if self.published is None:
             raise CertificateMismatchError("No encoder of the sequence passed, so none can be certified by it.")
@@ -172,17 +157,17 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise CertificateMismatchError(
                 f"The sequence of {self.length:,} encoders must go on to the first that fails, and end there."
             )
-        chosen = metric_of(metric)
-        strata = strata_of(chosen, counts, positive)
+        alone = replace(claim, candidates=1)
+        strata = alone.strata(counts)
         own = statistics_of(counts, strata)
         sizes = [(n0, n1) for n0, n1, _ in own]
-        shares = shares_of(counts, strata, confidence, chosen, tail)
+        shares = shares_of(counts, alone, strata, tail)
         for i, step in enumerate(self.steps, 1):
             if [(n0, n1) for n0, n1, _ in step.statistics] != sizes:
                 raise CertificateMismatchError(f"Encoder {i} of the sequence was tested on other records.")
             if not all(0 <= m <= n0 * n1 for n0, n1, m in step.statistics):
                 raise CertificateMismatchError(f"Encoder {i} of the sequence has a statistic that no records have.")
-            computed = limit_of(chosen, strata, step.statistics, confidence, shares)
+            computed = limit_of(alone, strata, step.statistics, shares)
             if not abs(step.limit - computed) <= RECOMPUTATION_TOLERANCE:
                 raise CertificateMismatchError(
                     f"Encoder {i} of the sequence states the limit {step.limit:.9g}, but its statistics give "
@@ -202,31 +187,29 @@ def statistics_of(counts: CellCounts, strata: Sequence[str | None]) -> tuple[Sta
 
 
 def shares_of(
-    counts: CellCounts, strata: Sequence[str | None], confidence: float, metric: Metric, tail: Tail | None
+    counts: CellCounts, claim: Claim, strata: Sequence[str | None], tail: Tail | None
 ) -> tuple[float, ...] | None:
     """Upper limits of the weight above the cap for each pair of groups in each stratum; None without a cap."""
     if tail is None:
         return None
-    epsilon = stratum_epsilon(metric.name, confidence, 1, strata)
+    epsilon = claim.epsilon(strata)
     return tuple(
         tail.share(counts, pair, label, epsilon) for label in strata for pair in combinations(counts.groups, 2)
     )
 
 
 def limit_of(
-    metric: Metric,
+    claim: Claim,
     strata: Sequence[str | None],
     statistics: Sequence[Statistic],
-    confidence: float,
     shares: Sequence[float] | None = None,
 ) -> float:
     """Upper confidence limit of the metric, from statistics and, with a cap on the weights, shares above it."""
-    epsilon = stratum_epsilon(metric.name, confidence, 1, strata)
-    level = distance_level(epsilon, capped=shares is not None)
+    level = distance_level(claim.epsilon(strata), capped=shares is not None)
     pairs = len(statistics) // len(strata)
     labels = [label for label in strata for _ in range(pairs)]
     limits = [
         raised(max(0.0, difference_limit(n0, n1, m, level)), share)
         for (n0, n1, m), share in zip(statistics, shares or [0.0] * len(statistics), strict=True)
     ]
-    return min(1.0, combine(metric, list(zip(labels, limits, strict=True))))
+    return min(1.0, combine(claim.distance, list(zip(labels, limits, strict=True))))

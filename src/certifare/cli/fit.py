@@ -281,7 +281,6 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
 
 def _verdict(bundle: Bundle) -> Text:
     from certifare.certificates.certificate import percent, round_up
-    from certifare.certificates.claims import metric_of
 
     asked = "" if bundle.target is None else f"  target {bundle.target:g}"
     verdict = Text.assemble((bundle.verdict, VERDICTS[bundle.verdict]), f"{asked}\n\n")
@@ -294,7 +293,7 @@ def _verdict(bundle: Bundle) -> Text:
         )
     verdict.append(
         f"With {percent(certificate.confidence)} confidence no classifier on the {certificate.counts.n_cells} cells "
-        f"has {one(metric_of(certificate.metric).words)} above "
+        f"has {one(certificate.claim.distance.words)} above "
     )
     return verdict.append(f"T* = {round_up(certificate.bound)}", "bold")
 

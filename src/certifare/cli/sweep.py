@@ -141,6 +141,7 @@ def sweep(
 ) -> None:
     """Try many encoders and print the frontier of utility and certified distance."""
     from certifare.bundle import write_rows
+    from certifare.certificates.claims import Claim
     from certifare.errors import ArgumentError, MissingGroupError, RoleError
     from certifare.frontier import sweep as sweep_table
     from certifare.parts import training_quantiles
@@ -177,18 +178,20 @@ def sweep(
         **second_file(sensitive_file, on),
         "label_cuts": cuts_of(label_cuts, label_quantiles),
     }
-    options = {
+    claim: dict[str, Any] = {
         "metric": metric,
         "confidence": confidence,
         "positive": positive,
+        "min_group_size": min_group_size,
+        "population": population,
+        "looks": looks,
+    }
+    options: dict[str, Any] = {
         "utility": utility,
         "retain": retain,
         "group_aware": group_aware,
         "parts": parts_of(split),
-        "population": population,
-        "min_group_size": min_group_size,
         "seed": seed,
-        "looks": looks,
         "pool_groups": pool_groups,
     }
     grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))
@@ -213,11 +216,13 @@ def sweep(
             ledger=ledger,
             state=state,
             progress=progress,
-            **options,  # type: ignore[arg-type]  # checked there
+            **claim,
+            **options,
         )
         best = None if max_bound is None else frontier.best(max_bound, min_cells=min_cells)
         if folder is not None:
-            keep_sweep(folder, frontier, data=data, reading=reading, options=options, grid=grid, ledger=ledger)
+            told = {"reading": reading, "claim": Claim(**claim), "options": options, "grid": grid}
+            keep_sweep(folder, frontier, data=data, **told, ledger=ledger)
         elif output is not None:
             with atomic_file(output) as name:
                 write_rows(name, frontier.rows())

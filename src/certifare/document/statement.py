@@ -17,7 +17,6 @@ import msgspec
 from certifare import __version__
 from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import confidence_text, percent, round_up
-from certifare.certificates.claims import metric_of
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.population import among_whom
 from certifare.document.suppression import Suppression, suppress
@@ -245,7 +244,7 @@ def claim_of(certificate: Certificate) -> Claim:
     groups = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
     between = f"between the groups {groups}" if len(names) == 2 else f"between any two of the groups {groups}"
     about = among_whom(certificate.population)
-    metric, bound = metric_of(certificate.metric), round_up(certificate.bound)
+    metric, bound = certificate.claim.distance, round_up(certificate.bound)
     given = {
         "all": "",
         "positive": f", y = '{certificate.positive}'",

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.claims import metric_of, strata_of, stratum
+from certifare.certificates.claims import stratum
 from certifare.errors import SuppressionError
 
 Pool = tuple[int, ...]
@@ -115,7 +115,7 @@ def _patterns(certificate: Certificate) -> list[tuple[bool, ...]]:
     """For each cell: which of two groups it favours, for all pairs and strata, and which witnesses hold it."""
     counts = certificate.counts
     columns: list[list[bool]] = []
-    for label in strata_of(metric_of(certificate.metric), counts, certificate.positive):
+    for label in certificate.claim.strata(counts):
         rows = stratum(counts, label).table
         # Python's integers: the products exceed 64 bits for large samples.
         sizes = [int(size) for size in rows.sum(axis=0)]

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.certificate import VOID, percent, round_down, round_up
-from certifare.certificates.claims import metric_of, strata_of
 from certifare.certificates.population import draw_of, whom
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
@@ -326,7 +325,7 @@ def _pooled_as_stated(document: Document) -> bool:
 def _figures(document: Document) -> Check:
     certificate = document.certificate
     groups = len(certificate.counts.groups)
-    strata = strata_of(metric_of(certificate.metric), certificate.counts, certificate.positive)
+    strata = certificate.claim.strata(certificate.counts)
     pairs = groups * (groups - 1) // 2 * len(strata)
     counts = certificate.counts
     tested = 0 if certificate.sequence is None else len(certificate.sequence.steps)
@@ -437,7 +436,7 @@ def _date(document: Document, policy: Policy) -> Check:
 
 
 def _bound(certificate: Certificate, max_bound: float) -> Check:
-    words = f"The certificate bounds the {metric_of(certificate.metric).words} by T* = {round_up(certificate.bound)}"
+    words = f"The certificate bounds the {certificate.claim.distance.words} by T* = {round_up(certificate.bound)}"
     if certificate.bound <= max_bound:
         return Check("bound", True, f"{words}, within the {max_bound:g} asked for.")
     return Check("bound", False, f"{words}, above the {max_bound:g} asked for.")
@@ -479,7 +478,7 @@ def _records(
     own ε. The sets are chosen on the verifier's records alone: nothing in it is taken from the producer.
     """
     certificate = document.certificate
-    labelled = metric_of(certificate.metric).strata != "all"
+    labelled = certificate.claim.labelled
     fitted = load_fitted(encoder)
     if isinstance(data, str | os.PathLike):
         data = _read(document, fitted, data, roles)
@@ -546,7 +545,7 @@ def _records(
         ]
     checks = [looked_up, Check("data", True, f"{words}: they do not contradict the certificate.")]
     if max_bound is not None:
-        words = f"A certificate on {sample} bounds the {metric_of(own.metric).words} by T* = {round_up(own.bound)}"
+        words = f"A certificate on {sample} bounds the {own.claim.distance.words} by T* = {round_up(own.bound)}"
         checks.append(
             Check("data bound", True, f"{words}, within the {max_bound:g} asked for.")
             if own.bound <= max_bound
@@ -568,7 +567,7 @@ def _read(
     groups = roles["sensitive"] or (columns.sensitive if columns else ())
     if not groups:
         raise ArgumentError("The certificate does not say which column is sensitive: name it.")
-    labelled = metric_of(document.certificate.metric).strata != "all"
+    labelled = document.certificate.claim.labelled
     if roles["label"] and not labelled:
         raise ArgumentError(f"label={roles['label']!r}: the certificate's metric does not look at labels.")
     label = roles["label"] or (columns.label if columns else None)
@@ -593,7 +592,7 @@ def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequen
     if certificate.positive is not None and certificate.positive not in labels:
         return f"Your records have the labels {_listed(labels)}; the certificate is about {certificate.positive}."
     wanted = certificate.counts.labels or ()
-    if metric_of(certificate.metric).strata == "each label" and set(labels) != set(wanted):
+    if certificate.claim.distance.strata == "each label" and set(labels) != set(wanted):
         return f"Your records have the labels {_listed(labels)}; the certificate is about {_listed(wanted)}."
     return None
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts
+from certifare.certificates.claims import Claim
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
@@ -60,7 +61,9 @@ def is_large(path: str | os.PathLike[str]) -> bool:
     return files.n_records * len(files.schema.names) * 8 > LARGE
 
 
-def search_large(path: str | os.PathLike[str], grid: Grid, reading: Mapping[str, Any], **options: Any) -> LargeSearch:
+def search_large(
+    path: str | os.PathLike[str], grid: Grid, reading: Mapping[str, Any], claim: Claim | None = None, **options: Any
+) -> LargeSearch:
     """Search over a large file, given what :func:`certifare.table.read_table` is told."""
     csv = {"delimiter": None, "encoding": None, "missing": MISSING, "header": True, "names": ()}
     for option in ("sensitive_file", "on"):
@@ -70,7 +73,7 @@ def search_large(path: str | os.PathLike[str], grid: Grid, reading: Mapping[str,
         if reading.get(option, default) != default:
             raise ArgumentError(f"{option} is about CSV files, and {os.fspath(path)!r} is none: leave it out.")
     roles = Roles.of(**{name: value for name, value in reading.items() if name not in (*csv, "sensitive_file", "on")})
-    return LargeSearch(path, grid, roles, **options)
+    return LargeSearch(path, grid, roles, claim, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +136,7 @@ class LargeSearch(Search):
     grid : Grid
     roles : Roles
         Those that need the whole table in memory (weights, clusters …) are refused.
+    claim : Claim, optional
     sample_records : int, optional
         How many records are read into memory; a million unless given.
     folder : path, optional
@@ -146,6 +150,7 @@ class LargeSearch(Search):
         paths: Paths,
         grid: Grid,
         roles: Roles,
+        claim: Claim | None = None,
         *,
         sample_records: int | None = None,
         folder: str | os.PathLike[str] | None = None,
@@ -167,7 +172,7 @@ class LargeSearch(Search):
         )
         sample = _take(self._files, self._sampled, n_jobs)
         table = Table.from_frame(sample, roles)
-        super().__init__(table, grid, seed=seed, n_jobs=n_jobs, parts=parts, **options)
+        super().__init__(table, grid, claim, seed=seed, n_jobs=n_jobs, parts=parts, **options)
         self._reading = self._read_like(table)
         self._checksum = (0, 0)
         self._by_square: Tally | None = None
@@ -249,7 +254,7 @@ class LargeSearch(Search):
         whole = PartCounts.of(self.table, np.zeros(len(self.table), dtype=np.int64), 1).groups[0]
         sizes: NDArray[np.int64] = np.rint(whole * n_records / len(self._sampled)).astype(np.int64)
         sizes[:, :-1] = np.maximum(sizes[:, :-1], 1)
-        if self._labelled:
+        if self.claim.labelled:
             sizes[:, -1] = 0
         return sizes
 
@@ -267,7 +272,7 @@ class LargeSearch(Search):
         self._checksum = tally.checksum
         self._repeats = tally.repeats.check("certification records")
         self.notes += [note for note in self._repeats if note not in self.notes]
-        counts = lay_out(entries, candidate.cells, labelled=self._labelled, missing="drop")
+        counts = lay_out(entries, candidate.cells, labelled=self.claim.labelled, missing="drop")
         unknown = [group for group in counts.groups if group not in self._group_names()]
         if unknown:
             raise GroupError(

@@ -25,14 +25,13 @@ from certifare.certificates import (
     Exclusion,
     FixedSequence,
     Subsample,
-    certify_counts,
     one_per_cluster,
     thin,
 )
 from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP
-from certifare.certificates.claims import check_groups, metric_of, strata_of, stratum
+from certifare.certificates.claims import Claim
 from certifare.certificates.exact import epsilon_at
-from certifare.certificates.issuing import FROM_COUNTS
+from certifare.certificates.issuing import FROM_COUNTS, issue
 from certifare.certificates.looks import Look
 from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import assumptions_of, check_population
@@ -59,7 +58,7 @@ from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.frontier.utility import beyond_chance, check_utility, utility_of
 from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
-from certifare.levels import name_of, sort_key
+from certifare.levels import sort_key
 from certifare.parts import CERTIFY, PARTS, split
 from certifare.storage import check_writable, open_regular
 from certifare.table import POOLED, Table, suggest_comparison
@@ -168,8 +167,8 @@ class Search:
     table : Table
         With a label and groups.
     grid : Grid
-    metric, confidence, positive, min_group_size
-        Of the certificates (:func:`certifare.certify_counts`).
+    claim : Claim, optional
+        Of the certificates. The attribute of this name has the confidence of one look, and the positive label.
     utility : {"information", "explained", "accuracy"}
         What encoders are compared by (:mod:`certifare.frontier.utility`).
     retain : float
@@ -178,15 +177,11 @@ class Search:
         Whether encoders read the group, as in :class:`~certifare.FairTreeEncoder`.
     parts : mapping of str to float
         Shares of train, select and certify.
-    population : {"clusters", "records"}
-        With clusters: what the claim is about (:func:`certifare.one_per_cluster`).
     seed : int
     n_jobs : int
         How many growths are fitted at a time.
     ledger : Ledger
         Counts looks at the certification records; none unless given.
-    looks : int, optional
-        How many looks are planned: each has its share of ε.
     pool_groups : int, optional
         Groups that may be expected to have fewer certification records, by the numbers of the others, are pooled.
     """
@@ -195,27 +190,21 @@ class Search:
         self,
         table: Table,
         grid: Grid,
+        claim: Claim | None = None,
         *,
-        metric: str = "demographic_parity",
-        confidence: float = 0.95,
-        positive: str | None = None,
         utility: str = "information",
         retain: float = 0.0,
         group_aware: bool = False,
         parts: Mapping[str, float] = PARTS,
-        population: str = "clusters",
-        min_group_size: int = 30,
         seed: int = 0,
         n_jobs: int = 2,
         ledger: Ledger = NO_LEDGER,
-        looks: int | None = None,
         pool_groups: int | None = None,
     ) -> None:
         if not table.labels:
             raise RoleError("The table has no label: name one, so that encoders know what to keep.")
         if table.groups is None:
             raise MissingGroupError("The table has no groups: name a sensitive column.")
-        epsilon_at(confidence)  # refuses what no bound is proved for
         if sorted(parts) != sorted(PARTS):
             raise SplitError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
         self.given = table
@@ -229,19 +218,20 @@ class Search:
             table, self._pooled = _pool(table, self.rows, pool_groups)
         self.table = table
         self.grid = grid
-        self.metric = metric
-        self.confidence = ledger.confidence_of_look(confidence, looks)
-        self.ledger, self.looks = ledger, looks
+        claim = claim or Claim()
+        self.claim = replace(
+            claim,
+            confidence=ledger.confidence_of_look(claim.confidence, claim.looks),
+            positive=_positive(table, claim),
+        )
+        self.ledger = ledger
         self.look: Look | None = None  # set when the certification records are used
         self.utility = check_utility(utility)
         self.retain = float(retain)
         self.group_aware = bool(group_aware)
         self.parts = dict(parts)
-        check_population(population, clustered=table.clusters is not None)
-        self.population = population
-        self.min_group_size = min_group_size
+        check_population(claim.population, clustered=table.clusters is not None)
         self.seed = int(seed)
-        self.positive = _positive(table, metric, positive)
         self.notes: list[str] = [] if ledger.reason is None else [ledger.reason]
         self.paths: list[GrowthPath] = []
         self._certified = False
@@ -257,7 +247,7 @@ class Search:
         self.explorer = Explorer(self.train, {"select": self.select}, grid, self._common(), n_jobs)
         unlabelled = int((~table.labelled).sum())
         if unlabelled:
-            counted = "left out" if self._labelled else "counted as all others, but cannot be learnt from"
+            counted = "left out" if self.claim.labelled else "counted as all others, but cannot be learnt from"
             self.notes.append(f"{unlabelled:,} records have no label: they are {counted}")
 
     # -- fitting ----------------------------------------------------------------------------------------------
@@ -311,15 +301,20 @@ class Search:
         assert self.table.groups is not None  # noqa: S101  (checked at the start)
         labels = self.certify_sample.table.labels[0]
         # Metrics that look at labels leave out the last column, of records without one.
-        counted = slice(-1) if self._labelled else slice(None)
+        counted = slice(-1) if self.claim.labelled else slice(None)
         sizes = self._certify_sizes()[:, counted]
-        positive = 0 if self.positive is None else labels.names.index(self.positive)
+        positive = 0 if self.claim.positive is None else labels.names.index(self.claim.positive)
         found = []
         for path in self.paths:
             for k in path.starts:
                 train, select = path.at("train", k), path.at("select", k)
                 outlook = Outlook.of(
-                    train.groups[:, :, counted], select.groups[:, :, counted], sizes, self.metric, positive, self.cap
+                    train.groups[:, :, counted],
+                    select.groups[:, :, counted],
+                    sizes,
+                    self.claim.metric,
+                    positive,
+                    self.cap,
                 )
                 performance = path.performance(k, select.labels)
                 found.append(
@@ -333,7 +328,7 @@ class Search:
                         promising=beyond_chance(train.labels, select.labels) > WORTH_TESTING,
                         retained=path.retained[k],
                         outlook=outlook,
-                        prediction=outlook.predict(1.0 - self.confidence),
+                        prediction=outlook.predict(1.0 - self.claim.confidence),
                     )
                 )
         return tuple(found)
@@ -343,11 +338,6 @@ class Search:
         table = self.certify_sample.table
         (sizes,) = PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups
         return np.asarray(sizes)
-
-    @property
-    def _labelled(self) -> bool:
-        """Whether the metric looks at labels; it is then about records with a label."""
-        return metric_of(self.metric).strata != "all"
 
     # -- choosing ---------------------------------------------------------------------------------------------
 
@@ -390,16 +380,16 @@ class Search:
         here = [self.candidates[i] for i in self.useful(min_cells)]
         own = [c.utility for c in here if c.prediction.bound <= limit]
         found = []
-        counted = slice(-1) if self._labelled else slice(None)
+        counted = slice(-1) if self.claim.labelled else slice(None)
         sizes = self._certify_sizes()[:, counted]
         names = self.certify_sample.table.labels[0].names
-        positive = 0 if self.positive is None else names.index(self.positive)
+        positive = 0 if self.claim.positive is None else names.index(self.claim.positive)
         for grown in glimpses(self.explorer):
             for k, starts in grown.starts.items():
                 train, select = grown.train.merged(starts), grown.select.merged(starts)
                 counts = train.groups[:, :, counted], select.groups[:, :, counted]
-                outlook = Outlook.of(*counts, sizes, self.metric, positive)
-                if k >= min_cells and outlook.predict(1.0 - self.confidence).bound <= limit:
+                outlook = Outlook.of(*counts, sizes, self.claim.metric, positive)
+                if k >= min_cells and outlook.predict(1.0 - self.claim.confidence).bound <= limit:
                     found.append((utility_of(self.utility, train.labels, select.labels), k))
         if not found or max(found)[0] <= 0.0:
             return None
@@ -425,7 +415,7 @@ class Search:
         """
         self._use(numbers, progress)
         results = [
-            (encoder, self._certificate(number, counts, candidates=len(numbers)))
+            (encoder, self._certificate(number, counts, replace(self.claim, candidates=len(numbers))))
             for number, (encoder, counts) in zip(numbers, self._counted(numbers), strict=True)
         ]
         self._count_look([statement_of(encoder.digest(), certificate) for encoder, certificate in results])
@@ -458,20 +448,17 @@ class Search:
         walked = FixedSequence.walk(
             tables(),
             target,
-            self.metric,
-            self.confidence,
+            self.claim,
             length=len(numbers),
             encoders=digests,
-            positive=self.positive,
-            min_group_size=self.min_group_size,
             tail=self.certify_sample.tail,
         )
         # A test that nobody passed is a look as well.
-        self._count_look([self.metric, json.dumps(msgspec.to_builtins(walked))])
+        self._count_look([self.claim.metric, json.dumps(msgspec.to_builtins(walked))])
         if not walked.passed:
             return walked, None
         encoder, counts = tested[walked.passed - 1]
-        certificate = self._certificate(numbers[walked.passed - 1], counts, sequence=walked)
+        certificate = self._certificate(numbers[walked.passed - 1], counts, self.claim, walked)
         return walked, (encoder, certificate.at_look(self.look))
 
     def _use(self, numbers: Sequence[int], progress: Progress | None) -> None:
@@ -494,18 +481,12 @@ class Search:
             encoder = self.encoder(number)
             yield encoder, self._certification_counts(encoder, self.candidates[number])
 
-    def _certificate(self, number: int, counts: CellCounts, **choice: Any) -> Certificate:
+    def _certificate(
+        self, number: int, counts: CellCounts, claim: Claim, sequence: FixedSequence | None = None
+    ) -> Certificate:
         sample = self.certify_sample
-        certificate = certify_counts(
-            counts,
-            self.metric,
-            self.confidence,
-            positive=self.positive,
-            tail=sample.tail,
-            witness=self._training_counts(self.candidates[number]),
-            min_group_size=self.min_group_size,
-            **choice,
-        )
+        witness = self._training_counts(self.candidates[number])
+        certificate = issue(counts, claim, sequence=sequence, tail=sample.tail, witness=witness)
         besides = certificate.assumptions[len(FROM_COUNTS) :]
         return msgspec.structs.replace(
             certificate,
@@ -525,7 +506,7 @@ class Search:
 
     def _count_look(self, statement: Sequence[str]) -> None:
         """Count this look at the certification records, before anyone sees what it found."""
-        self.look = self.ledger.count(self._traces(), statement, self.confidence, self.looks)
+        self.look = self.ledger.count(self._traces(), statement, self.claim.confidence, self.claim.looks)
 
     def _traces(self) -> Traces:
         """Return what the ledger knows the certification records by."""
@@ -534,7 +515,7 @@ class Search:
     def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
         """Count the certification records."""
         sample = self.certify_sample
-        counts = sample.table.count(self.certify_cells(encoder, candidate), candidate.cells, labels=self._labelled)
+        counts = sample.table.count(self.certify_cells(encoder, candidate), candidate.cells, labels=self.claim.labelled)
         exclusions = (
             *(Exclusion(f"{e.reason} (of all records, before the split)", e.records) for e in self.table.exclusions),
             *sample.exclusions,
@@ -569,7 +550,7 @@ class Search:
         """Training records by cell and group: where the set of cells for the lower limit is chosen."""
         assert self.table.groups is not None  # noqa: S101  (checked at the start)
         table = candidate.path.at("train", candidate.cells).groups
-        if self._labelled:
+        if self.claim.labelled:
             return CellCounts(table[:, :, :-1], self.table.groups.names, self.table.labels[0].names)
         return CellCounts(table.sum(axis=2), self.table.groups.names)
 
@@ -582,12 +563,12 @@ class Search:
         """
         table = self.table.take(self.rows[part])
         left_out: tuple[Exclusion, ...] = ()
-        if self._labelled:
+        if self.claim.labelled:
             labelled = table.of_labelled()
             left_out, table = labelled.exclusions[len(table.exclusions) :], labelled
         if table.clusters is not None:
             drawn = one_per_cluster(
-                table.clusters, weights=table.weights, population=self.population, seed=self.seed, part=part
+                table.clusters, weights=table.weights, population=self.claim.population, seed=self.seed, part=part
             )
         elif table.weights is not None:
             drawn = self._thin(table.weights, part)
@@ -597,7 +578,7 @@ class Search:
         left_out = (*left_out, *drawn.exclusions)
         tail = drawn.tail(
             lambda rows: table.take(np.flatnonzero(rows)).count(
-                np.zeros(rows.sum(), dtype=np.int64), 1, labels=self._labelled
+                np.zeros(rows.sum(), dtype=np.int64), 1, labels=self.claim.labelled
             )
         )
         return Sample(kept, left_out, drawn.assumptions, drawn.effective_size, drawn.population, tail)
@@ -619,11 +600,13 @@ class Search:
         assert table.groups is not None  # noqa: S101  (checked at the start)
         groups, labels = table.groups.codes[rows], table.labels[0]
         strata = np.ones((1, len(rows)), dtype=bool)
-        if self._labelled:
-            one = None if metric_of(self.metric).strata == "each label" else self.positive
+        if self.claim.labelled:
+            one = None if self.claim.distance.strata == "each label" else self.claim.positive
             strata = np.stack([labels.codes[rows] == i for i, name in enumerate(labels.names) if one in (None, name)])
         scale = len(self.rows["certify"]) / len(rows)
-        found = choose_cap(table.weights[rows], groups, strata, self.metric, epsilon_at(self.confidence), scale)
+        found = choose_cap(
+            table.weights[rows], groups, strata, self.claim.metric, epsilon_at(self.claim.confidence), scale
+        )
         if found is not None:
             self.notes.append(
                 f"weights are capped at {found.cap:g}, where training and select records promise the smallest bound; "
@@ -634,10 +617,9 @@ class Search:
     def _check_sizes(self) -> None:
         """Refuse groups that are too small to be certified, before anything is fitted."""
         table = self.certify_sample.table
-        counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=self._labelled)
+        counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=self.claim.labelled)
         try:
-            for label in strata_of(metric_of(self.metric), counts, self.positive):
-                check_groups(stratum(counts, label), label, max(1, self.min_group_size))
+            self.claim.check(counts)
         except SmallGroupError as error:
             raise SmallGroupError(f"{error}{self._what_helps()}") from error
         for part, there in (("train", self.train), ("select", self.select)):
@@ -657,15 +639,15 @@ class Search:
         numbers = [float(name) for name in names if sort_key(name)[0] == 0]
         if len(names) > MANY_NUMBERS and len(numbers) == len(names):
             return suggest_comparison(self.table.groups.name, numbers, "sensitive column")
-        return "" if self._pooled else f" Small groups are pooled by --pool-groups {self.min_group_size}."
+        return "" if self._pooled else f" Small groups are pooled by --pool-groups {self.claim.min_group_size}."
 
     def _common(self) -> dict[str, Any]:
         labels = self.table.labels[0]
         native = None
-        if self.positive is not None and metric_of(self.metric).strata == "positive":
-            native = labels.values[labels.names.index(self.positive)]
+        if self.claim.positive is not None and self.claim.distance.strata == "positive":
+            native = labels.values[labels.names.index(self.claim.positive)]
         return {
-            "metric": "equalized_odds" if self.metric == "equalized_odds_max" else self.metric,
+            "metric": "equalized_odds" if self.claim.metric == "equalized_odds_max" else self.claim.metric,
             "positive_label": native,
             "retain": self.retain,
             # Cells that are to retain more may be finer wherever that costs nothing of the distance.
@@ -686,7 +668,7 @@ class Search:
             "cells": [int(k) for k in self.grid.cells],
             "common": {name: None if value is None else str(value) for name, value in self._common().items()},
             "parts": self.parts,
-            "population": self.population,
+            "population": self.claim.population,
             "cap": None if self.cap is None else self.cap.cap,
             "seed": self.seed,
         }
@@ -807,15 +789,15 @@ def _pool(table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int) -> t
     return table.pooled(kept), (note,)
 
 
-def _positive(table: Table, metric: str, given: str | None) -> str | None:
+def _positive(table: Table, claim: Claim) -> str | None:
     """Find the positive label: as given, as the label's comparison says, or the last of two; None if none is needed."""
     names = table.labels[0].names
-    positive = given if given is not None else table.positive
+    positive = claim.positive if claim.positive is not None else table.positive
     if positive is not None:
-        if name_of(positive) not in names:
+        if positive not in names:
             raise PositiveLabelError(f"positive={positive!r} is not among the labels {', '.join(map(repr, names))}.")
-        return name_of(positive)
-    if metric_of(metric).strata == "positive":
+        return positive
+    if claim.distance.strata == "positive":
         if len(names) != 2:
             raise PositiveLabelError(f"Which label is the positive one? Name one of {', '.join(map(repr, names))}.")
         return names[-1]

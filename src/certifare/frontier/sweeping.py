@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from certifare.certificates import Certificate
 from certifare.certificates.certificate import round_up
+from certifare.certificates.claims import Claim
 from certifare.certificates.looks import Look
 from certifare.errors import ArgumentError, CandidateError
 from certifare.frontier.fronts import knee, pareto
@@ -108,8 +109,8 @@ class Frontier:
         self._certificates = dict(certificates or {})
         self._encoders = dict(encoders or {})
         self.correction = correction
-        self.confidence = search.confidence
-        self.metric = search.metric
+        self.confidence = search.claim.confidence
+        self.metric = search.claim.metric
         self.utility = search.utility
         self.notes = (*search.table.notes, *search.notes)
         self.points = tuple(self._point(number) for number in range(len(search.candidates)))
@@ -364,22 +365,25 @@ def sweep(
         roles["label_cuts"] = training_quantiles(
             table, label_quantiles, parts=parts, seed=seed, by_group=pool_groups is None, **roles
         )
-    search = Search(
-        table_of(table, **roles),
-        grid or Grid(),
+    claim = Claim(
         metric=metric,
         confidence=confidence,
         positive=positive,
+        min_group_size=min_group_size,
+        population=population,
+        looks=looks,
+    )
+    search = Search(
+        table_of(table, **roles),
+        grid or Grid(),
+        claim,
         utility=utility,
         retain=retain,
         group_aware=group_aware,
         parts=parts,
-        population=population,
-        min_group_size=min_group_size,
         seed=seed,
         n_jobs=n_jobs,
         ledger=open_ledger(ledger),
-        looks=looks,
         pool_groups=pool_groups,
     ).run(state=state, progress=progress)
     if correction == "holdout":

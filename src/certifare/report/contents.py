@@ -10,7 +10,7 @@ from typing import Any
 
 from certifare.certificates import Certificate, FixedSequence, difference_limit
 from certifare.certificates.certificate import WHOLE_GROUPS, percent, percent_up, round_down, round_up
-from certifare.certificates.claims import metric_of, strata_of, stratum, stratum_epsilon
+from certifare.certificates.claims import stratum
 from certifare.certificates.tail import distance_level, raised
 from certifare.document import Document, Selection, Verdict, make_statement, sign, verify_document
 from certifare.document.verification import ANY
@@ -147,7 +147,7 @@ def report_data(
     return {
         **about,
         "claim": {"words": stated.claim.words, "formula": stated.claim.formula},
-        "metric": metric_of(found.metric).words,
+        "metric": found.claim.distance.words,
         "figures": {
             "bound": found.bound,
             "bound_text": round_up(found.bound),
@@ -158,7 +158,7 @@ def report_data(
             "confidence": found.confidence,
             "confidence_text": percent(found.confidence),
             "epsilon": stated.epsilon,
-            "epsilon_used": _epsilon_used(found),
+            "epsilon_used": found.epsilon_used,
             "epsilon_words": _epsilon_words(found, stated.epsilon),
             "method": METHODS[found.method],
             "cells": found.counts.n_cells,
@@ -298,20 +298,13 @@ def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _epsilon_used(certificate: Certificate) -> float:
-    """ε of one bound of this encoder: what is left of it for one of several candidates, and strata."""
-    strata = strata_of(metric_of(certificate.metric), certificate.counts, certificate.positive)
-    shared = certificate.candidates if certificate.sequence is None else 1
-    return stratum_epsilon(certificate.metric, certificate.confidence, shared, strata)
-
-
 def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
     """Explain ε, and the part of it that was used, in one place."""
     words = (
         f"ε\u00a0=\u00a0{epsilon:.6g} is the chance, over samples, that T* comes out below the distance that it "
         f"bounds: confidence is 1\u00a0−\u00a0ε = {percent(certificate.confidence)}."
     )
-    used = _epsilon_used(certificate)
+    used = certificate.epsilon_used
     if certificate.tail is not None:
         words = f"{words} A tenth of what each bound has of it is for the weight above the cap."
     if certificate.sequence is not None:
@@ -323,7 +316,7 @@ def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
         return f"{words} All of it was used for this encoder."
     several = certificate.candidates > 1 and certificate.sequence is None
     shared = [f"{certificate.candidates:,} encoders"] if several else []
-    if metric_of(certificate.metric).combine == "mean":
+    if certificate.claim.distance.combine == "mean":
         shared.append(f"{len(certificate.counts.labels or ()):,} labels")
     if not shared:
         return words
@@ -332,8 +325,8 @@ def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
 
 def _meaning(certificate: Certificate) -> str | None:
     """Say what the bound means for one rate, where it is about a rate of whole groups."""
-    metric = metric_of(certificate.metric)
-    if metric.strata != "all" or certificate.bound >= 1.0:
+    metric = certificate.claim.distance
+    if metric.labelled or certificate.bound >= 1.0:
         return None
     # In percent, from the rounded bound, so that the limits are exact and err outwards.
     rate, shift, digit = Decimal(30), 100 * Decimal(round_up(certificate.bound)), Decimal("0.1")
@@ -370,14 +363,12 @@ def _cells(
             }
         )
     own, tail = worst.bound, certificate.tail
-    above = (
-        0.0 if tail is None else tail.share(certificate.counts, worst.groups, worst.label, _epsilon_used(certificate))
-    )
+    above = 0.0 if tail is None else tail.share(certificate.counts, worst.groups, worst.label, certificate.epsilon_used)
     if certificate.sequence is not None:
         n0, n1, m = certificate.sequence.steps[certificate.sequence.passed - 1].statistics[
             certificate.parts.index(worst)
         ]
-        level = distance_level(_epsilon_used(certificate), capped=certificate.tail is not None)
+        level = distance_level(certificate.epsilon_used, capped=certificate.tail is not None)
         own = raised(max(0.0, difference_limit(n0, n1, m, level)), above)
     # By capped weights, before the weight above the cap was allowed for.
     by_chance = own if certificate.tail is None else max(worst.estimate, (own - above) / max(1.0 - above, 1e-9))
@@ -520,12 +511,12 @@ def _four_fifths(certificate: Certificate) -> dict[str, Any]:
                 ],
             }
         )
-    whole = metric_of(certificate.metric).strata == "all"
+    whole = not certificate.claim.labelled
     return {
         "title": "What follows for the four-fifths rule"
         if whole
         else "What follows for ratios of rates within a label",
-        "whole_groups": None if whole else WHOLE_GROUPS.format(metric=metric_of(certificate.metric).words),
+        "whole_groups": None if whole else WHOLE_GROUPS.format(metric=certificate.claim.distance.words),
         "limits": limits,
         # What is drawn and listed is the largest limit; the others are better.
         "largest": max(range(len(limits)), key=lambda i: limits[i]["bound"]),
