@@ -1,47 +1,119 @@
 """Train the published methods' grids on a GPU and evaluate them there.
 
-PyTorch, NumPy and (for the adversary) scikit-learn are all that is needed there.
+PyTorch, NumPy and (for trees, forests and adversaries) scikit-learn are all that is needed there.
 
-Here:           python benchmarks/train_baselines.py prepare --out dist/arrays ca health
+Here:           python benchmarks/train_baselines.py prepare --out dist/arrays ca-0 ca-1 health-0
 On the GPU:     export PYTHONPATH=src:research/src
-                python3 benchmarks/train_baselines.py run --arrays dist/arrays --out $OUT ca health
+                python3 benchmarks/train_baselines.py run --arrays dist/arrays --out $OUT ca-0 ca-1 health-0
 Back here:      python benchmarks/train_baselines.py gather --out baselines.csv results.jsonl
                 certifare reproduce comparison --baselines baselines.csv
 
-Every method of a data set is one job, all its settings one stack; jobs share the GPU by streams of their own. Results
-are JSON lines that hold counts of (group, label, prediction) on the test records, so that every figure can be
-computed from them.
+A name is a data set and the seed of its split. Every method of a data set is one job in a process of its own, all its
+settings one stack; processes share the GPU best under NVIDIA's multi-process service (nvidia-cuda-mps-control -d). What
+has not ended after --limit seconds is ended and said, with what it had found so far.
+Results are JSON lines: counts of (group, label, prediction) on the test records, so that every figure can be computed
+from them, with every argument of the training.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
-import queue
 import sys
 import threading
 import time
-import traceback
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "4")
+os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import numpy as np
 
 PARTS = {"ca": "acs", "us": "acs", "health": "health", "transfer": "transfer", "adult": "acs"}
+FARE = "FARE as published"
+#: Shares of the published epochs at which every method without a plan for its learning rate is looked at as well.
+SHORTER = (0.1, 0.3)
+NETWORKS = {"mlp50": (50,), "logistic": (), "mlp50-50": (50, 50)}
+REPEATS = 5
+#: Settings per method that trees and forests are trained on.
+TREES = 6
+#: Training records of the attack; more take longer and find no more.
+ATTACK_RECORDS = 100_000
+
+
+@dataclass
+class Job:
+    """One method on one split of one data set."""
+
+    data: str
+    split: int
+    method: str
+    metric: str = "demographic_parity"
+    effort: float = 1.0
+    shorter: tuple[float, ...] = ()
+    networks: tuple[str, ...] = ("mlp50",)
+    trees: bool = False
+    changes: dict[str, Any] = field(default_factory=dict)
+    settings: list[Any] | None = None
+    #: How long it will take, compared with others: the longest begin first.
+    weight: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Name it in messages."""
+        return f"{self.data}-{self.split} {self.method} {self.metric} {self.changes}"
+
+
+def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
+    """List the jobs for some splits of data sets, as published."""
+    from certifare_research.baselines.grids import METHODS, grid
+
+    everything = args.methods.split(",") if args.methods else [FARE, *METHODS, "identity"]
+    jobs = []
+    for name in names:
+        data, split = _split(name)
+        methods = name.partition("=")[2].split(",") if "=" in name else everything
+        effort = float(name.partition("=")[0].partition("@")[2] or args.effort)
+        family = PARTS[data]
+        for method in methods:
+            if method == FARE and data == "transfer":
+                continue
+            first = data == "ca" and split == 0
+            job = Job(data, split, method, effort=effort, networks=tuple(NETWORKS) if first else ("mlp50",))
+            job.trees = first
+            if method in ("FairPath", "identity", FARE):
+                job.effort = 1.0  # nothing to scale
+            if method in ("CVIB", "FCRL", "LAFTR", "sIPM-LFR") and data == "ca":
+                job.shorter = tuple(share / effort for share in SHORTER if share < effort)
+            job.weight = {"LAFTR": 9, "CVIB": 5, "FCRL": 4, "sIPM-LFR": 4, "FNF": 2}.get(method, 1) * effort
+            job.weight *= {"us": 4, "health": 2, "transfer": 2}.get(data, 1)
+            if method == "LAFTR" and data in ("us", "health"):
+                settings = grid(method, family)
+                if data == "us":
+                    settings = [s for s in settings if s.g <= 4 or s.g in (10.0, 50.0)]
+                jobs += [replace(job, changes={"size": size}, settings=settings) for size in (8, 32)]
+                continue
+            metrics = args.flow_metrics.split(",") if method == "FNF" and data == "health" else [job.metric]
+            jobs += [replace(job, metric=metric) for metric in metrics]
+    return sorted(jobs, key=lambda job: -job.weight)
 
 
 def prepare(names: list[str], out: Path) -> None:
-    from certifare_research.experiments.arrays import prepared
+    from certifare_research.baselines.cells import save
+    from certifare_research.experiments import as_published
+    from certifare_research.experiments.arrays import load, prepared
 
     out.mkdir(parents=True, exist_ok=True)
     for name in names:
-        path = out / f"{name}.npz"
-        prepared(name).save(path)
-        print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
+        data, split = name.rsplit("-", 1)
+        prepared(data, seed=int(split)).save(out / f"{name}.npz")
+        if data in as_published.SWEEPS:
+            save(out / f"{name}-fare.npz", list(as_published.growths(load(data), data, int(split))))
+        print(f"{name}: {(out / f'{name}.npz').stat().st_size / 2**20:.1f} MiB")
 
 
 class Results:
@@ -62,179 +134,250 @@ def counts(s: np.ndarray, y: np.ndarray, predicted: np.ndarray) -> list[int]:
     return np.bincount(s * 4 + y * 2 + predicted, minlength=8).tolist()
 
 
-def run_job(name: str, method: str, arrays, matrix, args, results: Results, forests: ThreadPoolExecutor) -> None:
+def words(arguments: dict[str, Any]) -> str:
+    def shown(value: Any) -> str:
+        if isinstance(value, tuple):
+            return "x".join(map(str, value))
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    return " ".join(f"{name}={shown(value)}" for name, value in arguments.items())
+
+
+def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
+    """Train and evaluate, in a process of its own."""
     import torch
 
-    from certifare_research.baselines.grids import describe, encode_grid, grid, spread
+    from certifare_research.baselines.grids import arguments, describe, encode_grid, grid
+
+    if args.tf32:
+        torch.set_float32_matmul_precision("high")
+    arrays = read(Path(args.arrays), job.data, job.split)
+    arrays = subset(arrays, args.rows) if args.rows else arrays
+    results = Results(path)
+    if job.method == FARE:
+        run_fare(job, arrays, args, results)
+        return
+    matrix = arrays.matrix()
+    settings = job.settings or grid(job.method, arrays.family, args.thin)
+    settings = settings[:: max(1, -(-len(settings) // args.thin))] if args.thin else settings
+    trained: dict[float, np.ndarray] = {}
+    seconds: dict[float, float] = {}
+    begun = time.time()
+
+    def keep(share: float):
+        def use(z: np.ndarray) -> None:
+            trained[share], seconds[share] = z, time.time() - begun
+
+        return use
+
+    keep(1.0)(
+        encode_grid(
+            job.method,
+            arrays,
+            settings,
+            effort=job.effort,
+            seed=args.seed,
+            metric=job.metric,
+            matrix=matrix,
+            shorter={share: keep(share) for share in job.shorter},
+            **job.changes,
+        )
+    )
+    memory = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0.0
+    say(args, f"{job.name}: {len(settings)} settings trained in {seconds[1.0]:.0f} s, {memory:.1f} GiB at most so far")
+    tasks: list[Any] = []
+    for share in sorted(trained, reverse=True):
+        own = arguments(job.method, arrays.family, job.effort * share, **job.changes)
+        base = {
+            "data": job.data,
+            "split": job.split,
+            "method": job.method,
+            "metric": job.metric,
+            "effort": round(job.effort * share, 4),
+            "seed": args.seed,
+            "arguments": words(own),
+            "seconds": round(seconds[share], 1),
+        }
+        tasks += evaluate(job, base, [describe(s) for s in settings], trained[share], arrays, args, results)
+        say(args, f"{job.name}, effort {base['effort']}: evaluated")
+    torch.cuda.empty_cache()
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(*task) for task in tasks]:
+            future.result()
+    say(args, f"{job.name}: attacked")
+
+
+def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
+    """Train the networks on all representations; return what is left to do on the CPU."""
+    from certifare_research.baselines.grids import spread
     from certifare_research.evaluation.stacked import predict_stacked
 
-    started = time.time()
-    metrics = ["demographic_parity"]
-    if method == "FNF" and name == "health":
-        metrics = args.flow_metrics.split(",")
-    for metric, seed in product(metrics, range(args.seeds)):
-        settings = grid(method, arrays.family, args.thin)
-        begun = time.time()
-        z = encode_grid(method, arrays, settings, effort=args.effort, seed=seed, metric=metric, matrix=matrix)
-        seconds = time.time() - begun
-        bad = ~np.isfinite(z).all(axis=(1, 2))
-        z[bad] = 0.0
-        at, test = arrays.train, ~arrays.train
-        s = arrays.s.astype(np.int64)
-        base = {"data": name, "method": method, "metric": metric, "effort": args.effort, "seconds": seconds}
-        if args.seeds > 1:
-            base["seed"] = seed
-        tasks = {"y": arrays.y, **{t: arrays.tasks[:, i] for i, t in enumerate(arrays.task_names)}}
-        downstream = [("mlp50", (50,), 5)]
-        if name == "ca" and not args.only_mlp:
-            downstream += [("logistic", (), 1), ("mlp50-50", (50, 50), 1)]
-        chosen = spread(range(len(settings)), args.adversaries)
-        futures = []
-        for task, label in tasks.items():
-            label = label.astype(np.int64)
-            for kind, hidden, repeats in downstream if task == "y" else downstream[:1]:
-                begun = time.time()
-                predicted = predict_stacked(
-                    z[:, at],
-                    label[at],
-                    z[:, test],
-                    hidden=hidden,
-                    repeats=repeats,
-                    max_epochs=args.max_epochs,
-                    **({"alpha": 0.1, "tol": 1e-3} if method == "identity" else {}),
+    bad = ~np.isfinite(z).all(axis=(1, 2))
+    z[bad] = 0.0
+    at, test = arrays.train, ~arrays.train
+    s = arrays.s.astype(np.int64)
+    tasks = {"y": arrays.y, **{t: arrays.tasks[:, i] for i, t in enumerate(arrays.task_names)}}
+    known, fresh = z[:, at], z[:, test]
+    left: list[Any] = []
+    full, first, every = base["effort"] == job.effort, job.split == 0, range(len(settings))
+    if full or (job.data == "ca" and first):
+        many = spread(every, args.adversaries if first else args.adversaries // 2)
+        left += [
+            (attack, "boosting-fresh", base, settings[i], z[i], arrays, results)
+            for i in (every if job.data == "ca" and first and full else many)
+        ]
+        left += [(attack, "boosting", base, settings[i], z[i], arrays, results) for i in many if first]
+    if job.trees and args.trees and job.method not in ("FairPath", "LAFTR") and base["effort"] != 0.3:
+        left += [(trees, base, settings[i], z[i], arrays, results) for i in spread(every, TREES)]
+    for task, label in tasks.items():
+        label = label.astype(np.int64)
+        for kind in job.networks if task == "y" else job.networks[:1]:
+            predicted = predict_stacked(
+                known,
+                label[at],
+                fresh,
+                hidden=NETWORKS[kind],
+                repeats=REPEATS,
+                max_epochs=args.max_epochs,
+                **({"alpha": 0.1, "tol": 1e-3} if job.method == "identity" else {}),
+            )
+            for i, setting in enumerate(settings):
+                results.add(
+                    **base,
+                    setting=setting,
+                    task=task,
+                    classifier=kind,
+                    target="y",
+                    finite=not bad[i],
+                    counts=[counts(s[test], label[test], p.astype(np.int64)) for p in predicted[i]],
                 )
-                for i, setting in enumerate(settings):
-                    results.add(
-                        **base,
-                        setting=describe(setting),
-                        task=task,
-                        classifier=kind,
-                        target="y",
-                        finite=not bad[i],
-                        counts=[counts(s[test], label[test], p.astype(np.int64)) for p in predicted[i]],
-                    )
-                print(f"{name} {method} {metric} {task} {kind}: {time.time() - begun:.1f} s", flush=True)
-        for i in chosen:
-            futures += [
-                forests.submit(
-                    trees, base, settings[i], z[i], arrays, name, method, results, not args.only_mlp, args.fresh_only
-                )
-            ]
-        torch.cuda.empty_cache() if torch.cuda.is_available() else None
-        print(
-            f"{time.time() - args.began:4.0f} s: {name} {method} {metric}: "
-            f"trained {len(settings)} settings in {seconds:.1f} s, "
-            f"all {time.time() - started:.0f} s, {int(bad.sum())} not finite",
-            flush=True,
-        )
-        for future in futures:
-            future.result()
+    return left
 
 
-def trees(base, setting, z, arrays, name, method, results, others, fresh_only) -> None:
-    from certifare_research.baselines.grids import describe
+def run_fare(job: Job, arrays, args, results: Results) -> None:
+    """Train the paper's network on the medians of each cell of the paper's trees."""
+    from certifare_research.baselines.cells import load
+    from certifare_research.evaluation.stacked import predict_stacked
+
+    encoders = list(load(Path(args.arrays) / f"{job.data}-{job.split}-fare.npz"))
+    encoders = encoders[:2] if args.thin else encoders
+    s, y, at = arrays.s.astype(np.int64), arrays.y.astype(np.int64), arrays.train
+    most = max(1, 400_000_000 // encoders[0][2].size)
+    base = {"data": job.data, "split": job.split, "method": FARE, "metric": job.metric, "effort": 1.0, "seed": 0}
+    for start in range(0, len(encoders), most):
+        chunk = encoders[start : start + most]
+        z = np.stack([e[2] for e in chunk])
+        predicted = predict_stacked(z[:, at], y[at], z[:, ~at], repeats=REPEATS, max_epochs=args.max_epochs)
+        for (setting, bound, _), own in zip(chunk, predicted, strict=True):
+            results.add(
+                **base,
+                arguments="",
+                bound=bound,
+                setting=setting,
+                task="y",
+                classifier="mlp50",
+                target="y",
+                finite=True,
+                counts=[counts(s[~at], y[~at], p.astype(np.int64)) for p in own],
+            )
+    say(args, f"{job.name}: {len(encoders)} encoders evaluated")
+
+
+def attack(kind, base, setting, z, arrays, results: Results) -> None:
+    """Gradient boosting that predicts the group: trained on training records, or on records never seen before."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    s, y = arrays.s.astype(np.int64), arrays.y.astype(np.int64)
+    test = np.flatnonzero(~arrays.train)
+    if kind == "boosting":
+        known = np.random.default_rng(0).permutation(np.flatnonzero(arrays.train))[:ATTACK_RECORDS]
+        fresh = test
+    else:  # half of the test records to train on, judged on the other half
+        rows = np.random.default_rng(0).permutation(test)
+        known, fresh = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    model = HistGradientBoostingClassifier(max_iter=100, early_stopping=False, random_state=0)
+    guess = model.fit(z[known], s[known]).predict_proba(z[fresh])[:, 1] > s[arrays.train].mean()
+    found = [counts(s[fresh], y[fresh], guess.astype(np.int64))]
+    results.add(**base, setting=setting, task="y", classifier=kind, target="s", finite=True, counts=found)
+
+
+def trees(base, setting, z, arrays, results: Results) -> None:
+    """Train the authors' tree (100 leaves), the paper's (2,500), and the forest of 100, five times."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.tree import DecisionTreeClassifier
 
     at, test, s, y = arrays.train, ~arrays.train, arrays.s.astype(np.int64), arrays.y.astype(np.int64)
-
-    def note(kind: str, target: str, predicted) -> None:
-        results.add(
-            **base,
-            setting=describe(setting),
-            task="y",
-            classifier=kind,
-            target=target,
-            finite=True,
-            counts=[counts(s[test], y[test], np.asarray(predicted).astype(np.int64))],
-        )
-
-    try:
-        from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-        from sklearn.tree import DecisionTreeClassifier
-    except ImportError:
-        from certifare_research.evaluation.stacked import predict_stacked
-
-        note(
-            "mlp200-100", "s", predict_stacked(z[at], s[at], z[test], hidden=(200, 100), repeats=1, max_epochs=50)[0, 0]
-        )
-        return
-    boosting = HistGradientBoostingClassifier(max_iter=100, early_stopping=False, random_state=0)
-    # An adversary that trains on records which the encoder never saw: half of the test records, judged on the other
-    # half.
-    rows = np.random.default_rng(0).permutation(np.flatnonzero(test))
-    seen, fresh = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    guess = boosting.fit(z[seen], s[seen]).predict_proba(z[fresh])[:, 1] > s[at].mean()
-    results.add(
-        **base,
-        setting=describe(setting),
-        task="y",
-        classifier="boosting-fresh",
-        target="s",
-        finite=True,
-        counts=[counts(s[fresh], y[fresh], guess.astype(np.int64))],
-    )
-    if fresh_only:
-        return
-    scores = boosting.fit(z[at], s[at]).predict_proba(z[test])[:, 1]
-    note("boosting", "s", scores > s[at].mean())
-    if others and name == "ca" and method in ("CVIB", "FCRL", "FNF", "sIPM-LFR", "identity"):
-        tree = DecisionTreeClassifier(max_leaf_nodes=100, random_state=0).fit(z[at], y[at])
-        note("tree100", "y", tree.predict(z[test]))
-        forest = RandomForestClassifier(100, n_jobs=4, random_state=0).fit(z[at], y[at])
-        note("forest100", "y", forest.predict(z[test]))
+    for kind, make in (
+        ("tree100", lambda seed: DecisionTreeClassifier(max_leaf_nodes=100, random_state=seed)),
+        ("tree2500", lambda seed: DecisionTreeClassifier(max_leaf_nodes=2500, random_state=seed)),
+        ("forest100", lambda seed: RandomForestClassifier(100, n_jobs=2, random_state=seed)),
+    ):
+        guesses = [make(seed).fit(z[at], y[at]).predict(z[test]) for seed in range(REPEATS)]
+        found = [counts(s[test], y[test], guess.astype(np.int64)) for guess in guesses]
+        results.add(**base, setting=setting, task="y", classifier=kind, target="y", finite=True, counts=found)
 
 
-def run(names: list[str], args) -> None:
-    import torch
+def say(args, text: str) -> None:
+    print(f"{time.time() - args.began:4.0f} s: {text}", flush=True)
 
+
+def read(folder: Path, data: str, split: int):
+    """Read the arrays of a split: its own file, or the first split's, scaled anew for another training part."""
     from certifare_research.baselines.arrays import Arrays
-    from certifare_research.baselines.grids import IDENTITY, METHODS, VARIANTS
 
+    path = folder / f"{data}-{split}.npz"
+    if path.is_file():
+        return Arrays.load(path)
+    first = Arrays.load(folder / f"{data}-0.npz")
+    with np.load(folder / f"{data}-masks.npz") as masks:
+        train = masks[str(split)]
+    before = first.numbers[first.train].astype(np.float64)
+    scaled = (np.abs(before.mean(0)) < 1e-3) & (np.abs(before.std(0) - 1) < 1e-3)
+    numbers = first.numbers.copy()
+    known = first.numbers[train].astype(np.float64)
+    numbers[:, scaled] = ((first.numbers - known.mean(0)) / np.maximum(known.std(0), 1e-9))[:, scaled]
+    return replace(first, numbers=numbers, train=train)
+
+
+def run(names: list[str], args: argparse.Namespace) -> None:
+    """Start the jobs, the longest first, so many side by side; collect what they write."""
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
-    results = Results(out / "results.jsonl")
-    loaded = {name: Arrays.load(Path(args.arrays) / f"{name}.npz") for name in names}
-    if args.rows:
-        for name, arrays in loaded.items():
-            loaded[name] = subset(arrays, args.rows)
-    matrices = {name: arrays.matrix() for name, arrays in loaded.items()}
-    methods = args.methods.split(",") if args.methods else [*METHODS, *VARIANTS, IDENTITY]
-    jobs = queue.SimpleQueue()
-    longest_first = ["CVIB", "FCRL", "sIPM-LFR", "LAFTR", *VARIANTS, "FNF", "FairPath", IDENTITY]
-    for method in sorted(methods, key=longest_first.index):
-        for name in names:
-            jobs.put((name, method))
-    failures = []
-    started = time.time()
+    context = multiprocessing.get_context("spawn")
+    waiting = list(enumerate(plan(names, args)))
+    running: dict[int, tuple[Job, Any]] = {}
+    failed: list[str] = []
+    files = {i: Path(args.scratch) / f"job-{os.getpid()}-{i}.jsonl" for i, _ in waiting}
+    while (waiting or running) and time.time() - args.began < args.limit:
+        while waiting and len(running) < args.workers:
+            i, job = waiting.pop(0)
+            running[i] = job, context.Process(target=run_job, args=(job, args, files[i]))
+            running[i][1].start()
+        time.sleep(0.2)
+        for i, (job, process) in list(running.items()):
+            if process.exitcode is not None:
+                del running[i]
+                if process.exitcode:
+                    failed.append(job.name)
+    cut = [job.name for job, _ in running.values()] + [job.name for _, job in waiting]
+    for _, process in running.values():
+        process.kill()
+        process.join()
+    with (out / "results.jsonl").open("a") as file:
+        for path in files.values():
+            if path.is_file():
+                file.writelines(line + "\n" for line in path.read_text().splitlines() if line.endswith("}"))
+    say(args, f"done; failed: {failed}; cut short or not begun: {cut}")
+    sys.exit(1 if failed else 0)
 
-    def work(forests: ThreadPoolExecutor) -> None:
-        while True:
-            try:
-                name, method = jobs.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                if torch.cuda.is_available():
-                    with torch.cuda.stream(torch.cuda.Stream()):
-                        run_job(name, method, loaded[name], matrices[name], args, results, forests)
-                else:
-                    run_job(name, method, loaded[name], matrices[name], args, results, forests)
-            except Exception:
-                failures.append((name, method))
-                traceback.print_exc()
 
-    with ThreadPoolExecutor(4) as forests:
-        workers = [threading.Thread(target=work, args=(forests,)) for _ in range(args.workers)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    print(f"all in {time.time() - started:.0f} s; failed: {failures}")
-    sys.exit(1 if failures else 0)
+def _split(name: str) -> tuple[str, int]:
+    """``ca-0``, or ``ca-0@0.3=CVIB,FCRL`` with the effort and the methods."""
+    data, split = name.partition("=")[0].partition("@")[0].rsplit("-", 1)
+    return data, int(split)
 
 
 def subset(arrays, rows: int):
-    from dataclasses import replace
-
     keep = np.sort(np.random.default_rng(0).choice(len(arrays.y), min(rows, len(arrays.y)), replace=False))
     fields = {n: getattr(arrays, n)[keep] for n in ("numbers", "codes", "y", "s", "train")}
     fields["discrete"] = None if arrays.discrete is None else arrays.discrete[keep]
@@ -245,7 +388,12 @@ def subset(arrays, rows: int):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["prepare", "run", "gather"])
-    parser.add_argument("names", nargs="+", help=f"data sets ({', '.join(PARTS)}); for gather: files of JSON lines")
+    parser.add_argument(
+        "names",
+        nargs="+",
+        help=f"data sets ({', '.join(PARTS)}) with a split, and where wanted an effort and methods "
+        "(ca-0, us-0@0.25=CVIB,FCRL); for gather: files",
+    )
     parser.add_argument("--arrays", default="dist/arrays")
     parser.add_argument("--out", default="dist/baselines")
     parser.add_argument("--methods", help="comma-separated; all unless given")
@@ -253,23 +401,27 @@ def main() -> None:
         "--flow-metrics", default="demographic_parity,equal_opportunity,equalized_odds", help="FNF on Health"
     )
     parser.add_argument("--effort", type=float, default=1.0, help="share of the published epochs")
-    parser.add_argument("--seeds", type=int, default=1, help="train every setting so many times")
+    parser.add_argument("--seed", type=int, default=0, help="of the training")
     parser.add_argument("--thin", type=int, help="at most so many settings per method")
-    parser.add_argument("--adversaries", type=int, default=12, help="settings per method that are attacked")
+    parser.add_argument("--adversaries", type=int, default=8, help="settings per method that are attacked")
     parser.add_argument("--max-epochs", type=int, default=200, help="of the downstream networks")
     parser.add_argument("--rows", type=int, help="a random sample of the records")
-    parser.add_argument("--only-mlp", action="store_true", help="no other downstream classifiers")
-    parser.add_argument("--fresh-only", action="store_true", help="only the adversary that trains on fresh records")
-    parser.add_argument("--workers", type=int, default=6, help="jobs side by side")
+    parser.add_argument("--trees", action="store_true", help="trees and forests on the first split of CA")
+    parser.add_argument("--tf32", action="store_true", help="matrix products in TensorFloat-32")
+    parser.add_argument("--workers", type=int, default=12, help="jobs side by side")
+    parser.add_argument("--scratch", default=".", help="folder for files of single jobs")
+    parser.add_argument("--limit", type=float, default=1e9, help="seconds after which all jobs are ended")
     args = parser.parse_args()
     args.began = time.time()
     if args.command == "gather":
         from certifare_research.experiments.published import gather
 
-        print(f"{args.out}: {gather([(Path(name), args.effort) for name in args.names], Path(args.out))} rows")
+        print(f"{args.out}: {gather(map(Path, args.names), Path(args.out))} rows")
         return
-    if unknown := set(args.names) - PARTS.keys():
-        parser.error(f"no data set {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
+    for name in args.names:
+        data, _, split = name.partition("=")[0].partition("@")[0].rpartition("-")
+        if data not in PARTS or not split.isdigit():
+            parser.error(f"no data set {name!r}: choose from {', '.join(PARTS)}, with a split (ca-0)")
     if args.command == "prepare":
         prepare(args.names, Path(args.out))
     else:

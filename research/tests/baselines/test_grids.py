@@ -4,7 +4,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
 
 from certifare_research.baselines.arrays import Arrays
-from certifare_research.baselines.grids import IDENTITY, METHODS, VARIANTS, describe, encode_grid, grid
+from certifare_research.baselines.grids import IDENTITY, METHODS, VARIANTS, arguments, describe, encode_grid, grid
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,23 @@ def test_arrays_survive_a_file(tmp_path):
 @pytest.mark.parametrize("method", [*METHODS, *VARIANTS, IDENTITY])
 def test_every_method_runs_on_arrays(method):
     settings = grid(method, "acs", thin=2)
-    z = encode_grid(method, arrays(), settings, effort=0.004, device="cpu")
+    few = {"iterations": 4} if method.startswith("FairPath") else {}
+    z = encode_grid(method, arrays(), settings, effort=0.004, device="cpu", **few)
     assert z.shape[:2] == (len(settings), 240)
     assert np.isfinite(z).all()
     assert all(isinstance(value, float) for value in describe(settings[0]).values())
+
+
+def test_fairpaths_iterations_are_never_scaled_and_epochs_are():
+    assert arguments("FairPath", "acs", effort=0.01)["iterations"] == 1000
+    assert arguments("FairPath", "health", effort=0.01)["iterations"] == 2000
+    assert arguments("CVIB", "health", effort=0.1) == {"hidden": 100, "epochs": 20, "batch_size": 128}
+    assert arguments("LAFTR", "health", size=32)["size"] == 32
+
+
+@pytest.mark.parametrize("method", ["CVIB", "FCRL", "LAFTR", "sIPM-LFR"])
+def test_a_shorter_training_comes_with_the_longer_one(method):
+    settings, short = grid(method, "acs", thin=2), []
+    encode_grid(method, arrays(), settings, epochs=4, device="cpu", shorter={0.5: short.append})
+    alone = encode_grid(method, arrays(), settings, epochs=2, device="cpu")
+    np.testing.assert_allclose(short[0], alone, atol=1e-5)

@@ -3,7 +3,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
 
-from certifare_research.baselines.loop import batches, train  # noqa: E402
+from certifare_research.baselines.loop import epochs_of, train  # noqa: E402
 from certifare_research.baselines.networks import StackedMLP, adam, descend, seeded  # noqa: E402
 from certifare_research.baselines.variational import FCRLSetting, train_fcrl  # noqa: E402
 
@@ -28,7 +28,7 @@ def test_gradients_are_clipped_per_setting():
 
 
 def test_batches_use_every_record_once_an_epoch():
-    seen = [rows for _, rows in batches([10, 7], 3, 2, 0, torch.device("cpu"))]
+    seen = [rows for _, epoch in epochs_of([10, 7], 3, 2, 0, torch.device("cpu")) for rows in epoch]
     assert len(seen) == 4
     first = torch.cat([rows[0] for rows in seen[:2]])
     assert len(set(first.tolist())) == 6

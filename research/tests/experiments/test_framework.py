@@ -30,7 +30,7 @@ def test_slow_parts_are_remembered(tmp_path, monkeypatch):
     assert (tmp_path / "calls").read_text() == "xxxx"
     # And so are other data, and other code.
     Run(name="demo", out=tmp_path, jobs=1, data=tmp_path).each(double, [1])
-    monkeypatch.setattr("certifare_research.experiments.framework._source", lambda: "changed")
+    monkeypatch.setattr("certifare_research.experiments.framework._source", lambda module: "changed")
     run.each(double, [1])
     assert (tmp_path / "calls").read_text() == "xxxxxx"
 

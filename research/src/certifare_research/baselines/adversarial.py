@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from certifare_research.baselines.loop import Progress, pick_device, train
+from certifare_research.baselines.loop import Lengths, Progress, at_lengths, pick_device, train
 from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, seeded
 
 OpponentName = Literal["published", "steady"]
@@ -165,6 +165,7 @@ def train_laftr(
     device: str | torch.device | None = None,
     progress: Progress | None = None,
     max_steps: int | None = None,
+    lengths: Lengths | None = None,
 ) -> LAFTRCodes:
     """Train one LAFTR encoder for each setting.
 
@@ -220,6 +221,7 @@ def train_laftr(
         epochs=epochs,
         seed=seed,
         device=place,
+        on_epoch=at_lengths(lengths, lambda: LAFTRCodes(encoder, place, sees_group=sees_group)),
         progress=progress,
         max_steps=max_steps,
     )
@@ -241,6 +243,7 @@ def train_sipm(
     device: str | torch.device | None = None,
     progress: Progress | None = None,
     max_steps: int | None = None,
+    lengths: Lengths | None = None,
 ) -> SIPMCodes:
     """Train one sIPM-LFR encoder for each setting.
 
@@ -292,6 +295,7 @@ def train_sipm(
         epochs=epochs,
         seed=seed,
         device=place,
+        on_epoch=at_lengths(lengths, lambda: SIPMCodes(encoder, place)),
         progress=progress,
         max_steps=max_steps,
     )

@@ -143,5 +143,6 @@ def train_fairpath(
         device=place,
         progress=progress,
         max_steps=iterations,
+        unrolled=1,
     )
     return FairPathFeatures(features, place)

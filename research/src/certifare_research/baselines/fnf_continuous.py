@@ -229,6 +229,7 @@ def train_fnf_continuous(
         on_epoch=on_epoch,
         progress=progress,
         max_steps=max_steps,
+        unrolled=2,
     )
     return FlowPairs(flows, unbounded, place, seed)
 

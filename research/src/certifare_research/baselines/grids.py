@@ -1,12 +1,12 @@
 """The paper's grids: which settings each method is run with, and a grid trained at once.
 
-``thin`` keeps at most so many settings, spread evenly; ``effort`` scales epochs and iterations (1 is the published
-configuration). Needs PyTorch and NumPy alone.
+``thin`` keeps at most so many settings, spread evenly; ``effort`` scales epochs (1 is the published configuration;
+FairPath's iterations, one batch each, are never scaled). Needs PyTorch and NumPy alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -107,6 +107,40 @@ def describe(setting: Any) -> dict[str, float]:
     return {name.rstrip("_"): float(value) for name, value in asdict(setting).items()}
 
 
+def arguments(method: str, family: str, effort: float = 1.0, **changes: Any) -> dict[str, Any]:
+    """Return the published arguments of a method's training, epochs scaled by ``effort``, with changes.
+
+    >>> from certifare_research.baselines.grids import arguments
+    >>> arguments("LAFTR", "acs", effort=0.1, size=8)
+    {'size': 8, 'hidden': (100, 50), 'epochs': 50, 'batch_size': 64}
+    >>> arguments("FairPath", "acs", effort=0.1)
+    {'size': 200, 'iterations': 1000, 'batch_size': 128}
+    """
+    method, own = VARIANTS.get(method, (method, {}))
+    health = family != "acs"
+    published: dict[str, Any]
+    if method == IDENTITY:
+        published = {}
+    elif method in ("CVIB", "FCRL"):
+        published = {"hidden": 100 if health else 50, "epochs": 200, "batch_size": 128}
+    elif method == "LAFTR":
+        size = {"acs": 32, "health": 8, "transfer": 20}[family]
+        published = {"size": size, "hidden": (20, 20) if health else (100, 50), "epochs": 500, "batch_size": 64}
+    elif method == "sIPM-LFR":
+        published = {"size": 60, "epochs": 300, "batch_size": 512, "lr": 0.02}
+    elif method == "FairPath":
+        published = {"size": 200, "iterations": 2000 if health else 1000, "batch_size": 128}
+    elif method == "FNF" and not health:
+        published = {"epochs": 100}
+    elif method == "FNF":
+        epochs, ramp = (60, 5) if family == "transfer" else (80, 10)
+        published = {"prior_epochs": 80, "epochs": epochs, "ramp_epochs": ramp, "batch_size": 256}
+    else:
+        raise ValueError(f"There is no method {method!r}: choose one of {', '.join([*METHODS, *VARIANTS])}.")
+    published |= own | changes
+    return {k: max(1, round(v * effort)) if k in ("epochs", "prior_epochs") else v for k, v in published.items()}
+
+
 def encode_grid(
     method: str,
     arrays: Arrays,
@@ -118,60 +152,42 @@ def encode_grid(
     device: Any = None,
     progress: Progress | None = None,
     matrix: NDArray[np.float32] | None = None,
+    shorter: Mapping[float, Callable[[NDArray[np.float32]], None]] | None = None,
+    **changes: Any,
 ) -> NDArray[np.float32]:
-    """Train all settings on the training records and encode every record: (settings, records, size)."""
+    """Train all settings on the training records and encode every record: (settings, records, size).
+
+    ``shorter`` has shares of the epochs after which the encoders so far are used as well (not for methods whose
+    learning rate follows a plan), and what is called with their codes. ``changes`` are arguments of the training.
+    """
     x = arrays.matrix() if matrix is None else matrix
     if method == IDENTITY:
         return x[None]
     y, s = arrays.y.astype(np.float32), arrays.s.astype(np.float32)
-    health = arrays.family != "acs"
-    common: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
-
-    method, changes = VARIANTS.get(method, (method, {}))
-
-    def scaled(n: int) -> int:
-        return max(1, round(n * effort))
-
+    options = arguments(method, arrays.family, effort, **changes)
+    options |= {"seed": seed, "device": device, "progress": progress}
+    method = VARIANTS.get(method, (method, {}))[0]
     inputs: NDArray[Any] = x
-    at = arrays.train
-    trained: Trained
-    if method in ("CVIB", "FCRL"):
-        train = train_cvib if method == "CVIB" else train_fcrl
-        trained = train(x[at], y[at], s[at], settings, hidden=100 if health else 50, epochs=scaled(200), **common)
-    elif method == "LAFTR":
-        shape = {"size": 8, "hidden": (20, 20), "epochs": 100} if health else {"epochs": 500}
-        options = {**shape, **changes}
-        options["epochs"] = scaled(options["epochs"])
-        trained = train_laftr(x[at], y[at], s[at], settings, **options, **common)
-    elif method == "sIPM-LFR":
-        options = {"epochs": 300, **changes}
-        options["epochs"] = scaled(options["epochs"])
-        trained = train_sipm(x[at], y[at], s[at], settings, **options, **common)
-    elif method == "FairPath":
-        iterations = scaled(2000 if health else 1000)
-        trained = train_fairpath(x[at], y[at], s[at], settings, iterations=iterations, **changes, **common)
-    elif method == "FNF" and arrays.family == "acs":
+    if method == "FNF" and arrays.family == "acs":
         if arrays.discrete is None:
             raise ValueError("FNF on this family of data needs category numbers.")
         inputs = arrays.discrete
-        trained = train_fnf_discrete(
-            inputs[at], y[at], s[at], settings, sizes=arrays.discrete_sizes, epochs=scaled(100), **common
-        )
+        options["sizes"] = arrays.discrete_sizes
     elif method == "FNF":
-        columns = TRANSFER_FLOW_COLUMNS if arrays.family == "transfer" else HEALTH_FLOW_COLUMNS
-        inputs = x[:, columns]
-        flows = 60 if arrays.family == "transfer" else 80
-        trained = train_fnf_continuous(
-            inputs[at],
-            y[at],
-            s[at],
-            settings,
-            metric=metric,  # type: ignore[arg-type]
-            prior_epochs=scaled(80),
-            epochs=scaled(flows),
-            ramp_epochs=5 if arrays.family == "transfer" else 10,
-            **common,
-        )
-    else:
-        raise ValueError(f"There is no method {method!r}: choose one of {', '.join(METHODS)}.")
-    return trained.encode(inputs, s)
+        inputs = x[:, TRANSFER_FLOW_COLUMNS if arrays.family == "transfer" else HEALTH_FLOW_COLUMNS]
+        options["metric"] = metric
+    elif method != "FairPath":
+        options["lengths"] = {
+            round(options["epochs"] * share): lambda codes, use=use: use(codes.encode(inputs, s))
+            for share, use in (shorter or {}).items()
+        }
+    trainers: dict[str, Callable[..., Trained]] = {
+        "CVIB": train_cvib,
+        "FCRL": train_fcrl,
+        "LAFTR": train_laftr,
+        "sIPM-LFR": train_sipm,
+        "FairPath": train_fairpath,
+        "FNF": train_fnf_discrete if arrays.family == "acs" else train_fnf_continuous,
+    }
+    at = arrays.train
+    return trainers[method](inputs[at], y[at], s[at], settings, **options).encode(inputs, s)

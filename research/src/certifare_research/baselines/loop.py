@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +17,24 @@ Progress = Callable[[int, int], None]
 """Called with the steps done and the steps in all."""
 
 WARM_UP_STEPS = 3
+#: Steps that one CUDA graph holds: launching them one by one would take longer than computing them.
+UNROLLED = 16
 _CAPTURE = threading.Lock()
 """Threads may train side by side on streams of their own, but only one may capture a graph at a time."""
+
+
+Lengths = Mapping[int, Callable[[Any], None]]
+"""Epochs after which a training hands over what it has so far, and to whom: shorter trainings for nothing."""
+
+
+def at_lengths(lengths: Lengths | None, trained: Callable[[], Any]) -> Callable[[int], None]:
+    """Return what :func:`train` is to call before each epoch, so that each length is handed over."""
+
+    def on_epoch(epoch: int) -> None:
+        if lengths and epoch in lengths:
+            lengths[epoch](trained())
+
+    return on_epoch
 
 
 def pick_device(device: str | torch.device | None = None) -> torch.device:
@@ -38,10 +55,10 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def batches(
+def epochs_of(
     pools: Sequence[int], batch_size: int, epochs: int, seed: int, device: torch.device
 ) -> Iterator[tuple[int, Tensor]]:
-    """Yield the epoch and the rows of each step: (pools, batch) numbers, drawn without replacement within an epoch.
+    """Yield each epoch and its rows: (steps, pools, batch) numbers, drawn without replacement.
 
     A pool is a set of records from which each step takes its own batch (all records, or one pool per group). An epoch
     ends with the smallest pool; its incomplete last batch is left out, and every epoch has an order of its own.
@@ -51,8 +68,7 @@ def batches(
     steps = min(pools) // size
     for epoch in range(epochs):
         orders = [torch.randperm(n, generator=generator, device=device)[: steps * size] for n in pools]
-        for rows in torch.stack(orders).view(len(pools), steps, size).unbind(1):
-            yield epoch, rows
+        yield epoch, torch.stack(orders).view(len(pools), steps, size).transpose(0, 1).contiguous()
 
 
 def steps_per_epoch(pools: Sequence[int], batch_size: int) -> int:
@@ -72,6 +88,7 @@ def train(
     on_epoch: Callable[[int], bool | None] | None = None,
     progress: Progress | None = None,
     max_steps: int | None = None,
+    unrolled: int = UNROLLED,
 ) -> int:
     """Call ``step`` with the rows of every batch, and return how many steps were taken.
 
@@ -89,11 +106,13 @@ def train(
     progress : callable, optional
     max_steps : int, optional
         Stop after so many steps.
+    unrolled : int
+        Steps in one CUDA graph; fewer where a step is long.
     """
     total = steps_per_epoch(pools, batch_size) * epochs
     total = total if max_steps is None else min(total, max_steps)
     with one_thread():
-        return _run(step, pools, batch_size, epochs, seed, device, generators, on_epoch, progress, total)
+        return _run(step, pools, batch_size, epochs, seed, device, generators, on_epoch, progress, total, unrolled)
 
 
 def _run(
@@ -107,18 +126,17 @@ def _run(
     on_epoch: Callable[[int], bool | None] | None,
     progress: Progress | None,
     total: int,
+    unrolled: int,
 ) -> int:
-    run = _Captured(step, generators) if device.type == "cuda" else step
-    done, current = 0, -1
-    for epoch, rows in batches(pools, batch_size, epochs, seed, device):
-        if epoch != current:
-            current = epoch
-            if on_epoch is not None and on_epoch(epoch):
-                break
-            if progress is not None:
-                progress(done, total)
-        run(rows)
-        done += 1
+    run = _Captured(step, generators, unrolled) if device.type == "cuda" else _one_by_one(step)
+    done = 0
+    for epoch, rows in epochs_of(pools, batch_size, epochs, seed, device):
+        if on_epoch is not None and on_epoch(epoch):
+            break
+        if progress is not None:
+            progress(done, total)
+        run(rows[: total - done])
+        done += min(len(rows), total - done)
         if done == total:
             break
     if device.type == "cuda":
@@ -128,29 +146,47 @@ def _run(
     return done
 
 
-class _Captured:
-    """A step that runs as written a few times, then as one CUDA graph."""
+def _one_by_one(step: Step) -> Callable[[Tensor], None]:
+    def run(rows: Tensor) -> None:
+        for own in rows.unbind(0):
+            step(own)
 
-    def __init__(self, step: Step, generators: Sequence[torch.Generator]) -> None:
+    return run
+
+
+class _Captured:
+    """A step that runs as written a few times, then in CUDA graphs of several steps."""
+
+    def __init__(self, step: Step, generators: Sequence[torch.Generator], unrolled: int) -> None:
         self.step = step
         self.generators = generators
+        self.unrolled = unrolled
         self.calls = 0
-        self.rows: Tensor | None = None
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.graphs: dict[int, tuple[Tensor, torch.cuda.CUDAGraph]] = {}
 
     def __call__(self, rows: Tensor) -> None:
-        if self.graph is None and self.calls < WARM_UP_STEPS:
-            self.calls += 1
-            self.step(rows)
-            return
-        if self.graph is None or self.rows is None:
-            self.rows = rows.clone()
-            self.graph = torch.cuda.CUDAGraph()
-            with _CAPTURE:
-                for generator in self.generators:
-                    self.graph.register_generator_state(generator)
-                torch.cuda.current_stream().synchronize()
-                with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-                    self.step(self.rows)
-        self.rows.copy_(rows)
-        self.graph.replay()
+        """Run the steps of an epoch: (steps, pools, batch)."""
+        at = 0
+        while at < len(rows):
+            if self.calls < WARM_UP_STEPS:
+                self.calls += 1
+                self.step(rows[at])
+                at += 1
+                continue
+            several = self.unrolled if len(rows) - at >= self.unrolled else 1
+            kept, graph = self.graphs.get(several) or self._capture(rows[at : at + several])
+            kept.copy_(rows[at : at + several])
+            graph.replay()
+            at += several
+
+    def _capture(self, rows: Tensor) -> tuple[Tensor, torch.cuda.CUDAGraph]:
+        kept, graph = rows.clone(), torch.cuda.CUDAGraph()
+        with _CAPTURE:
+            for generator in self.generators:
+                graph.register_generator_state(generator)
+            torch.cuda.current_stream().synchronize()
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                for own in kept.unbind(0):
+                    self.step(own)
+        self.graphs[len(rows)] = kept, graph
+        return kept, graph

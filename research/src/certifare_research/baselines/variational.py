@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from certifare_research.baselines.loop import Progress, pick_device, train
+from certifare_research.baselines.loop import Lengths, Progress, at_lengths, pick_device, train
 from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, seeded
 
 CODE_SIZE = 8
@@ -166,6 +166,7 @@ def train_cvib(
     device: str | torch.device | None = None,
     progress: Progress | None = None,
     max_steps: int | None = None,
+    lengths: Lengths | None = None,
 ) -> Codes:
     """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C."""
     place = pick_device(device)
@@ -198,6 +199,7 @@ def train_cvib(
         seed=seed,
         device=place,
         generators=[noise],
+        on_epoch=at_lengths(lengths, lambda: Codes(posterior, place, seed)),
         progress=progress,
         max_steps=max_steps,
     )
@@ -217,6 +219,7 @@ def train_fcrl(
     device: str | torch.device | None = None,
     progress: Progress | None = None,
     max_steps: int | None = None,
+    lengths: Lengths | None = None,
 ) -> Codes:
     """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s)."""
     place = pick_device(device)
@@ -251,6 +254,7 @@ def train_fcrl(
         seed=seed,
         device=place,
         generators=[noise],
+        on_epoch=at_lengths(lengths, lambda: Codes(posterior, place, seed)),
         progress=progress,
         max_steps=max_steps,
     )

@@ -85,7 +85,7 @@ def run(run: Run) -> Page:
     """Best accuracy with every classifier."""
     kinds = [(kind,) for kind in run.kinds()]
     ours = [r for part in run.each(classifiers, kinds) for r in part]
-    runs = published.read_runs(run.baselines)
+    runs = published.runs_of(run)
     blocks, points = [], []
     for name, words in CLASSIFIERS.items():
         rows: list[list[Any]] = []

@@ -59,6 +59,8 @@ class Run:
     baselines : Path, optional
         Results of the published methods (``benchmarks/train_baselines.py``); those that come with this package unless
         given.
+    also : tuple of Path
+        Results of other methods, shown beside them.
     tell : callable, optional
         Told how many of the parts under way are done, and how many there are.
     """
@@ -70,6 +72,7 @@ class Run:
     seed: int = 0
     jobs: int = 2
     baselines: Path | None = None
+    also: tuple[Path, ...] = ()
     tell: Callable[[int, int], None] | None = field(default=None, compare=False, repr=False)
 
     def load(self, name: str) -> Dataset:
@@ -113,17 +116,28 @@ class Run:
 
     def _key(self, function: Callable[..., Any], item: Any) -> Path:
         """Name the file of a kept result: another for other data, and for another version of the code."""
-        made_from = [function.__module__, function.__qualname__, str(data_folder(self.data)), _source()]
+        made_from = [
+            function.__module__,
+            function.__qualname__,
+            str(data_folder(self.data)),
+            _source(function.__module__),
+        ]
         asked = json.dumps([*made_from, item, self.quick, self.seed], sort_keys=True)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:20]
         return self.out / ".state" / f"{self.name}-{digest}.json"
 
 
+#: Modules of the experiments that the others compute with.
+COMMON = ("growths", "arrays")
+
+
 @cache
-def _source() -> str:
-    """Digest of the code of both packages."""
+def _source(module: str) -> str:
+    """Digest of the code that computed a result: both packages, but of the experiments its own module alone."""
     packages = (certifare.__path__, certifare_research.__path__)
     files = [file for (folder,) in packages for file in sorted(Path(folder).rglob("*.py"))]
+    own = {*COMMON, module.rpartition(".")[2]}
+    files = [file for file in files if file.parent.name != "experiments" or file.stem in own]
     return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
 
 

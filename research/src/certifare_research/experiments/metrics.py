@@ -42,7 +42,7 @@ def page(run: Run, metric: str) -> Page:
             [f"{kind}: each certified for itself, best on test", *[None if r is None else r["accuracy"] for r in found]]
         )
         points += _front(result["records"], "bound", kind, True)
-    runs = published.read_runs(run.baselines)
+    runs = published.runs_of(run)
     for method in published.METHODS:
         own = [
             {"accuracy": r.evaluation.accuracy, "distance": r.evaluation.mean_distance(metric)}

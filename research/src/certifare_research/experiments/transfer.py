@@ -76,7 +76,7 @@ def variant(run: Run, name: str) -> list[dict[str, Any]]:
 def run(run: Run) -> Page:
     """Best accuracy on each task below a distance, and below a certificate."""
     ours = dict(zip(VARIANTS, run.each(variant, list(VARIANTS)), strict=True))
-    runs = published.read_runs(run.baselines)
+    runs = published.runs_of(run)
     theirs = {
         method: [
             {"task": r.task, "accuracy": r.evaluation.accuracy, "distance": r.evaluation.mean_distance()}
