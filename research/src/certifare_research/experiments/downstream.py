@@ -100,7 +100,7 @@ def run(run: Run) -> Page:
             found = [
                 (r.evaluation.accuracy, r.evaluation.mean_distance())
                 for r in published.select(
-                    runs, data="ca", method=method, task="y", target="y", classifier=name.removeprefix("raw-")
+                    runs, data="ca", split=0, method=method, task="y", target="y", classifier=name.removeprefix("raw-")
                 )
             ]
             label = f"{method}: {'measured ≤' if found else published.ABSENT}"
