@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,9 @@ GAMMAS = (
 )
 GAMMAS += (0.85, 0.875, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.955, 0.96, 0.965, 0.97, 0.975)
 GAMMAS += (0.98, 0.985, 0.99, 0.993, 0.996, 0.999)
-GAMMAS_BY_GROUP = (0.0, *(i / 400 for i in range(8, 100)), 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
-"""Group-aware splits pay the distance itself: what they trade for it lies in a narrow band of γ."""
+DISTANCES = (*(i / 400 for i in range(8)), *(i / 200 for i in range(4, 31)), 0.17, 0.2, 0.25, 0.3, 1.0)
+BY_GROUP = tuple(product((0.1, 0.5), DISTANCES))
+"""For group-aware encoders: γ, and the distance that the cells may have on the training records."""
 
 CELLS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 30, 50, 100, 200, 400)
 CONDITIONS = ("MISCHRT", "NEUMENT", "ARTHSPIN", "METAB3", "MSC2a3")
@@ -181,16 +183,18 @@ def health(folder: Path, conditions: bool, seed: int) -> Data:
     )
 
 
-def grown_points(data: Data, encoder: GrownEncoder, gammas: Iterable[float], ks: Iterable[int]) -> Iterator[Point]:
-    """Prepare once, grow once per gamma, and take every k from each growth."""
+def grown_points(
+    data: Data, encoder: GrownEncoder, settings: Iterable[dict[str, Any]], ks: Iterable[int]
+) -> Iterator[Point]:
+    """Prepare once, grow once per setting, and take every k from each growth."""
     train = data.parts[0]
     training = encoder.prepare(data.of(0), data.y[train], sensitive_features=data.s[train])
     encoder.fit_from(training)
     own = training.derived.codes if isinstance(encoder, BoostedEncoder) else training.codes
     groups = [{"sensitive_features": data.s[part]} if encoder.reads_groups else {} for part in data.parts]
     codes = [own, *(encoder.codes(data.of(part), **groups[part]) for part in (1, 2))]
-    for gamma in gammas:
-        grown = type(encoder)(**{**encoder.get_params(deep=False), "gamma": gamma}).fit_from(training)
+    for setting in settings:
+        grown = type(encoder)(**{**encoder.get_params(deep=False), **setting}).fit_from(training)
         whole = [grown.apply_codes(part).astype(np.uint16) for part in codes]
         for k in sorted({min(k, grown.n_cells_) for k in ks}):
             yield Point(data, whole, grown.cells_at(k))
@@ -277,7 +281,10 @@ def compare(data: Data, quick: bool, retain: Iterable[float], only: str) -> None
         if only not in name:
             continue
         start = time.perf_counter()
-        tried = (GAMMAS_BY_GROUP[::4] if quick else GAMMAS_BY_GROUP) if encoder.reads_groups else gammas
+        tried: list[dict[str, Any]] = [{"gamma": gamma} for gamma in gammas]
+        if encoder.reads_groups:
+            pairs = BY_GROUP[::4] if quick else BY_GROUP
+            tried = [{"gamma": gamma, "max_distance": distance} for gamma, distance in pairs]
         rows[name] = list(grown_points(data, encoder, tried, ks))
         notes.append(f"{name}: {len(rows[name])} settings in {time.perf_counter() - start:.0f} s")
     if only in "k-means":

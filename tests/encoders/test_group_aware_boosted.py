@@ -143,6 +143,27 @@ def test_unknown_groups_are_refused_or_take_common_thresholds(named, table):
         )
 
 
+def test_the_cells_distance_can_be_bounded_on_training_records(table, tmp_path):
+    X, options = table.drop(columns="paid"), OPTIONS | {"gamma": 0.02, "max_cells": 4, "sensitive": "sex"}
+    training = BoostedEncoder(**options).prepare(X, table["paid"])
+    found = []
+    for most in (0.0, 0.01, 0.03, None):
+        boosted = BoostedEncoder(**options, max_distance=most).fit_from(training)
+        shares = boosted.training_counts_.table / boosted.training_counts_.table.sum(axis=0)
+        found.append(0.5 * float(np.abs(shares[:, 0] - shares[:, 1]).sum()))
+        assert most is None or found[-1] <= most + 0.002  # shares are published with three digits
+        boosted.save(tmp_path / "encoder.json")
+        assert load_encoder(tmp_path / "encoder.json").max_distance == most
+    assert found[0] <= found[1] <= found[2] <= found[3]
+    assert found[0] < found[3]
+    for wrong, message in (
+        ({"max_distance": 0.1, "group_aware": False}, "group_aware=True"),
+        ({"max_distance": 2}, "0 to 1"),
+    ):
+        with pytest.raises(EncoderError, match=message):
+            FairTreeEncoder(**{"group_aware": True, "sensitive": "sex"} | wrong).fit(X, table["paid"])
+
+
 def test_smaller_encoders_are_inside(named, table):
     cells = named.apply(table)
     training = named.prepare(table.drop(columns="paid"), table["paid"])

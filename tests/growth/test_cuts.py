@@ -210,3 +210,46 @@ def test_a_group_aware_tree_needs_groups_and_the_charge() -> None:
     with pytest.raises(GrowthError, match="charge the distance"):
         grow(MemorySource(codes, targets), bins, replace(criterion, charge="every"), max_cells=3, min_cell_size=50,
              group_aware=True)  # fmt: skip
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+@pytest.mark.parametrize("metric", ["demographic_parity", "equalized_odds"])
+def test_the_distance_stays_below_what_is_allowed(n_groups: int, metric: str) -> None:
+    """Each split says what it adds to the distance; together they add no more than they may, and use what they can."""
+    rng = np.random.default_rng(n_groups)
+    groups = rng.integers(0, n_groups, 300)
+    columns = np.array([rng.integers(0, 6, 300) + (groups > 0), rng.integers(0, 7, 300)])
+    labels = (columns[0] + rng.normal(size=300) > 3).astype(int)
+    rows = zip(columns.T.tolist(), labels.tolist(), groups.tolist(), strict=True)
+    problem = Problem(
+        records=[(tuple(codes), (label,), group) for codes, label, group in rows],
+        n_codes=[9, 9],
+        missing=[8, 8],
+        gamma=Fraction(1, 100),
+        metric=metric,
+        min_size=5,
+    )
+    found = {}
+    for most in (0.0, 0.1, 0.3, 1.0):
+        growth, codes, _ = grow_package(problem, 8, max_distance=most)
+        cells = growth.apply(codes)
+        leaves = [[r for r, c in zip(problem.records, cells, strict=True) if c == cell] for cell in range(8)]
+        distance = float(slow.distance(problem, [leaf for leaf in leaves if leaf]))
+        assert sum(split.distance for split in growth.splits) == pytest.approx(distance, abs=1e-12)
+        assert distance <= most + 1e-9
+        found[most] = distance
+    assert 0.0 <= found[0.0] <= found[0.1] <= found[0.3] <= found[1.0]
+    assert found[0.3] > 0.1
+    free, _, _ = grow_package(problem, 8)
+    assert [split.gain for split in free.splits] == [
+        split.gain for split in grow_package(problem, 8, max_distance=1.0)[0].splits
+    ]
+
+
+def test_what_may_be_added_is_for_splits_that_pay_for_it() -> None:
+    codes = Codes((np.array([0, 1, 0, 1], dtype=np.uint8),), (3,))
+    targets = Targets.from_columns([np.array([0, 1, 0, 1])], np.array([0, 0, 1, 1]), (2,), 2)
+    bins = [ContinuousBins("x", np.array([0.0]))]
+    criterion = Criterion(0.5, "demographic_parity", (2,), 2)
+    with pytest.raises(GrowthError, match="charge='distance'"):
+        grow(MemorySource(codes, targets), bins, criterion, max_cells=2, min_cell_size=1, max_distance=0.1)

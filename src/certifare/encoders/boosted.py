@@ -79,6 +79,8 @@ class BoostedEncoder(GrownEncoder):
         Let the score models see the group, and every split have a threshold for each group. There is no map then: a
         tree grows over P(y|x,s). A record's cell depends on its group, which ``apply`` and ``transform`` need. Not
         where a decision about a person must not read the group.
+    max_distance : float, optional
+        As in :class:`FairTreeEncoder`.
     unknown_groups : {"refuse", "common"}
         As in :class:`FairTreeEncoder`. ``common`` scores such records as if their group were missing.
     random_state : int
@@ -141,6 +143,7 @@ class BoostedEncoder(GrownEncoder):
         charge: Charge = "every",
         group_aware: bool = False,
         unknown_groups: UnknownGroupsRule = "refuse",
+        max_distance: float | None = None,
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,
@@ -162,6 +165,7 @@ class BoostedEncoder(GrownEncoder):
         self.charge = charge
         self.group_aware = group_aware
         self.unknown_groups = unknown_groups
+        self.max_distance = max_distance
         self.label_weights = label_weights
         self.positive_label = positive_label
         self.allow_sensitive_feature = allow_sensitive_feature
@@ -251,6 +255,7 @@ class BoostedEncoder(GrownEncoder):
             max_cells=self.max_cells,
             min_cell_size=self.min_cell_size,
             orderings="directional",
+            max_distance=self.max_distance,
         )
         self._score_map = score_map
         self._keep(over_squares(growth, codes, score_map.n_squares), training, mapped.codes)
@@ -264,6 +269,7 @@ class BoostedEncoder(GrownEncoder):
             max_cells=self.max_cells,
             min_cell_size=self.min_cell_size,
             group_aware=True,
+            max_distance=self.max_distance,
         )
         self._score_tree = scored.tree
         self._keep(growth, training, scored.codes)

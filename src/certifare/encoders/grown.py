@@ -35,6 +35,7 @@ class GrownEncoder(RestrictedEncoder):
     charge: Any
     group_aware: bool
     unknown_groups: UnknownGroupsRule
+    max_distance: float | None
 
     _growth: Growth
     _node_representatives: Representatives
@@ -122,6 +123,13 @@ class GrownEncoder(RestrictedEncoder):
 
     def _check_size(self, training: Training) -> None:
         check_unknown_groups(self.unknown_groups)
+        if self.max_distance is not None:
+            if self._charge != "distance":
+                raise EncoderError(
+                    "max_distance is for splits that pay for the distance: set group_aware=True, or charge='distance'."
+                )
+            if not 0.0 <= self.max_distance <= 1.0:
+                raise EncoderError(f"max_distance is {self.max_distance!r}; give a distance from 0 to 1.")
         if not isinstance(self.min_cell_size, int | np.integer) or self.min_cell_size < 1:
             raise EncoderError(f"min_cell_size is {self.min_cell_size!r}; give a whole number from 1.")
         if self.min_cell_size > len(training):

@@ -57,6 +57,9 @@ class FairTreeEncoder(GrownEncoder):
     unknown_groups : {"refuse", "common"}
         With ``group_aware``: what becomes of records whose group was not in the training records, or is missing.
         ``common`` encodes them by thresholds that the groups have in common, and warns of their number.
+    max_distance : float, optional
+        With ``group_aware``, or if splits pay for the distance: the distance between the groups that the cells may have
+        on the training records (the mean over pairs of groups). What ``gamma`` trades is then had up to there.
     label_weights : sequence of float, optional
         Weights of several label columns; equal unless given.
     positive_label : optional
@@ -111,6 +114,7 @@ class FairTreeEncoder(GrownEncoder):
         charge: Charge = "every",
         group_aware: bool = False,
         unknown_groups: UnknownGroupsRule = "refuse",
+        max_distance: float | None = None,
         label_weights: Sequence[float] | None = None,
         positive_label: Any = None,
         allow_sensitive_feature: bool = False,
@@ -130,6 +134,7 @@ class FairTreeEncoder(GrownEncoder):
         self.charge = charge
         self.group_aware = group_aware
         self.unknown_groups = unknown_groups
+        self.max_distance = max_distance
         self.label_weights = label_weights
         self.positive_label = positive_label
         self.allow_sensitive_feature = allow_sensitive_feature
@@ -194,6 +199,7 @@ class FairTreeEncoder(GrownEncoder):
             min_cell_size=self.min_cell_size,
             orderings=self.orderings,
             group_aware=bool(self.group_aware),
+            max_distance=self.max_distance,
             progress=training.growing(self.max_cells),
         )
         self._bins = training.bins

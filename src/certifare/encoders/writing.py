@@ -148,6 +148,8 @@ def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument]) -> dict
     if not encoder.reads_groups:  # older versions, which do not know these, can then read the file
         for name in ("group_aware", "unknown_groups"):
             parameters.pop(name, None)
+    if parameters.get("max_distance") is None:
+        parameters.pop("max_distance", None)
     named = hasattr(encoder, "feature_names_in_")
     parameters["categorical_features"] = [
         c.name if named else i for i, c in enumerate(encoder.columns_) if c.categorical

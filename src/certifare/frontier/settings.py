@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from certifare.errors import CandidateError
@@ -13,25 +14,11 @@ if TYPE_CHECKING:
 
 KINDS = ("boosted", "tree", "kmeans")
 GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
-#: Group-aware splits pay the distance itself. What lies between none of it and all of it is had in a narrow band of γ.
-GAMMAS_BY_GROUP: tuple[float, ...] = (
-    0.0,
-    0.03,
-    0.05,
-    0.06,
-    0.07,
-    0.08,
-    0.09,
-    0.1,
-    0.11,
-    0.12,
-    0.125,
-    0.13,
-    0.135,
-    0.14,
-    0.145,
-)
-GAMMAS_BY_GROUP += (0.15, 0.155, 0.16, 0.165, 0.17, 0.18, 0.2, 0.23, 0.27, 0.35, 0.5, 0.7, 0.85)
+#: Group-aware encoders: γ, and the distances that their cells may have on the training records. Splits pay the distance
+#: itself there, and what lies between none of it and all of it is had in a band of γ too narrow to be met by chance.
+GAMMAS_BY_GROUP = (0.1, 0.5)
+DISTANCES = (0.0, 0.003, 0.006, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.125, 0.15)
+DISTANCES_BEYOND = (0.2, 0.25, 0.3, 1.0)
 CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
 #: Smallest cells that are tried, as shares of the training records.
 CELL_SHARES = (0.001, 0.004, 0.016)
@@ -48,12 +35,15 @@ class Setting:
         None for k-means, which does not look at groups.
     min_cell_size : int or None
     max_cells : int
+    max_distance : float or None
+        Of group-aware encoders: the largest distance of the cells on the training records.
     """
 
     kind: str
     gamma: float | None
     min_cell_size: int | None
     max_cells: int
+    max_distance: float | None = None
 
     def encoder(self, **common: Any) -> RestrictedEncoder:
         """Make an encoder with these parameters, not fitted."""
@@ -63,7 +53,13 @@ class Setting:
             unused = ("metric", "positive_label", "retain", "charge", "label_weights", "group_aware", "unknown_groups")
             return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
         kind: type[RestrictedEncoder] = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
-        return kind(gamma=self.gamma, max_cells=self.max_cells, min_cell_size=self.min_cell_size, **common)
+        return kind(
+            gamma=self.gamma,
+            max_cells=self.max_cells,
+            min_cell_size=self.min_cell_size,
+            max_distance=self.max_distance,
+            **common,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -78,7 +74,8 @@ class Grid:
     ----------
     kinds : sequence of {"boosted", "tree", "kmeans"}
     gammas : sequence of float, optional
-        Chosen for what splits pay unless given: many close to 1; for group-aware encoders many between 0.05 and 0.2.
+        Chosen unless given: many close to 1; for group-aware encoders two, each with many distances that the cells may
+        have on the training records.
     min_cell_sizes : sequence of int, optional
         Three sizes in proportion to the number of training records unless given.
     cells : sequence of int
@@ -121,6 +118,7 @@ class Grid:
         gammas = self.gammas
         if gammas is None:
             gammas = GAMMAS_BY_GROUP if group_aware else GAMMAS
+        distances = (*DISTANCES, *DISTANCES_BEYOND) if group_aware else (None,)
         sizes = self.min_cell_sizes
         if sizes is None:
             sizes = sorted({max(5, round(share * n_train)) for share in CELL_SHARES})
@@ -135,9 +133,8 @@ class Grid:
                     if k <= n_train:
                         yield Setting(kind, None, None, k)
                 continue
-            for gamma in dict.fromkeys(gammas):
-                for size in sizes:
-                    yield Setting(kind, float(gamma), int(size), max(self.cells))
+            for gamma, size, distance in product(dict.fromkeys(gammas), sizes, distances):
+                yield Setting(kind, float(gamma), int(size), max(self.cells), distance)
 
     def path(self, n_cells: int) -> tuple[int, ...]:
         """Numbers of cells to take from a growth that reached ``n_cells``; its own number is always among them."""

@@ -79,10 +79,12 @@ class CutSearch(SplitSearch):
         # A group without any record adds nothing to the distance.
         self._rates = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
         n_pairs = max(self._n_groups * (self._n_groups - 1) // 2, 1)
-        self._price = 0.5 * criterion.gamma * self._n_records / (n_pairs * len(self._strata))
+        # The distance is half the sum of differences, averaged over pairs and strata.
+        self._parts = 2.0 * n_pairs * len(self._strata)
+        self._price = criterion.gamma * self._n_records / self._parts
 
-    def best(self, node: int, histogram: Histogram) -> Split | None:
-        """Find the split with the largest gain; None where no split is possible or none gains."""
+    def best(self, node: int, histogram: Histogram, most: float = np.inf) -> Split | None:
+        """Find the split with the largest gain that adds at most ``most`` to the distance; None where there is none."""
         orders, n_orders, n_present = self._orders(histogram)
         n_groups, n_codes = self._n_groups, histogram.counts.shape[1]
         n_quantities, n_cuts = len(self._counted), int(n_present.max()) + 1
@@ -100,6 +102,7 @@ class CutSearch(SplitSearch):
             self._strata,
             self._rates,
             self._price,
+            most * self._parts + TOLERANCE,
             self._min_cell_size,
             self._group_aware,
             sums,
@@ -107,7 +110,7 @@ class CutSearch(SplitSearch):
             np.empty((n_groups, n_quantities, n_cuts)),
             np.empty((n_groups, n_quantities, n_groups * n_cuts)),
             np.empty((n_groups, n_groups * n_cuts), dtype=np.int64),
-            np.empty((3, n_groups * n_cuts)),
+            np.empty((4, n_groups * n_cuts)),
             np.empty((n_groups + 3, max(n_groups, n_cuts + 1)), dtype=np.int64),
             cuts,
         )
@@ -133,7 +136,18 @@ class CutSearch(SplitSearch):
             left_count=int(left_count),
             right_count=int(n - left_count),
             common=common if self._group_aware else None,
+            distance=self._added(sums[:, :, start + order], cuts, totals),
         )
+
+    def _added(self, in_order: NDArray[np.float64], cuts: NDArray[np.int64], totals: NDArray[np.float64]) -> float:
+        """Say what a split adds to the distance."""
+        left = np.array([of_group[:, :cut].sum(axis=1) for of_group, cut in zip(in_order, cuts, strict=True)])
+        added = 0.0
+        for rates, q in zip(self._rates, self._strata, strict=True):
+            shares, all_shares = left[:, q] * rates, totals[:, q] * rates
+            more, whole = (x[:, None] - x[None, :] for x in (shares, all_shares))
+            added += float(np.tril(abs(more) + abs(whole - more) - abs(whole)).sum())
+        return added / self._parts
 
 
 def _side(order: NDArray[np.int64], cut: int, n_codes: int, continuous: bool, unseen_left: bool) -> NDArray[np.bool_]:
@@ -162,6 +176,7 @@ def _search(
     strata: NDArray[np.int64],
     rates: NDArray[np.float64],
     price: float,
+    most: float,
     min_size: int,
     group_aware: bool,
     sums: NDArray[np.float64],
@@ -206,7 +221,7 @@ def _search(
         gain, order = -np.inf, -1
         for which in range(n_orders[column]):
             _accumulate(sums, orders[which, start : start + p], before)
-            value, found = _best(before, 1, p, totals, coefficients, strata, rates, price, min_size, numbers)
+            value, found = _best(before, 1, p, totals, coefficients, strata, rates, price, most, min_size, numbers)
             if value > gain + TOLERANCE * n:
                 gain, order = value, which
                 chosen[:n_groups] = found
@@ -215,7 +230,7 @@ def _search(
             for stratum in strata:
                 _list_own(before, p, stratum, own, n_own)
                 m = _match(before, p, stratum, own, n_own, at, numbers[0], tried, tried_cuts)
-                value, found = _best(tried, 0, m, totals, coefficients, strata, rates, price, min_size, numbers)
+                value, found = _best(tried, 0, m, totals, coefficients, strata, rates, price, most, min_size, numbers)
                 if value > gain + TOLERANCE * n:
                     gain, order = value, which
                     chosen[:n_groups] = tried_cuts[:, found]
@@ -232,7 +247,9 @@ def _search(
                     for q in range(n_quantities):
                         for m in range(n_own[s]):
                             tried[g, q, m] = before[g, q, own[s, m] if g == s else chosen[g]]
-                value, found = _best(tried, 0, n_own[s], totals, coefficients, strata, rates, price, min_size, numbers)
+                value, found = _best(
+                    tried, 0, n_own[s], totals, coefficients, strata, rates, price, most, min_size, numbers
+                )
                 if value > gain + TOLERANCE * n:
                     gain, moved = value, True
                     chosen[s] = own[s, found]
@@ -326,19 +343,20 @@ def _best(
     strata: NDArray[np.int64],
     rates: NDArray[np.float64],
     price: float,
+    most: float,
     min_size: int,
     numbers: NDArray[np.float64],
 ) -> tuple[float, int]:
     """Largest gain, times all records, of the attempts from ``first`` on, and its attempt.
 
     An attempt sends ``left`` (groups × quantities × attempts) to the left. It gains of the labels as in ``splits``, and
-    pays for what the distance grows by.
+    pays for what the distance grows by. One by which it grows more than ``most`` (both times parts) is no attempt.
     """
     n_groups, n_quantities = totals.shape
-    sizes, gains, beyond = numbers[0], numbers[1], numbers[2]
+    sizes, gains, beyond, added = numbers[0], numbers[1], numbers[2], numbers[3]
     n = totals[:, 0].sum()
     for i in range(first, stop):
-        sizes[i] = gains[i] = 0.0
+        sizes[i] = gains[i] = added[i] = 0.0
     for s in range(n_groups):
         for i in range(first, stop):
             sizes[i] += left[s, 0, i]
@@ -362,10 +380,13 @@ def _best(
                 more = totals[s, q] * rate_s - totals[g, q] * rate_g
                 for i in range(first, stop):
                     left_more = left[s, q, i] * rate_s - left[g, q, i] * rate_g
-                    gains[i] -= price * (abs(left_more) + abs(more - left_more) - abs(more))
+                    added[i] += abs(left_more) + abs(more - left_more) - abs(more)
 
     best, found = -np.inf, -1
     for i in range(first, stop):
+        gains[i] -= price * added[i]
+        if added[i] > most:
+            continue
         if gains[i] > best + TOLERANCE * n and sizes[i] >= min_size and n - sizes[i] >= min_size:
             best, found = gains[i], i
     return best, found

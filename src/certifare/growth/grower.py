@@ -125,6 +125,7 @@ def grow(
     min_cell_size: int,
     orderings: Orderings = "both",
     group_aware: bool = False,
+    max_distance: float | None = None,
     progress: Callable[[int], Any] | None = None,
 ) -> Growth:
     """Grow a fair tree, best first.
@@ -142,6 +143,8 @@ def grow(
         Which orderings of a node's categories are cut.
     group_aware : bool
         Whether each group may have its own cut. The criterion then charges the distance.
+    max_distance : float, optional
+        No split makes the distance between the groups larger, which the criterion must charge.
     progress : callable, optional
         Called with the number of cells after each split.
 
@@ -165,6 +168,8 @@ def grow(
         raise GrowthError(f"max_cells is {max_cells}; give 1 or more.")
     if min_cell_size < 1:
         raise GrowthError(f"min_cell_size is {min_cell_size}; give 1 or more.")
+    if max_distance is not None and criterion.charge != "distance":
+        raise GrowthError("max_distance is for splits that pay for the distance: charge='distance'.")
     histogram = source.root()
     counts = [histogram.classes]
     limits: dict[str, Any] = {"classes": counts[0], "min_cell_size": min_cell_size, "orderings": orderings}
@@ -176,9 +181,11 @@ def grow(
     distant = cast(DistantSource, source) if hasattr(source, "ahead") else None
     splits: list[Split] = []
     queue: list[tuple[float, int, Split, Histogram]] = []
+    room = np.inf if max_distance is None else float(max_distance)
 
     def consider(node: int, histogram: Histogram) -> None:
-        split = search.best(node, histogram) if counts[node].sum() >= 2 * min_cell_size else None
+        limits = {} if max_distance is None else {"most": room}
+        split = search.best(node, histogram, **limits) if counts[node].sum() >= 2 * min_cell_size else None
         if split is not None:
             heapq.heappush(queue, (-split.gain, node, split, histogram))
 
@@ -186,6 +193,11 @@ def grow(
         consider(0, histogram)
     while queue and len(splits) + 1 < max_cells:
         _, node, split, histogram = _pop_first(queue)
+        if split.distance > room + TOLERANCE:
+            # Others have taken what it needs, since it was found.
+            consider(node, histogram)
+            continue
+        room = max(room - split.distance, 0.0)
         left, right = 2 * len(splits) + 1, 2 * len(splits) + 2
         splits.append(split)
         counts.append(histogram.left(split.column, split.goes_left))

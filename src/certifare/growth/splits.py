@@ -60,6 +60,8 @@ class Split:
     common : ndarray of bool, (codes,), optional
         If the groups are cut apart: the cut for records whose group is not known. Of all common cuts of the same
         ordering, the first that sends as near as possible to as many of the node's records left.
+    distance : float
+        What it adds to the distance between the groups, if splits pay for that.
     """
 
     node: int
@@ -70,6 +72,7 @@ class Split:
     left_count: int
     right_count: int
     common: NDArray[np.bool_] | None = None
+    distance: float = 0.0
 
     @property
     def sides(self) -> NDArray[np.bool_]:
