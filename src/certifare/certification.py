@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from certifare.certificates.sampling import check_population
+from certifare.certificates.claims import metric_of
+from certifare.certificates.sampling import check_cap, check_population
 from certifare.encoders.existing import assuming, column_table, distinct_values, encoder_of, read_column
-from certifare.engines.memory.tables import Encoder, certify_memory
+from certifare.engines.memory.tables import Encoder, place_records
 from certifare.frames import is_dask
 
 if TYPE_CHECKING:
@@ -81,25 +82,34 @@ def certify(
     Certificate
     """
     check_population(population, clustered=clusters is not None)
-    options: dict[str, Any] = {
-        "sensitive_features": sensitive_features,
+    if cap is not None:
+        check_cap(cap, weighted=weights is not None, clustered=clusters is not None)
+    claim: dict[str, Any] = {
         "metric": metric,
         "confidence": confidence,
         "method": method,
         "candidates": candidates,
         "positive": positive,
-        "weights": weights,
-        "clusters": clusters,
-        "missing": missing,
         "min_group_size": min_group_size,
-        "exclusions": exclusions,
-        "allow_training_records": allow_training_records,
     }
+    reading: dict[str, Any] = {"missing": missing, "allow_training_records": allow_training_records}
     if is_dask(X):
         from certifare.engines.dask.cluster import certify_dask
 
-        return certify_dask(encoder, X, y, **options)  # type: ignore[arg-type]
-    return certify_memory(encoder, X, y, cap=cap, population=population, seed=seed, **options)
+        return certify_dask(
+            encoder,  # type: ignore[arg-type]  # one that can also read pieces
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            weights=weights,
+            clusters=clusters,
+            exclusions=exclusions,
+            **reading,
+            **claim,
+        )
+    labels = None if metric_of(metric).strata == "all" else y
+    placed = place_records(encoder, X, labels, sensitive_features, clustered=clusters is not None, **reading)
+    return placed.draw(weights, cap, clusters, population, seed).certify(claim, exclusions)
 
 
 def certify_column(

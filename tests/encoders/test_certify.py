@@ -8,6 +8,7 @@ from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certi
 from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.certificates.issuing import NOT_LOOKED_UP
 from certifare.errors import (
+    ArgumentError,
     LengthMismatchError,
     MissingValueError,
     RepeatedRecordsError,
@@ -156,3 +157,10 @@ def test_groups_must_be_known(fresh):
     with pytest.raises(SensitiveFeatureError, match="sensitive_features"):
         certify(encoder, fresh[0])
     assert certify(encoder, fresh[0], sensitive_features=fresh[0]["sex"]).bound < 1.0
+
+
+def test_a_cap_needs_weights_and_no_clusters(encoder, fresh):
+    X, _ = fresh
+    for options in ({}, {"weights": np.ones(len(X)), "clusters": np.arange(len(X))}):
+        with pytest.raises(ArgumentError, match="cap"):
+            certify(encoder, X, cap=2.0, **options)

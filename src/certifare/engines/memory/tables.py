@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import msgspec
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
-from certifare.certificates.claims import metric_of
 from certifare.certificates.counts import Exclusion, Missing, PlacedRecords
 from certifare.certificates.issuing import FROM_COUNTS
 from certifare.certificates.population import population_of
@@ -40,69 +39,102 @@ class Encoder(Protocol):
         """Return the sensitive columns named by the encoder, taken from the table."""
 
 
-def certify_memory(
+def place_records(
     encoder: Encoder,
     X: Any,
-    y: Any = None,
+    y: Any,
+    sensitive_features: Any,
     *,
-    sensitive_features: Any = None,
-    metric: str = "demographic_parity",
-    confidence: float = 0.95,
-    method: str = "exact",
-    candidates: int = 1,
-    positive: object = None,
-    weights: ArrayLike | None = None,
-    cap: float | None = None,
-    clusters: ArrayLike | None = None,
-    population: str = "clusters",
-    missing: Missing = "refuse",
-    min_group_size: int = 30,
-    seed: int = 0,
-    exclusions: Iterable[Exclusion] = (),
-    allow_training_records: bool = False,
-) -> Certificate:
-    """Do what :func:`certifare.certify` does, on records in memory."""
+    missing: Missing,
+    allow_training_records: bool,
+    clustered: bool,
+) -> PlacedTable:
+    """Find the cells of records in memory, and look the records up among the training records."""
     groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
     assumptions = check_overlap(encoder.training_overlap(X), allow_training_records)
     # An encoder that reads groups, and does not know in which column, reads those that are certified.
     by_group = getattr(encoder, "reads_groups", False) and getattr(encoder, "sensitive", None) is None
     cells = np.asarray(encoder.apply(X, sensitive_features=groups) if by_group else encoder.apply(X))
-    # The cells stand for the records: draws on other records are independent of these, even at the same seed.
-    part = f"certify {hashlib.sha256(cells.astype('<i8').tobytes()).hexdigest()}"
-    labels = None if metric_of(metric).strata == "all" else y
-    records = PlacedRecords.of(cells, groups, labels, encoder.n_cells_, missing=missing)
-    if clusters is None and hasattr(encoder, "repeats"):
+    records = PlacedRecords.of(cells, groups, y, encoder.n_cells_, missing=missing)
+    if not clustered and hasattr(encoder, "repeats"):
         assumptions += encoder.repeats(X, records.places).check("certification records")
     assumptions += group_assumptions(encoder)
-    sample = _independent(records.known, weights, cap, clusters, population, seed, part)
-    counts, base_counts, sum_counts = records.count(sample.keep), None, None
-    if method == "lemmas":
-        first = stream(seed, "halves", part).random(len(cells)) < 0.5
-        counts = base_counts = records.count(sample.keep & first)
-        sum_counts = records.count(sample.keep & ~first)
-    left_out = (*exclusions, *records.exclusions, *sample.exclusions)
-    counts = CellCounts(counts.table, counts.groups, counts.labels, left_out)
-    certificate = certify_counts(
-        counts,
-        metric,
-        confidence,
-        method,
-        candidates,
-        positive=positive,
-        tail=sample.tail(records.count),
-        witness=training_counts(encoder, counts, metric),
-        min_group_size=min_group_size,
-        base_counts=base_counts,
-        sum_counts=sum_counts,
-    )
-    random_choice = weights is not None or clusters is not None or method == "lemmas"
-    return msgspec.structs.replace(
-        certificate,
-        assumptions=(*assumptions, *certificate.assumptions[len(FROM_COUNTS) :], *sample.assumptions),
-        seed=seed if random_choice else None,
-        effective_size=sample.effective_size if weights is not None or clusters is not None else None,
-        population=population_of(counts.exclusions, *sample.population),
-    )
+    # The cells stand for the records: draws on other records are independent of these, even at the same seed.
+    part = f"certify {hashlib.sha256(cells.astype('<i8').tobytes()).hexdigest()}"
+    return PlacedTable(encoder, records, tuple(assumptions), part)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedTable:
+    """Records in memory with their cells.
+
+    Attributes
+    ----------
+    encoder : Encoder
+    records : PlacedRecords
+    assumptions : tuple of str
+        What a certificate assumes of them.
+    part : str
+        Names their random choices.
+    """
+
+    encoder: Encoder
+    records: PlacedRecords
+    assumptions: tuple[str, ...]
+    part: str
+
+    def draw(
+        self, weights: ArrayLike | None, cap: float | None, clusters: ArrayLike | None, population: str, seed: int
+    ) -> DrawnTable:
+        """Draw records that are independent: all, unless they have weights or clusters."""
+        sample = _independent(self.records.known, weights, cap, clusters, population, seed, self.part)
+        return DrawnTable(self, sample, weights is not None or clusters is not None, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnTable:
+    """Independent records of a table in memory.
+
+    Attributes
+    ----------
+    table : PlacedTable
+    sample : Subsample
+    drawn : bool
+        Whether chance took part.
+    seed : int
+    """
+
+    table: PlacedTable
+    sample: Subsample
+    drawn: bool
+    seed: int
+
+    def certify(self, claim: Mapping[str, Any], exclusions: Iterable[Exclusion] = ()) -> Certificate:
+        """Certify the encoder, with options of :func:`certifare.certify_counts`."""
+        records, sample = self.table.records, self.sample
+        counts, base_counts, sum_counts = records.count(sample.keep), None, None
+        if claim["method"] == "lemmas":
+            first = stream(self.seed, "halves", self.table.part).random(len(sample.keep)) < 0.5
+            counts = base_counts = records.count(sample.keep & first)
+            sum_counts = records.count(sample.keep & ~first)
+        left_out = (*exclusions, *records.exclusions, *sample.exclusions)
+        counts = CellCounts(counts.table, counts.groups, counts.labels, left_out)
+        certificate = certify_counts(
+            counts,
+            tail=sample.tail(records.count),
+            witness=training_counts(self.table.encoder, counts, claim["metric"]),
+            base_counts=base_counts,
+            sum_counts=sum_counts,
+            **claim,
+        )
+        besides = certificate.assumptions[len(FROM_COUNTS) :]
+        return msgspec.structs.replace(
+            certificate,
+            assumptions=(*self.table.assumptions, *besides, *sample.assumptions),
+            seed=self.seed if self.drawn or claim["method"] == "lemmas" else None,
+            effective_size=sample.effective_size if self.drawn else None,
+            population=population_of(counts.exclusions, *sample.population),
+        )
 
 
 def _independent(
