@@ -36,9 +36,11 @@ from certifare.frontier.sweeping import Frontier, Point
 from certifare.frontier.target import records_needed
 from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.ledger import open_ledger
+from certifare.notebook import Drawing, html_table
 from certifare.parts import PARTS, training_quantiles
 from certifare.storage import atomic_folder, check_folder, write_private
 from certifare.table import table_of
+from certifare.words import amount
 
 JobVerdict = Literal["PASS", "NO SOLUTION", "DONE"]
 #: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
@@ -308,6 +310,28 @@ class Bundle:
             self.encoder.fingerprint_.save(folder / "fingerprint.npz")
         log = {**self.run, **self.to_dict(), "command": command}
         write_private(folder / "run.json", (json.dumps(log, ensure_ascii=False, indent=2) + "\n").encode())
+
+    def __repr__(self) -> str:
+        return f"<Bundle: {self}>"
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [("verdict", self.verdict), ("encoders tried", f"{self.tried:,}")]
+        if self.target is not None:
+            rows.append(("target", f"{self.target:g}"))
+        if self.point is not None:
+            gamma = "" if self.point.gamma is None else f", γ = {self.point.gamma:g}"
+            rows.append(("encoder", f"{self.point.kind}, {amount(self.point.cells, 'cell')}{gamma}"))
+        if self.measured is not None:
+            rows.append(("accuracy of majority votes", f"{self.measured.performance.accuracy.estimate:.1%}"))
+        rows += [("what would help", advice.text) for advice in self.advice]
+        rows += [("left out", f"{amount(e.records, 'record')}: {e.reason}") for e in self.exclusions]
+        rows += [("note", note) for note in self.notes]
+        own = "" if self.certificate is None else self.certificate._repr_html_()
+        return html_table(str(self), rows) + own
+
+    def plot(self) -> Drawing:
+        """Draw the frontier, with the chosen encoder marked."""
+        return self.frontier.plot(self.point)
 
     def __str__(self) -> str:
         asked = "" if self.target is None else f" (target {self.target:g})"

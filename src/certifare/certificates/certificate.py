@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -42,6 +41,7 @@ from certifare.errors import (
     UnprovedClaimError,
 )
 from certifare.levels import name_of
+from certifare.notebook import Drawing, html_table
 
 #: What every certificate takes for granted.
 ASSUMPTIONS = (
@@ -663,11 +663,24 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             *((f"records of {group}", f"{n:,}") for group, n in self.counts.group_sizes.items()),
             *((f"excluded: {e.reason}", f"{e.records:,}") for e in self.exclusions),
         ]
-        body = "".join(
-            f"<tr><th scope='row' style='text-align:left'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-            for name, value in rows
-        )
-        return f"<table><caption>{html.escape(str(self))}</caption><tbody>{body}</tbody></table>"
+        return html_table(str(self), rows)
+
+    def plot(self) -> Drawing:
+        """Draw the interval from the lower limit to T*, with the estimate in it."""
+        import altair as alt
+
+        row = {"what": "T*", "low": self.lower, "high": self.bound, "estimate": self.estimate}
+        base = alt.Chart(alt.InlineData(values=[row])).encode(y=alt.Y("what:N", title=None, axis=None))
+        title = f"{self.claim.distance.words}, {percent(self.confidence)} confidence"
+        across = alt.Scale(domain=[0.0, min(1.0, max(1.15 * self.bound, 0.02))])
+        layers = [
+            base.mark_bar(size=14, opacity=0.35).encode(x=alt.X("low:Q", title=title, scale=across), x2="high:Q"),
+            base.mark_tick(size=28, thickness=2).encode(x="high:Q"),
+            base.mark_tick(size=28, thickness=2).encode(x="low:Q"),
+            base.mark_circle(size=60).encode(x="estimate:Q"),
+        ]
+        limits = f"T* = {round_up(self.bound)}, estimate {self.estimate:.4f}, lower limit {round_down(self.lower)}"
+        return Drawing(alt.layer(*layers).properties(width=480, height=60, title=limits))
 
 
 def _mean_gap(pair: NDArray[np.int64], score: NDArray[np.float64]) -> float:

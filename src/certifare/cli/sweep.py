@@ -229,7 +229,7 @@ def sweep(
         if plot is not None:
             progress("drawing", 0, 1)
             with atomic_file(plot) as name:
-                frontier.plot(best or frontier.best(min_cells=min_cells)).save(name, format=plot.suffix.lower()[1:])  # type: ignore[arg-type]
+                frontier.plot(best or frontier.best(min_cells=min_cells)).save(name, format=plot.suffix.lower()[1:])
     document = {
         "correction": frontier.correction,
         "confidence": frontier.confidence,

@@ -1,6 +1,7 @@
 """RestrictedEncoder: what every encoder with finitely many cells can do, whatever its cells are made of."""
 
 import copy
+import html
 import os
 import warnings
 from abc import abstractmethod
@@ -31,6 +32,7 @@ from certifare.encoders.training import (
     read_training,
     sensitive_positions,
 )
+from certifare.encoders.weighting import repeated_rows, take_rows
 from certifare.errors import (
     EncoderError,
     MissingColumnError,
@@ -38,6 +40,8 @@ from certifare.errors import (
 )
 from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, is_dask, listing, read_values
 from certifare.levels import name_of
+from certifare.notebook import Drawing
+from certifare.words import amount
 
 if TYPE_CHECKING:
     from certifare.encoders.explanation import Explanation
@@ -94,7 +98,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     )
     """Names of the parameters that shape a :class:`~certifare.encoders.training.Training`."""
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
         """Make cells from training records.
 
         Parameters
@@ -105,14 +109,17 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             The label, or several label columns. Any dtype.
         sensitive_features : array, series or table, optional
             The group of each record, unless ``sensitive=`` names columns of X. Several columns: their intersections.
+        sample_weight : array, optional
+            How much each record weighs: it is taken that often, in proportion to the mean weight unless weights are
+            small whole numbers. ``min_cell_size`` counts what is taken. Certificates have weights of their own.
 
         Returns
         -------
         self
         """
-        return self.fit_from(self.prepare(X, y, sensitive_features=sensitive_features))
+        return self.fit_from(self.prepare(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight))
 
-    def prepare(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Training:
+    def prepare(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> Training:
         """Do the part of ``fit`` that does not depend on how the cells are grown.
 
         ``encoder.fit_from(training)`` does the rest, for any encoder of the same kind: a sweep over gamma or
@@ -126,6 +133,12 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} needs the group of each record: fit(X, y, sensitive_features=…), or name "
                 'columns of X in the constructor: sensitive="sex".'
             )
+        if sample_weight is not None:
+            if is_dask(X):
+                raise EncoderError("sample_weight is for tables in memory: thin the records on the cluster instead.")
+            rows = repeated_rows(sample_weight, len(Frame(X)), self._seed)
+            if rows is not None:
+                X, y, sensitive_features = (take_rows(values, rows) for values in (X, y, sensitive_features))
         if is_dask(X):
             from certifare.engines.dask.cluster import prepare_dask
 
@@ -289,9 +302,10 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             votes[0][cells] if len(votes) == 1 else np.column_stack([np.asarray(v, dtype=object)[cells] for v in votes])
         )
 
-    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> Any:
         """Make cells from training records, then replace these by their cells' representatives."""
-        self.fit(X, y, **({} if sensitive_features is None else {"sensitive_features": sensitive_features}))
+        given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        self.fit(X, y, **{name: value for name, value in given.items() if value is not None})
         if not self.reads_groups or sensitive_features is None:
             return self.transform(X)
         return self.transform(X, sensitive_features=sensitive_features)
@@ -418,7 +432,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Names of the columns that ``transform`` gives."""
         check_is_fitted(self)
         if input_features is not None:
-            names = np.asarray(input_features, dtype=object)
+            names = self._without_sensitive(np.asarray(input_features, dtype=object))
             if hasattr(self, "feature_names_in_") and not np.array_equal(names, self.feature_names_in_):
                 raise ValueError("input_features is not equal to feature_names_in_")
             if len(names) != self.n_features_in_:
@@ -435,6 +449,59 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if input_features is not None:
             return names
         return np.array([column.name for column in self.columns_], dtype=object)
+
+    def __str__(self) -> str:
+        if not hasattr(self, "n_cells_"):
+            return repr(self)
+        labels = ", ".join(name for name, _ in self.labels_)
+        about = [f"label {labels}"] if labels else []
+        about += [f"groups by {self.group_column_}"] if self.group_column_ else []
+        columns = amount(len(self.columns_), "column")
+        return f"{type(self).__name__}: {amount(self.n_cells_, 'cell')} of {columns}{''.join(f', {a}' for a in about)}"
+
+    def _repr_html_(self) -> str:
+        """Show a fitted encoder by its cells, another as scikit-learn shows it."""
+        if not hasattr(self, "n_cells_"):
+            return str(self._repr_html_inner())
+        return f"<p>{html.escape(str(self))}</p>{self.describe()._repr_html_()}"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+    def plot(self) -> Drawing:
+        """Draw how many training records each cell has, and of which groups they are."""
+        import altair as alt
+
+        cells = self.describe()
+        if any(cell.records is None for cell in cells):
+            raise EncoderError("The encoder was saved without statistics of its cells: there is nothing to draw.")
+        rows = [
+            {
+                "cell": cell.cell,
+                "group": group,
+                "records": share * (cell.records or 0),
+                "rules": "; ".join(cell.rules) or "every record",
+            }
+            for cell in cells
+            for group, share in (next(iter(cell.groups.values())) if cell.groups else {"all": 1.0}).items()
+        ]
+        chart = alt.Chart(alt.InlineData(values=rows)).mark_bar()
+        return Drawing(
+            chart.encode(
+                x=alt.X("records:Q", title="training records"),
+                y=alt.Y("cell:O", title="cell"),
+                color=alt.Color("group:N", title=self.group_column_ or None),
+                tooltip=["cell:O", "group:N", alt.Tooltip("records:Q", format=",.0f"), "rules:N"],
+            ).properties(width=480, title=str(self))
+        )
+
+    def _without_sensitive(self, names: NDArray[Any]) -> NDArray[Any]:
+        """Leave the sensitive columns out of the names of columns that ``fit`` was given."""
+        if self.sensitive is None or len(names) == self.n_features_in_:
+            return names
+        taken = [self.sensitive] if isinstance(self.sensitive, str | int | np.integer) else list(self.sensitive)
+        places = {place % len(names) for place in taken if isinstance(place, int | np.integer)}
+        return names[[i not in places and name not in taken for i, name in enumerate(names)]]
 
     def save(self, path: str | os.PathLike[str], *, statistics: bool = True) -> None:
         """Write the encoder as JSON; :func:`~certifare.encoders.load_encoder` reads it.

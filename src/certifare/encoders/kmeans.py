@@ -77,7 +77,8 @@ class KMeansEncoder(RestrictedEncoder):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:
+    # Centres depend on the order of records, so that repeating them would not be weighing them.
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:  # type: ignore[override]
         """Find the centres.
 
         Parameters

@@ -19,12 +19,12 @@ from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.ledger import open_ledger
+from certifare.notebook import Drawing, html_table
 from certifare.parts import PARTS, training_quantiles
 from certifare.table import table_of
+from certifare.words import amount
 
 if TYPE_CHECKING:
-    import altair
-
     from certifare.bundle import Bundle
 
 Correction = Literal["simultaneous", "holdout"]
@@ -226,7 +226,7 @@ class Frontier:
         """Every point as a row of a table, by bound."""
         return pa.Table.from_pylist(self.rows())
 
-    def plot(self, highlight: Point | None = None) -> altair.LayerChart | altair.FacetChart:
+    def plot(self, highlight: Point | None = None) -> Drawing:
         """Draw utility against the bound: all points, the front that they make, and one of them if asked."""
         import altair as alt
 
@@ -258,7 +258,7 @@ class Frontier:
             layers.append(
                 base.transform_filter(f"datum.number === {highlight.number}").mark_point(size=160, color="black")
             )
-        return alt.layer(*layers).properties(width=480, height=300, title="Utility and distance")
+        return Drawing(alt.layer(*layers).properties(width=480, height=300, title="Utility and distance"))
 
     def _checked(self, point: Point) -> int:
         """Return the number of a point, which may have been certified since it was taken from here."""
@@ -268,6 +268,25 @@ class Frontier:
 
     def __repr__(self) -> str:
         return f"<Frontier: {len(self.points):,} encoders, {len(self._certificates)} certified, {self.correction}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                point.number,
+                f"{round_up(point.bound)}{'' if point.certified else ' (predicted)'}",
+                f"{point.utility:.2%}",
+                f"{point.accuracy:.2%}",
+                point.cells,
+                point.kind,
+                "" if point.gamma is None else f"{point.gamma:g}",
+            )
+            for point in self.pareto()
+        ]
+        caption = (
+            f"{amount(len(self.points), 'encoder')} tried, {len(self._certificates):,} certified "
+            f"({self.correction}); those that no other beats"
+        )
+        return html_table(caption, rows, ("point", "T*", self.utility, "accuracy", "cells", "encoder", "γ"))
 
 
 def sweep(

@@ -1,0 +1,58 @@
+"""Training records in proportion to weights: each is taken as often as its weight says."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+
+from certifare.errors import ArgumentError, LengthMismatchError
+from certifare.randomness import stream
+
+#: Whole weights repeat records until there are so many times as many; larger ones are scaled down.
+MOST_REPEATS = 4
+
+
+def repeated_rows(weights: Any, n_records: int, seed: int) -> NDArray[np.int64] | None:
+    """Rows to train on, in order: each as often as its weight says; None where each is there once.
+
+    Small whole weights are numbers of records. Others are scaled to a mean of 1, and rounded up or down at random so
+    that sums over any stretch of records are right to within one (systematic sampling).
+
+    Parameters
+    ----------
+    weights : array
+        One for each record, finite and not negative.
+    n_records : int
+    seed : int
+
+    Examples
+    --------
+    >>> repeated_rows([1, 0, 3], 3, seed=0).tolist()
+    [0, 2, 2, 2]
+    """
+    given = np.asarray(weights, dtype=np.float64)
+    if given.ndim != 1:
+        raise LengthMismatchError(f"Sample weights must be 1D array or scalar; got shape {given.shape}.")
+    if len(given) != n_records:
+        raise LengthMismatchError(f"sample_weight has {len(given):,} entries, X has {n_records:,} records.")
+    if not np.isfinite(given).all() or (given < 0).any() or not (given > 0).any():
+        raise ArgumentError("sample_weight must be finite and not negative, and some of them above 0.")
+    if (given == 1.0).all():
+        return None
+    if (given == np.floor(given)).all() and given.sum() <= MOST_REPEATS * n_records:
+        times = given.astype(np.int64)
+    else:
+        steps = np.cumsum(given * (n_records / given.sum())) + stream(seed, "sample weights").random()
+        times = np.diff(np.floor(steps), prepend=0.0).astype(np.int64)
+    return np.repeat(np.arange(n_records), times)
+
+
+def take_rows(values: Any, rows: NDArray[np.int64]) -> Any:
+    """Take rows of a table or column of any kind."""
+    if values is None:
+        return None
+    if isinstance(values, pa.Table | pa.Array | pa.ChunkedArray):
+        return values.take(pa.array(rows))
+    return _safe_indexing(values, rows)
