@@ -323,7 +323,20 @@ def test_commands(desk, monkeypatch, capsys):
     """The page on commands, but for the demo and the experiments, which have tests of their own."""
     shutil.rmtree("bundle")
     done = run_all("docs/cli.md", monkeypatch, capsys, skip=("COMMAND", "demo", "reproduce", "new"), fit=TREE)
-    assert done == ["fit", "encode", "certify", "count", "verify", "sweep", "show", "explain", "sql", "report", "key"]
+    assert done == [
+        "fit",
+        "encode",
+        "certify",
+        "count",
+        "verify",
+        "monitor",
+        "sweep",
+        "show",
+        "explain",
+        "sql",
+        "report",
+        "key",
+    ]
 
 
 def test_warehouse(tmp_path, monkeypatch, capsys):
@@ -388,3 +401,18 @@ def test_group_aware(desk, monkeypatch, capsys):
     shutil.rmtree("bundle")
     assert run_all("docs/group-aware.md", monkeypatch, capsys, fit=TREE) == ["fit", "encode"]
     execute("docs/group-aware.md")
+
+
+def test_monitor(desk, monkeypatch, capsys):
+    """Issue 15, item 5."""
+    order = np.random.default_rng(0).permutation(48_842).tolist()
+    for name, rows in (
+        ("2026-11", order[20_000:26_000]),
+        ("2026-12", order[26_000:32_000]),
+        ("2027-01", order[32_000:]),
+    ):
+        write_people(desk / f"{name}.csv", rows)
+    done = run_all("docs/monitor.md", monkeypatch, capsys)
+    assert done == ["monitor", "monitor", "count", "monitor"]
+    execute("docs/monitor.md")
+    assert "<svg" in (desk / "course.html").read_text()

@@ -16,6 +16,7 @@ from .errors import CertifareError as CertifareError
 from .frontier.settings import Grid as Grid
 from .frontier.sweeping import Frontier as Frontier
 from .frontier.sweeping import sweep as sweep
+from .monitoring import History as History
 from .policy import Policy as Policy
 from .table import Table as Table
 from .table import read_table as read_table

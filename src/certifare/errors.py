@@ -212,6 +212,10 @@ class LedgerError(FileError):
     """The ledger of looks is damaged, of another version, or held by another run."""
 
 
+class HistoryError(FileError):
+    """A history of periods cannot be read, or a period cannot be added to it: there already, or not planned."""
+
+
 class LooksError(CertifareError):
     """More looks at the same certification records than were planned, or planned looks that cannot be counted."""
 

@@ -46,10 +46,16 @@ def nothing_overwritten() -> Iterator[None]:
         _seen = before
 
 
-def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
+def open_regular(path: str | os.PathLike[str], *, replaceable: bool = False) -> io.BufferedReader:
     """Open a regular file to read its bytes; every file that is not our own is opened here.
 
     A pipe may never say anything and a device never end, so neither is opened.
+
+    Parameters
+    ----------
+    path : path
+    replaceable : bool
+        Whether the file is one that is read in order to be written anew; any other input is never replaced.
 
     Raises
     ------
@@ -63,7 +69,7 @@ def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     if not stat.S_ISREG(status.st_mode):
         file.close()
         raise OSError(errno.EINVAL, f"it is {_sort(status.st_mode)}; save the data to a file", os.fspath(path))
-    if _seen is not None:
+    if _seen is not None and not replaceable:
         _seen.inputs.add((status.st_dev, status.st_ino))
     return file
 

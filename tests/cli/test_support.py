@@ -111,6 +111,13 @@ WAYS = {
         "encoder as JSON": (["{encoder}", "--json"], set()),
         "certificate": (["{certificate}"], {"certified"}),
     },
+    "monitor": {
+        "csv": (["{encoder}", "{csv}"], {"records", "csv"}),
+        "parquet": (["{encoder}", "{parquet}"], {"records", "binary"}),
+        "sql": (["{encoder}", "--sql", "{sql}", "--table", "people", "--period", "May"], {"sql"}),
+        "counts": (["{encoder}", "{counts}"], {"counts"}),
+        "course": (["{encoder}"], set()),
+    },
     "explain": {
         "csv": (["{encoder}", "{csv}", "--row", "3"], {"records", "csv"}),
         "parquet": (["{encoder}", "{parquet}", "--row", "3"], {"records", "binary"}),
@@ -131,6 +138,7 @@ VALUES = {
     ),
     "min_confidence": 0.5,
     "row": 5,
+    "periods": 5,
     "not_before": "2020-01-31",
     "form": "md",
     "metrics": "demographic_parity",

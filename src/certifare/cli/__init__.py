@@ -13,6 +13,7 @@ from certifare.cli.demo import demo
 from certifare.cli.encode import encode
 from certifare.cli.explain import explain
 from certifare.cli.fit import fit
+from certifare.cli.monitor import monitor
 from certifare.cli.plugins import Commands
 from certifare.cli.report import report
 from certifare.cli.show import show
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, fit, encode, certify, count, verify, sweep, show, explain, sql, report):
+for command in (demo, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report):
     app.command()(command)
 app.add_typer(key.app, name="key")
 

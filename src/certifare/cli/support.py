@@ -106,6 +106,14 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         "max_age max_looks require_signature require_encoder",
         data="sensitive label weight cluster",
     ),
+    "monitor": _when(
+        always="history target confidence periods min_group_size page key sql as_json",
+        records="period sensitive label",
+        sql="period sensitive label table_name",
+        # Counts files say which columns they are about; what is asked for must be that.
+        counts="period sensitive label",
+        csv=_CSV,
+    ),
     "show": _when(always="as_json", listed="cells", certified="key"),
     "explain": _when(always="row identity as_json", csv=_CSV),
     "sql": _when(always="dialect table name as_json"),

@@ -37,7 +37,7 @@ def render_html(data: Mapping[str, Any]) -> str:
     """
     from markupsafe import Markup
 
-    style = Markup(_style())  # noqa: S704  (a file of our own)
+    style = Markup(style_sheet())  # noqa: S704  (a file of our own)
     if data["figures"] is None:
         return environment().get_template("refused.html").render(data=data, style=style)
     largest = largest_difference(data["cells"])
@@ -115,7 +115,7 @@ FILTERS = {
 }
 
 
-def _style() -> str:
+def style_sheet() -> str:
     """Return the style sheet, with the palette in light and dark."""
     from importlib.resources import files
 

@@ -1,0 +1,312 @@
+"""``certifare monitor``: what fresh records say of a certificate, period after period."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from certifare.cli.common import (
+    REFUSED,
+    ColumnNames,
+    Delimiter,
+    Encoding,
+    Header,
+    Json,
+    Label,
+    MissingMarker,
+    PublicKey,
+    Sensitive,
+    emit,
+    encoder_file,
+    err,
+    listed,
+    out,
+    printable,
+    reading_of,
+)
+from certifare.cli.count import Sql, TableName
+from certifare.cli.support import of_file, refuse_ignored
+
+if TYPE_CHECKING:
+    from certifare.certificates import CellCounts
+    from certifare.document import Document
+    from certifare.monitoring import Finding, History
+
+
+def monitor(
+    context: typer.Context,
+    bundle: Annotated[Path, typer.Argument(help="The bundle: certificate.json and encoder.json.")],
+    data: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Fresh records of the period (CSV, Parquet or Arrow), or counts files. None: show the course."
+        ),
+    ] = None,
+    history: Annotated[
+        Path, typer.Option(help="File that keeps the counts of all periods; made by the first run.")
+    ] = Path("history.json"),
+    period: Annotated[str | None, typer.Option(help="What the period is called; the file's name unless given.")] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(help="First run: what the distance is held against; T* of the certificate unless given."),
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="First run: with which all periods hold together; 0.95 unless given.")
+    ] = None,
+    periods: Annotated[
+        int | None, typer.Option(help="First run: how many periods are planned, which then share ε evenly.", min=1)
+    ] = None,
+    min_group_size: Annotated[
+        int | None, typer.Option(help="First run: fewest records of a group in a period; 30 unless given.", min=1)
+    ] = None,
+    sensitive: Sensitive = None,
+    label: Label = None,
+    sql: Sql = None,
+    table_name: TableName = None,
+    page: Annotated[Path | None, typer.Option(help="Write the course over time to this page (.html).")] = None,
+    key: PublicKey = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
+    missing: MissingMarker = None,
+    header: Header = "first",
+    names: ColumnNames = None,
+    as_json: Json = False,
+) -> None:
+    """Hold a certificate against fresh records, period after period.
+
+    Each run adds a period to the history: it certifies its records, asks whether the distance is above the target, and
+    whether the cells of a group have moved. Error is shared out so that all findings of all periods hold together with
+    the confidence. Exit status 1: the target is refuted in this period; else 0. Files of records, counts files and
+    databases will do; which columns hold the groups is read from the certificate.
+    """
+    from certifare.cli.from_counts import counts_files
+    from certifare.errors import ArgumentError
+
+    files = [] if sql is not None or not data else counts_files(data[0], data[1:])
+    if sql is not None:
+        refuse_ignored(context, "sql")
+        if data:
+            raise ArgumentError("Give either a file or --sql, not both.")
+        if table_name is None or period is None:
+            raise ArgumentError("--sql needs --table, the table to count, and --period, what the period is called.")
+    elif files:
+        refuse_ignored(context, "counts")
+    elif data:
+        refuse_ignored(context, *of_file(data[0]))
+        if len(data) > 1:
+            raise ArgumentError("Give one file of records for a period, or counts files.")
+    else:
+        refuse_ignored(context)
+    encoder, document = _certified(bundle, key)
+    course, new = _history(
+        history, document, encoder, target=target, confidence=confidence, planned=periods, min_group_size=min_group_size
+    )
+    notes: tuple[str, ...] = ()
+    if data or sql is not None:
+        columns = document.statement.predicate.columns
+        if label is not None and document.certificate.counts.labels is None:
+            raise ArgumentError("--label: the certificate looks at no label. Leave it out.")
+        roles: dict[str, Any] = {
+            "sensitive": listed(sensitive) or (columns.sensitive if columns else ()),
+            "label": (label[0] if label else columns.label if columns else None)
+            if document.certificate.counts.labels is not None
+            else None,
+        }
+        if label is not None and len(label) > 1:
+            raise ArgumentError("Certificates condition on one label column: pass --label once.")
+        if sql is not None:
+            counts, digest = _of_database(encoder, sql, str(table_name), course, **roles), None
+        elif files:
+            counts, digest = _of_counts(encoder, files, **roles), None
+        else:
+            reading = reading_of(delimiter, encoding, missing, header, names)
+            counts, digest, notes = _of_file(encoder, data[0], document, **roles, **reading)  # type: ignore[index]
+        course = course.add(period or data[0].stem, counts, digest=digest)  # type: ignore[index]
+    elif new:
+        raise ArgumentError(f"There is no history at {str(history)!r}, and no records to begin one with: name a file.")
+    findings = course.findings()
+    if page is not None:
+        from certifare.report import course_data, render_course
+        from certifare.storage import atomic_file
+
+        with atomic_file(page) as name:
+            name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
+    if data or sql is not None:
+        course.save(history)
+    latest = findings[-1] if findings else None
+    written = {"history": str(history), "page": None if page is None else str(page)}
+    emit(
+        {
+            "confidence": course.confidence,
+            "target": course.target,
+            "metric": course.metric,
+            "outcome": None if latest is None else latest.outcome,
+            "periods": [finding.to_dict() for finding in findings],
+            "notes": list(notes),
+            **written,
+        },
+        as_json,
+        lambda: _show(course, findings, notes),
+    )
+    if latest is not None and latest.refuted:
+        raise typer.Exit(REFUSED)
+
+
+def _certified(bundle: Path, key: Path | None) -> tuple[Path, Document]:
+    """Read and verify a bundle's certificate; it must be about its encoder."""
+    from certifare.document import Policy, read_document, verify_document
+    from certifare.errors import CertificateMismatchError
+
+    encoder = encoder_file(bundle)
+    document = read_document(encoder.parent / "certificate.json")
+    verdict = verify_document(document, Policy(min_confidence=0.0), key=key, encoder=encoder)
+    if not verdict.passed:
+        failures = "; ".join(f"{check.name}: {check.message}" for check in verdict.failures)
+        raise CertificateMismatchError(f"The certificate does not hold, so there is nothing to monitor: {failures}")
+    return encoder, document
+
+
+def _history(path: Path, document: Document, encoder: Path, **options: Any) -> tuple[History, bool]:
+    """Read the history, or begin one; what was fixed by the first run cannot be changed by a later one."""
+    from certifare.document import digest
+    from certifare.encoders import load_encoder
+    from certifare.errors import ArgumentError, HistoryError
+    from certifare.monitoring import History
+
+    given = {name: value for name, value in options.items() if value is not None}
+    named = digest(encoder)
+    if not path.exists():
+        suppression = document.statement.predicate.suppression
+        begun = History.begin(
+            document.certificate,
+            named,
+            training=load_encoder(encoder).training_counts_,
+            pools=suppression.pooled if suppression else (),
+            **given,
+        )
+        return begun, True
+    found = History.load(path)
+    of_bundle = History.begin(document.certificate, named)
+    if found.encoder != named or found.reference.to_dict() != of_bundle.reference.to_dict():
+        raise HistoryError(f"{str(path)!r} is the history of another certificate. Name another file with --history.")
+    for name, value in given.items():
+        if getattr(found, name) != value:
+            spelt = {"planned": "periods"}.get(name, name).replace("_", "-")
+            raise ArgumentError(
+                f"--{spelt} {value}: the history was begun with {getattr(found, name)}, and what was fixed then stays. "
+                "Leave it out, or begin a new history."
+            )
+    return found, False
+
+
+def _of_file(
+    encoder: Path, path: Path, document: Document, *, sensitive: Sequence[str], label: str | None, **reading: Any
+) -> tuple[CellCounts, str, tuple[str, ...]]:
+    from certifare.certificates import CellCounts
+    from certifare.engines.counting import check_overlap
+    from certifare.errors import ArgumentError
+    from certifare.levels import UNKNOWN
+    from certifare.records import load_fitted, read_records
+    from certifare.table import POOLED
+
+    if document.certificate.effective_size is not None:
+        raise ArgumentError(
+            "The certification records were drawn by weights or clusters, and so must those of a period be: draw and "
+            "count them with certifare count, and monitor the counts file."
+        )
+    fitted = load_fitted(encoder)
+    table = read_records(
+        fitted,
+        path,
+        sensitive=_named(sensitive),
+        label=label,
+        labelled=label is not None,
+        missing_groups="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
+        **reading,
+    )
+    if POOLED in document.certificate.counts.groups:
+        table = table.pooled(document.certificate.counts.groups)
+    check_overlap(fitted.training_overlap(table.features))
+    by_group = fitted.reads_groups and fitted.sensitive is None
+    cells = fitted.apply(table.features, **({"sensitive_features": table.sensitive} if by_group else {}))
+    counts = table.count(cells, fitted.n_cells_, labels=label is not None)
+    left_out = (*counts.exclusions, *table.exclusions)
+    return CellCounts(counts.table, counts.groups, counts.labels, left_out), table.digest, table.notes
+
+
+def _of_counts(encoder: Path, files: Sequence[Path], *, sensitive: Sequence[str], label: str | None) -> CellCounts:
+    from certifare.document import digest
+    from certifare.document.counts_files import CountsFile, pool
+    from certifare.errors import ArgumentError
+
+    loaded = {f"{path} {i}" if i else str(path): CountsFile.load(path) for i, path in enumerate(files)}
+    pooled = pool(loaded, digest(encoder))
+    if tuple(sensitive) and tuple(sensitive) != pooled.sensitive:
+        raise ArgumentError(f"The counts are by {', '.join(pooled.sensitive)}, not by {', '.join(sensitive)}.")
+    if label is not None and label != pooled.label:
+        raise ArgumentError(f"The counts are not by the label {label!r}: count with --label {label}.")
+    return pooled.counts
+
+
+def _of_database(
+    encoder: Path, address: str, table: str, history: History, *, sensitive: Sequence[str], label: str | None
+) -> CellCounts:
+    from certifare.encoders import load_encoder
+    from certifare.engines.sql.warehouse import connect, count_sql
+    from certifare.levels import UNKNOWN
+
+    with connect(address) as warehouse:
+        return count_sql(
+            load_encoder(encoder),
+            warehouse,
+            table,
+            sensitive=_named(sensitive),
+            label=label,
+            missing="unknown" if UNKNOWN in history.reference.groups else "drop",
+        )
+
+
+def _named(sensitive: Sequence[str]) -> Sequence[str]:
+    from certifare.errors import MissingGroupError
+
+    if not sensitive:
+        raise MissingGroupError("The certificate does not say which column holds the groups: pass --sensitive.")
+    return sensitive
+
+
+def _show(history: History, findings: Sequence[Finding], notes: Sequence[str]) -> None:
+    """Print the course, and what the last period says."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from certifare.certificates.certificate import percent, round_down, round_up
+
+    styles = {"REFUTED": "bold red", "CONFIRMED": "green", "OPEN": ""}
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("period", "records", "lower limit", "T*", "", "moved"):
+        table.add_column(name, justify="right" if name in ("lower limit", "T*") else "left")
+    for finding in findings:
+        moved = ", ".join(f"{m.group} ≥ {round_down(m.lower)}" for m in finding.moved)
+        table.add_row(
+            printable(finding.name),
+            " + ".join(f"{n:,}" for n in finding.groups.values()),
+            round_down(finding.lower),
+            round_up(finding.bound),
+            Text(finding.outcome, styles[finding.outcome]),
+            printable(moved),
+        )
+    out.print(table)
+    out.print(
+        f"target {history.target:.4g}; all findings hold together with {percent(history.confidence)} confidence",
+        soft_wrap=True,
+    )
+    if findings:
+        for group in findings[-1].small:
+            err.print(f"too few records of {printable(group)} in this period: nothing is said of them")
+        for exclusion in findings[-1].exclusions:
+            err.print(f"left out: {exclusion.records:,} records ({printable(exclusion.reason)})")
+    for note in notes:
+        err.print(f"note: {printable(note)}")

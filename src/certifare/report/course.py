@@ -1,0 +1,103 @@
+"""The course of a certificate over several periods, as one page that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from certifare.certificates.certificate import percent, round_down, round_up
+from certifare.certificates.claims import metric_of
+from certifare.report.html import environment, style_sheet
+from certifare.report.palette import SERIES
+from certifare.report.svg import Plane, ticks
+
+if TYPE_CHECKING:
+    from certifare.monitoring import Finding, History
+
+#: Names of periods that are written below the chart; others are left out between them.
+MOST_NAMES = 12
+
+
+def course_data(history: History, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Gather what the page says: strings, numbers, lists and dictionaries only."""
+    return {
+        "metric": metric_of(history.metric).words,
+        "target": history.target,
+        "confidence": percent(history.confidence),
+        "planned": history.planned,
+        "groups": list(history.reference.groups),
+        "outcome": findings[-1].outcome if findings else None,
+        "periods": [
+            {
+                "number": finding.number,
+                "name": finding.name,
+                "groups": finding.groups,
+                "small": list(finding.small),
+                "bound": finding.bound,
+                "bound_text": round_up(finding.bound),
+                "estimate": finding.estimate,
+                "lower": finding.lower,
+                "lower_text": round_down(finding.lower),
+                "outcome": finding.outcome,
+                "movements": [
+                    {
+                        "group": movement.group,
+                        "label": movement.label,
+                        "estimate": movement.estimate,
+                        "lower": movement.lower,
+                        "text": round_down(movement.lower),
+                        "moved": movement.moved,
+                    }
+                    for movement in finding.movements
+                ],
+                "exclusions": [{"reason": e.reason, "records": e.records} for e in finding.exclusions],
+            }
+            for finding in findings
+        ],
+    }
+
+
+def render_course(data: Mapping[str, Any]) -> str:
+    """Render the page; everything in it that came from data is escaped."""
+    style = Markup(style_sheet())  # noqa: S704  (a file of our own)
+    drawn = {"distance": _distance(data), "sizes": _group_sizes(data)} if data["periods"] else {}
+    return environment().get_template("course.html").render(data=data, style=style, charts=drawn, series=SERIES)
+
+
+def _distance(data: Mapping[str, Any]) -> Markup:
+    """Draw the interval of each period, and the target."""
+    periods, target = data["periods"], data["target"]
+    top = min(1.0, 1.12 * max(target, *(period["bound"] for period in periods)) or 0.02)
+    plane = Plane((0.0, len(periods)), (0.0, top))
+    plane.axes(_names(periods), ticks(0.0, top), grid=False)
+    plane.line((0.0, target), (len(periods), target), class_="target")
+    plane.text(0.0, target, f"target {target:.4g}", dx="4", dy="-.5em", class_="warm")
+    for i, period in enumerate(periods):
+        middle = i + 0.5
+        plane.box((middle - 0.16, period["lower"]), (middle + 0.16, period["bound"]), class_="band")
+        for place in (period["lower"], period["bound"]):
+            plane.line((middle - 0.22, place), (middle + 0.22, place), class_="limit")
+        plane.dot(middle, period["estimate"], 4, class_="warm-dot" if period["outcome"] == "REFUTED" else "accent")
+    return plane.svg("16rem")
+
+
+def _group_sizes(data: Mapping[str, Any]) -> Markup:
+    """Draw how many records of each group there are, period by period."""
+    periods = data["periods"]
+    top = 1.1 * max(1, *(n for period in periods for n in period["groups"].values()))
+    plane = Plane((0.0, len(periods)), (0.0, top))
+    plane.axes(_names(periods), [(n, f"{n:,.0f}") for n, _ in ticks(0.0, top, 4)])
+    for g, group in enumerate(data["groups"][: len(SERIES)]):
+        places = [(i + 0.5, float(period["groups"].get(group, 0))) for i, period in enumerate(periods)]
+        if len(places) > 1:
+            plane.path(places, class_=f"course {SERIES[g]}")
+        for x, y in places:
+            plane.dot(x, y, 3, class_=f"predicted best {SERIES[g]}")
+    return plane.svg("10rem")
+
+
+def _names(periods: Sequence[Mapping[str, Any]]) -> list[tuple[float, str]]:
+    step = -(-len(periods) // MOST_NAMES)
+    return [(i + 0.5, p["name"][:12]) for i, p in enumerate(periods) if (len(periods) - 1 - i) % step == 0]

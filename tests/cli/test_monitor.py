@@ -1,0 +1,154 @@
+"""``certifare monitor`` (issue 15, item 5)."""
+
+import json
+import shutil
+
+import duckdb
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, make_people, files):
+    """A bundle, and three months of records; in the last, the ages of one group have changed."""
+    folder = tmp_path_factory.mktemp("monitored")
+    (folder / "bundle").mkdir()
+    shutil.copy(files / "encoder.json", folder / "bundle" / "encoder.json")
+    for i, month in enumerate(("october", "may", "june", "july"), 20):
+        people = make_people(6_000, i)
+        if month == "july":
+            people.loc[people["sex"] == "m", "age"] += 25
+        people.to_csv(folder / f"{month}.csv", index=False)
+        with duckdb.connect(str(folder / "people.db")) as connection:
+            connection.register("frame", people)
+            connection.execute(f"CREATE TABLE {month} AS SELECT * FROM frame")  # noqa: S608
+    return folder
+
+
+@pytest.fixture
+def desk(cli, world, tmp_path, monkeypatch):
+    shutil.copytree(world, tmp_path / "desk")
+    monkeypatch.chdir(tmp_path / "desk")
+    made = cli(
+        "certify",
+        "bundle/encoder.json",
+        "october.csv",
+        "--sensitive",
+        "sex",
+        "--no-ledger",
+        "-o",
+        "bundle/certificate.json",
+    )
+    assert made.status == 0, made.stderr
+    return tmp_path / "desk"
+
+
+def test_item_5_files_counts_and_databases_say_the_same(cli, desk):
+    for month in ("may", "june"):
+        counted = cli("count", "bundle", f"{month}.csv", "--sensitive", "sex", "-o", f"{month}.json")
+        assert counted.status == 0, counted.stderr
+        for history, records in (
+            ("of-files.json", [f"{month}.csv"]),
+            ("of-counts.json", [f"{month}.json"]),
+            ("of-a-database.json", ["--sql", f"duckdb:///{desk}/people.db", "--table", month, "--period", month]),
+        ):
+            result = cli("monitor", "bundle", *records, "--history", history, "--json")
+            assert result.status == 0, result.stderr
+    courses = [
+        cli("monitor", "bundle", "--history", f"of-{way}.json", "--json").json["periods"]
+        for way in ("files", "counts", "a-database")
+    ]
+    assert courses[0] == courses[1] == courses[2]
+    assert [period["name"] for period in courses[0]] == ["may", "june"]
+
+
+def test_item_5_exit_status_page_and_history(cli, desk):
+    first = cli("monitor", "bundle", "may.csv", "--target", "0.12", "--periods", "12", "--page", "course.html")
+    assert first.status == 0, first.stderr
+    assert "all findings hold together with 95 % confidence" in first.stdout
+    assert "<svg" in (desk / "course.html").read_text()
+    before = (desk / "history.json").read_bytes()
+    again = cli("monitor", "bundle", "may.csv", "--period", "June")
+    assert again.status == 2
+    assert "already, as 'may'" in again.stderr
+    assert (desk / "history.json").read_bytes() == before
+    moved = cli("monitor", "bundle", "july.csv", "--page", "course.html", "--json")
+    assert moved.status == 1
+    assert moved.json["outcome"] == "REFUTED"
+    assert len(json.loads((desk / "history.json").read_text())["periods"]) == 2
+    # The course can be looked at again, and is what it was.
+    course = cli("monitor", "bundle")
+    assert course.status == 1
+    assert "REFUTED" in course.stdout
+    assert len(json.loads((desk / "history.json").read_text())["periods"]) == 2
+
+
+def test_item_5_training_records_are_refused(cli, desk, make_people, files):
+    from certifare import FairTreeEncoder
+
+    train = make_people(3_000, 0)
+    encoder = FairTreeEncoder(sensitive="sex", max_cells=8, min_cell_size=50)
+    encoder.fit(train.drop(columns="approved"), train["approved"])
+    (desk / "bundle" / "private").mkdir()
+    encoder.fingerprint_.save(desk / "bundle" / "private" / "fingerprint.npz")
+    train.to_csv(desk / "train.csv", index=False)
+    result = cli("monitor", "bundle", "train.csv")
+    assert result.status == 2
+    assert "played no part in fitting" in result.stderr
+    assert not (desk / "history.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no records to begin one with"),
+        (["may.csv", "june.csv"], "one file of records"),
+        (["may.csv", "--target", "3"], "[0, 1]"),
+        (["may.csv", "--label", "approved"], "looks at no label"),
+        (["may.csv", "--sensitive", "sexx"], "Did you mean 'sex'"),
+        (["--sql", "duckdb:///people.db", "--table", "may"], "--period"),
+        (["few.csv"], "Take a longer period"),
+        (["may.csv", "--history", "may.csv"], "no history"),
+    ],
+)
+def test_item_5_bad_input_leaves_nothing_behind(cli, desk, arguments, words):
+    lines = (desk / "may.csv").read_text().splitlines()
+    (desk / "few.csv").write_text("\n".join(lines[:40]) + "\n")
+    before = sorted(desk.iterdir())
+    result = cli("monitor", "bundle", *arguments)
+    assert result.status == 2
+    assert words in " ".join(result.stderr.split())
+    assert sorted(desk.iterdir()) == before
+
+
+def test_item_5_what_the_first_run_fixed_stays(cli, desk):
+    assert cli("monitor", "bundle", "may.csv", "--target", "0.5", "--periods", "2").status == 0
+    changed = cli("monitor", "bundle", "june.csv", "--target", "0.6")
+    assert changed.status == 2
+    assert "what was fixed then stays" in changed.stderr
+    assert cli("monitor", "bundle", "june.csv", "--target", "0.5").status == 0
+    third = cli("monitor", "bundle", "july.csv")
+    assert third.status == 2
+    assert "2 periods were planned" in third.stderr
+
+
+def test_item_5_another_certificate_has_another_history(cli, desk):
+    assert cli("monitor", "bundle", "may.csv").status == 0
+    made = cli("certify", "bundle/encoder.json", "june.csv", "--sensitive", "sex", "--no-ledger", "-o", "other.json")
+    assert made.status == 0, made.stderr
+    shutil.copy("other.json", "bundle/certificate.json")
+    other = cli("monitor", "bundle", "july.csv")
+    assert other.status == 2
+    assert "another certificate" in other.stderr
+
+
+def test_item_5_a_forged_certificate_is_not_monitored(cli, desk):
+    path = desk / "bundle" / "certificate.json"
+    text = path.read_text()
+    document = json.loads(text)
+    assert np.isfinite(document["predicate"]["certificate"]["bound"])
+    document["predicate"]["certificate"]["bound"] = 0.001
+    path.write_text(json.dumps(document))
+    result = cli("monitor", "bundle", "may.csv")
+    assert result.status == 2
+    assert "nothing to monitor" in result.stderr
