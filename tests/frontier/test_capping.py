@@ -12,6 +12,7 @@ from certifare.certificates.tail import CAP_FIXED
 from certifare.frontier import search as search_module
 from certifare.frontier.capping import choose_cap
 from certifare.frontier.search import Search
+from certifare.frontier.target import records_needed
 
 
 def heavy(n, seed=0, share=0.0005, weight=30.0):
@@ -121,3 +122,13 @@ def test_a_bundle_with_a_cap_says_so(weighted, grid, tmp_path):
     folder = bundle.save(tmp_path / "bundle", suppress=10)
     assert "for weights above the cap" in (folder / "report.html").read_text("utf-8")
     assert bundle.measured.distance.upper <= 1.0
+
+
+def test_records_that_are_needed_for_a_target_below_what_lies_above_the_cap(weighted, grid):
+    """More records would be thinned to whole weights: what lies above the cap does not rule a target out."""
+    search = Search(weighted, grid).run()
+    outlook = search.candidates[search.knee()[0]].outlook
+    alike = replace(outlook, differences=np.zeros_like(outlook.differences))
+    factor = records_needed(alike, 0.002, 0.05)
+    assert alike.predict(0.05, growth=factor, unbiased=True).bound > 0.005
+    assert alike.without_cap().predict(0.05, growth=factor, unbiased=True).bound < 0.002

@@ -14,6 +14,7 @@ from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.issuing import certify_counts
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
 from certifare.certificates.sequence import FixedSequence, Step
+from certifare.certificates.tail import Tail
 
 __all__ = [
     "METRICS",
@@ -26,6 +27,7 @@ __all__ = [
     "Part",
     "Step",
     "Subsample",
+    "Tail",
     "Witness",
     "certify_counts",
     "difference_limit",

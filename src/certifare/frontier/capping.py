@@ -34,12 +34,15 @@ class CapForecast:
         The cap, and the largest weight of the records that it was chosen on.
     kept, beyond : ndarray of float64, (strata, groups)
         Certification records that will be kept, and be beyond the cap (:class:`~certifare.certificates.tail.Tail`).
+    whole : ndarray of float64, (strata, groups)
+        Certification records that would be kept without a cap.
     """
 
     cap: float
     largest: float
     kept: NDArray[np.float64]
     beyond: NDArray[np.float64]
+    whole: NDArray[np.float64]
 
     @property
     def capped(self) -> bool:
@@ -65,17 +68,32 @@ class CapForecast:
                 for row in zip(self.beyond, self.kept, strict=True)
             ]
         )
-        first, second = np.array(list(combinations(range(self.kept.shape[1]), 2))).T
+        first, second = self._pairs
         larger: NDArray[np.float64] = np.maximum(limits[:, first], limits[:, second])
         return larger
+
+    def gain(self) -> NDArray[np.float64]:
+        """How many times as large 1/n_0 + 1/n_1 would be without the cap, for strata and pairs of groups."""
+        gained: NDArray[np.float64] = self._sizes(self.whole) / self._sizes(self.kept)
+        return gained
+
+    def _sizes(self, records: NDArray[np.float64]) -> NDArray[np.float64]:
+        """1/n_0 + 1/n_1 of pairs of groups."""
+        first, second = self._pairs
+        # A group without records would be refused; here it has next to none.
+        found: NDArray[np.float64] = (1.0 / np.maximum(records, 1e-9)[:, np.stack([first, second])]).sum(axis=1)
+        return found
+
+    @property
+    def _pairs(self) -> NDArray[np.int64]:
+        """Return the first and the second group of each pair."""
+        return np.array(list(combinations(range(self.kept.shape[1]), 2))).T
 
     def bound(self, metric: str, epsilon: float) -> float:
         """Bound that may be expected for groups that are alike."""
         chosen = metric_of(metric)
         level = epsilon / len(self.kept) if chosen.combine == "mean" else epsilon
-        first, second = np.array(list(combinations(range(self.kept.shape[1]), 2))).T
-        with np.errstate(divide="ignore"):
-            spread = np.sqrt(1.0 / self.kept[:, first] + 1.0 / self.kept[:, second])
+        spread = np.sqrt(self._sizes(self.kept))
         radius = BIAS - float(ndtri(distance_level(level, capped=self.capped))) / 2
         limits = np.minimum(1.0, radius * spread)
         if self.capped:
@@ -112,11 +130,11 @@ def choose_cap(
     def forecast(cap: float) -> CapForecast:
         capped = np.minimum(weights, cap)
         above = (weights - capped) / (largest - cap) if cap < largest else np.zeros(len(weights))
-        kept, beyond = (
+        kept, beyond, whole = (
             scale * np.array([np.bincount(groups[rows], column[rows], n_groups) for rows in strata])
-            for column in (capped / cap, above)
+            for column in (capped / cap, above, weights / largest)
         )
-        return CapForecast(cap, largest, kept, beyond)
+        return CapForecast(cap, largest, kept, beyond, whole)
 
     positive = weights[weights > 0]
     caps = [*np.unique(np.quantile(positive, QUANTILES)).tolist(), largest]

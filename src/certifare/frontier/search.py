@@ -610,7 +610,7 @@ class Search:
         if found is not None:
             self.notes.append(
                 f"weights are capped at {found.cap:g}, where training and select records promise the smallest bound; "
-                "utility, accuracy and AUC are by capped weights"
+                "utility, accuracy, AUC and calibration are by capped weights"
             )
         return found
 

@@ -11,7 +11,7 @@ so the bound.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -131,6 +131,10 @@ class Outlook:
         differences, variance, errors, sizes = (np.stack(part) for part in zip(*rows, strict=True))
         return cls(differences, variance, errors, sizes, metric, cap)
 
+    def without_cap(self) -> Outlook:
+        """Return the outlook where records are thinned to whole weights."""
+        return self if self.cap is None else replace(self, cap=None, sizes=self.sizes * self.cap.gain())
+
     def predict(self, epsilon: float, *, growth: float = 1.0, unbiased: bool = False) -> Prediction:
         """Predict the certificate at level ε.
 
@@ -183,11 +187,16 @@ def _mean_absolute(means: NDArray[np.float64], variances: NDArray[np.float64]) -
 
 def records_needed(outlook: Outlook, target: float, epsilon: float, chance: float = LIKELY) -> float | None:
     """How many times as many certification records would meet the target with this chance; None if none would."""
+    # With many records no cap on the weights is needed, and what lies above one would stay.
+    outlooks = [outlook] if outlook.cap is None else [outlook, outlook.without_cap()]
 
     def enough(growth: float) -> bool:
-        prediction = outlook.predict(epsilon, growth=growth, unbiased=True)
-        spread = math.sqrt(float((outlook.sizes / growth / 4).max()))
-        return prediction.bound + float(ndtri(chance)) * spread <= target
+        return any(
+            found.predict(epsilon, growth=growth, unbiased=True).bound
+            + float(ndtri(chance)) * math.sqrt(float((found.sizes / growth / 4).max()))
+            <= target
+            for found in outlooks
+        )
 
     low, high = 1.0, 1.0
     while not enough(high):
