@@ -134,7 +134,7 @@ def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, f
     steps, core_steps, last = {}, {}, (begun, core)
     for step, end in ends.items():
         steps[step], core_steps[step], last = end[0] - last[0], end[1] - last[1], end
-    n_codes = [bins.n_codes for bins in encoder._bins]
+    n_codes = [bins.n_codes for bins in encoder.bins_]
     result |= {"steps": steps, "core_steps": core_steps, "cells": encoder.n_cells_, "codes": sum(n_codes)}
     result["bytes_a_row"] = 4 * Records.width(n_codes, 4)
     if fresh:

@@ -20,11 +20,13 @@ COMMANDS = {command.callback.__name__ for command in app.registered_commands if 
 
 ALLOWED = {
     "T": "a type variable",
+    "Claim": "what is claimed, and its form in a certificate file: the schema has the name",
     "explain": "the command explains with the function",
     "certify": "the command certifies with the function",
     "encode": "the command encodes records; the function, of growth, columns: into codes",
     "sweep": "the command sweeps with the function",
     "show": "certifare show, and certifare key show",
+    "load": "baselines' cells, and experiments' data",
     "main": "where a program starts",
     "run": "an experiment: each module has one, called by its name",
     "encoders": "an experiment's encoders",
@@ -99,3 +101,12 @@ def test_private_names_stay_in_their_package() -> None:
         lines = [line.strip() for line in page.read_text().splitlines()]
         imports = [line for line in lines if line.startswith(("from certifare", "import certifare"))]
         assert not [line for line in imports if " _" in line or "._" in line], page
+
+
+def test_private_attributes_of_encoders_and_searches_stay_in_their_package() -> None:
+    for path in sorted(PRODUCT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr.startswith("_"):
+                owner = {"encoder": "encoders", "fitted": "encoders", "search": "frontier"}.get(node.value.id)
+                own = owner is None or owner in path.parts or node.attr.endswith("__")
+                assert own, f"{path}: {node.value.id}.{node.attr}"

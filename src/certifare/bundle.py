@@ -666,7 +666,7 @@ def _worthless(records: int, part: str) -> Advice:
 def _next_look(search: Search) -> Advice:
     """Say what another look at the same certification records costs, or how many fresh ones would do."""
     look, confidence = search.look, search.claim.confidence
-    n = int(search._certify_sizes().sum())
+    n = int(search.certify_sizes().sum())
     fresh = f"As many fresh records ({n:,}) to certify on would keep {percent(confidence)}."
     if look is None:
         return Advice(f"Another run on these records is another look at them, and looks are not counted here. {fresh}")
@@ -698,7 +698,7 @@ def _run(search: Search, look: Look | None) -> dict[str, Any]:
         "roles": {role: list(texts) for role, texts in table.roles.named().items()},
         "columns": table.summary(),
         "parts": {name: size for name, size in search.sizes.items() if name != "all"},
-        "certification_records": int(search._certify_sizes().sum()),
+        "certification_records": int(search.certify_sizes().sum()),
         "certify_digest": search.certify_digest,
         "look": None
         if look is None

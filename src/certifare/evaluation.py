@@ -51,7 +51,7 @@ def evaluate(
     return {
         "importances": driven.to_dict(),
         "calibration": _calibration(encoder, table, cells)
-        if calibrated and encoder._cell_statistics() is not None
+        if calibrated and encoder.cell_statistics() is not None
         else None,
     }
 
@@ -71,4 +71,4 @@ def _calibration(
         seen = codes >= 0
         flat = cells[known][seen].astype(np.int64) * len(values) + codes[seen]
         counts.append(np.bincount(flat, minlength=encoder.n_cells_ * len(values)).reshape(encoder.n_cells_, -1))
-    return calibration(encoder._cell_scores(), encoder.labels_, counts)
+    return calibration(encoder.cell_scores(), encoder.labels_, counts)

@@ -112,7 +112,7 @@ def test_item_3_the_steps_of_a_tree_hold_for_its_record_and_lead_to_its_cell(peo
 def test_item_3_only_columns_on_the_way_have_changes(people, of_tree):
     X, _, _, _ = people
     explanation = of_tree.explain(X.iloc[[5]])
-    used = {of_tree.columns_[split.column].name for split in of_tree._growth.splits}
+    used = {of_tree.columns_[split.column].name for split in of_tree.growth_.splits}
     assert {change.column for change in explanation.changes} <= used
 
 
@@ -122,7 +122,7 @@ def test_item_3_contributions_add_up_to_the_scores(people, labels):
     X, y, rating, s = people
     target = {"two": y, "three": rating, "both": pd.DataFrame({"y": y, "rating": rating})}[labels]
     encoder = boosted().fit(X, target, sensitive_features=s)
-    score_map = encoder._score_map
+    score_map = encoder.score_map_
     for row in (0, 9, 44):
         explanation = encoder.explain(X.iloc[[row]])
         scores = score_map.scores.score(encoder._read(Frame(X.iloc[[row]])))

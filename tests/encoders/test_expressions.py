@@ -268,7 +268,7 @@ def test_item_25_hostile_names_stay_in_their_quotes(hostile, dialect):
         return
     (statement,) = sqlglot.parse(tree.to_sql(dialect, HOSTILE[:3], name=HOSTILE[3]), dialect=dialect)
     columns = {column.name for column in statement.find_all(sqlglot.exp.Column)} - {"C", "BINARY"}
-    assert columns == {tree.columns_[split.column].name for split in tree._growth.splits}
+    assert columns == {tree.columns_[split.column].name for split in tree.growth_.splits}
     texts = {literal.name for literal in statement.find_all(sqlglot.exp.Literal) if literal.is_string}
     assert texts - {"utf-8", "UTF-8"} <= set(HOSTILE)
     assert len(list(statement.find_all(sqlglot.exp.Select))) == 1

@@ -132,13 +132,13 @@ def test_unknown_groups_are_refused_or_take_common_thresholds_and_are_counted(na
         cells = common.apply(strange)
     assert np.array_equal(cells[8:], named.apply(table)[8:])
     # By hand: the split as records of no known group see it.
-    codes = common._codes(common._read(Frame(strange)))
+    codes = common.codes_of(common._read(Frame(strange)))
     nodes = np.zeros(8, dtype=np.int64)
-    for j, split in enumerate(common._growth.splits):
+    for j, split in enumerate(common.growth_.splits):
         left = split.of(None).goes_left[codes.columns[split.column][:8]]
         here = nodes == split.node
         nodes[here] = np.where(left, 2 * j + 1, 2 * j + 2)[here]
-    assert np.array_equal(common._growth.leaves()[cells[:8]], nodes)
+    assert np.array_equal(common.growth_.leaves()[cells[:8]], nodes)
     with pytest.raises(EncoderError, match="unknown_groups is 'drop'"):
         FairTreeEncoder(**OPTIONS, unknown_groups="drop", sensitive="sex").fit(
             table.drop(columns="paid"), table["paid"]

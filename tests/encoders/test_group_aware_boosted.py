@@ -103,14 +103,14 @@ def test_a_record_goes_by_its_groups_threshold(encoder, table):
     score = encoder._score_tree.scores.score(fields, groups=groups)[0][:, 0]
     edges = np.append(encoder._score_tree.columns[0].edges, np.inf)
     nodes = np.zeros(len(table), dtype=int)
-    for j, split in enumerate(encoder._growth.splits):
+    for j, split in enumerate(encoder.growth_.splits):
         for group in (0, 1):
             threshold = split.of(group).threshold
             left = score <= (edges[threshold] if threshold >= 0 else -np.inf)
             here = (nodes == split.node) & (groups == group)
             nodes[here] = np.where(left, 2 * j + 1, 2 * j + 2)[here]
     cells = encoder.apply(table[FEATURES], sensitive_features=table["sex"])
-    assert np.array_equal(encoder._growth.leaves()[cells], nodes)
+    assert np.array_equal(encoder.growth_.leaves()[cells], nodes)
 
 
 def test_the_group_is_given_or_read_from_the_named_column(encoder, named, table):
@@ -189,7 +189,7 @@ def test_describe_names_the_threshold_of_each_group(named):
 def test_retain_lets_columns_be_split(named, retaining, table):
     fresh = people(2000, seed=3)
     assert retaining.retained_information(fresh).mean > named.retained_information(fresh).mean + 0.1
-    columns = {split.column for split in retaining._growth.splits}
+    columns = {split.column for split in retaining.growth_.splits}
     assert 0 in columns
     assert len(columns) > 1
     assert any(rule.startswith("hours") for cell in retaining.describe() for rule in cell.rules)

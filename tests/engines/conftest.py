@@ -136,12 +136,12 @@ def many_people() -> pd.DataFrame:
 def assert_same_encoder(one: Any, other: Any) -> None:
     """Two encoders are equal in splits, counts, representatives, and all that they know of their columns."""
     assert one.n_cells_ == other.n_cells_
-    for a, b in zip(one._growth.splits, other._growth.splits, strict=True):
+    for a, b in zip(one.growth_.splits, other.growth_.splits, strict=True):
         assert (a.node, a.column, a.threshold, a.gain) == (b.node, b.column, b.threshold, b.gain)
         assert (a.left_count, a.right_count) == (b.left_count, b.right_count)
         np.testing.assert_array_equal(a.sides, b.sides)
-    np.testing.assert_array_equal(one._growth.node_counts, other._growth.node_counts)
-    for a, b in zip(one._bins, other._bins, strict=True):
+    np.testing.assert_array_equal(one.growth_.node_counts, other.growth_.node_counts)
+    for a, b in zip(one.bins_, other.bins_, strict=True):
         assert type(a) is type(b)
         np.testing.assert_array_equal(*(getattr(bins, "edges", None) for bins in (a, b)))
         assert getattr(a, "categories", None) == getattr(b, "categories", None)

@@ -60,9 +60,9 @@ def test_encoder_from_a_cluster(fitted: tuple[BoostedEncoder, pd.DataFrame]) -> 
     assert encoder.n_cells_ > 4
     assert encoder.cell_map_.shape == (8, 8)
     # Every training record lies in one square, and the nodes count them all.
-    assert encoder._growth.node_counts[0].sum() == len(people)
+    assert encoder.growth_.node_counts[0].sum() == len(people)
     np.testing.assert_array_equal(
-        encoder._growth.node_counts[0].reshape(2, 2),
+        encoder.growth_.node_counts[0].reshape(2, 2),
         pd.crosstab(people["paid"], people["sex"]).to_numpy(),
     )
     assert encoder.representatives_.shape == (encoder.n_cells_, 8)
@@ -77,7 +77,7 @@ def test_it_predicts_about_as_well_as_in_memory(fitted: tuple[BoostedEncoder, pd
     fresh = make_people(6000, seed=41)
     accuracy = {}
     for name, fit in (("cluster", encoder), ("memory", local)):
-        counts = fit._growth.cell_counts(fit.n_cells_).reshape(-1, 2, 2).sum(axis=2)
+        counts = fit.growth_.cell_counts(fit.n_cells_).reshape(-1, 2, 2).sum(axis=2)
         accuracy[name] = float((counts.argmax(axis=1)[fit.apply(fresh)] == fresh["paid"]).mean())
     assert accuracy["cluster"] > accuracy["memory"] - 0.03
     assert accuracy["memory"] > 0.65

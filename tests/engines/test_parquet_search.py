@@ -67,7 +67,7 @@ def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyP
     wanted = CellCounts.from_cells(cells, rows[["sex", "race"]], None, bundle.encoder.n_cells_)
     assert bundle.certificate.counts == wanted
     # The tree grew from the rows dealt to it.
-    assert bundle.encoder._growth.node_counts[0].sum() == trained.sum()
+    assert bundle.encoder.growth_.node_counts[0].sum() == trained.sum()
     assert not bundle.encoder.training_overlap(people[certified]).excessive
     saved = bundle.save(tmp_path / "bundle")
     assert (saved / "report.html").exists()
@@ -148,7 +148,7 @@ def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: s
         assert certificate.counts == wanted
         assert certificate.population == (() if labels is None else ("with a known label",))
     # What was expected of the numbers of records, and of the training records without a label, is about right.
-    assert search._certify_sizes().sum() == pytest.approx(certificate.counts.n_records, rel=0.05)
+    assert search.certify_sizes().sum() == pytest.approx(certificate.counts.n_records, rel=0.05)
     for path in search.paths:
         counted = path.counts["train"].groups
         assert counted[:, :, -1].sum() / counted.sum() == pytest.approx(1 / 3, abs=0.03)

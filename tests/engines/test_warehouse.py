@@ -259,7 +259,7 @@ def odd() -> tuple[FairTreeEncoder, pd.DataFrame, CellCounts]:
     tree.fit(X.drop(columns="group"), sum(p.astype(int) for p in parts) + noise > 2, sensitive_features=X["group"])
     fresh = odd_people(3000, 2)
     fresh.loc[::7, "text"] = "nursE"
-    used = {tree.columns_[split.column].name for split in tree._growth.splits}
+    used = {tree.columns_[split.column].name for split in tree.growth_.splits}
     assert used == {"text", "big", "tight", "wide"}
     return tree, fresh, CellCounts.from_cells(tree.apply(fresh), fresh["group"], None, tree.n_cells_)
 

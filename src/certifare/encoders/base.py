@@ -53,7 +53,7 @@ Output: TypeAlias = Literal["representatives", "cells", "onehot", "score"]
 class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the encoders: a record goes in, one of ``n_cells_`` cells comes out.
 
-    A subclass says how cells are made (:meth:`_grow`) and how a record's cell is found (:meth:`_find_cells`);
+    A subclass says how cells are made (:meth:`_grow`) and how a record's cell is found (:meth:`find_cells`);
     tables, groups, representatives, descriptions and the training fingerprint are here.
 
     Attributes
@@ -89,7 +89,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
-    _settings: tuple[str, ...] = (
+    settings: tuple[str, ...] = (
         "sensitive",
         "categorical_features",
         "allow_sensitive_feature",
@@ -152,9 +152,9 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             categorical_features=parameters["categorical_features"],
             allow_sensitive_feature=bool(parameters["allow_sensitive_feature"]),
             max_bins=int(parameters["max_bins"]),
-            seed=self._seed,
-            n_threads=self._n_threads,
-            settings={name: parameters[name] for name in RestrictedEncoder._settings},
+            seed=self.seed,
+            n_threads=self.n_threads,
+            settings={name: parameters[name] for name in RestrictedEncoder.settings},
         )
         return self.prepare_from(training)
 
@@ -164,8 +164,8 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         What was read, coded and hashed is taken over.
         """
         parameters = self.get_params(deep=False)
-        settings = {name: parameters[name] for name in self._settings}
-        for name in RestrictedEncoder._settings:
+        settings = {name: parameters[name] for name in self.settings}
+        for name in RestrictedEncoder.settings:
             if not _same_settings({name: settings[name]}, {name: training.settings[name]}):
                 raise EncoderError(f"The records were prepared with {name}={training.settings[name]!r}.")
         training = replace(training, settings=settings, derived=None)
@@ -181,7 +181,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit_from(self, training: Training) -> Self:
         """Make cells from records that were prepared by an encoder of the same kind."""
         parameters = self.get_params(deep=False)
-        settings = {name: parameters[name] for name in self._settings}
+        settings = {name: parameters[name] for name in self.settings}
         if not _same_settings(settings, training.settings):
             raise EncoderError(
                 f"The records were prepared with {training.settings}, but this encoder has {settings}; "
@@ -225,7 +225,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Ids from 0 to ``n_cells_ - 1``.
         """
         frame = Frame(X)
-        return self._find_cells(self._read(frame), self._groups(frame, sensitive_features))
+        return self.find_cells(self._read(frame), self._groups(frame, sensitive_features))
 
     def transform(self, X: Any, *, sensitive_features: Any = None) -> Any:
         """Replace each record by its cell's representative (or id, indicator or score: parameter ``output``).
@@ -244,7 +244,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self._check_output()
         frame = Frame(X)
-        cells = self._find_cells(self._read(frame), self._groups(frame, sensitive_features))
+        cells = self.find_cells(self._read(frame), self._groups(frame, sensitive_features))
         asked = _get_output_config("transform", self)["dense"]
         kind = frame.kind if asked == "default" else str(asked)
         if self.output == "representatives":
@@ -252,7 +252,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.output == "cells":
             return frame.rebuild({"cell": ("number", np.arange(self.n_cells_))}, cells, kind)
         if self.output == "score":
-            scores = self._cell_scores()
+            scores = self.cell_scores()
             return frame.rebuild(
                 {name: ("number", scores[i][:, j]) for name, i, j in score_names(self.labels_)}, cells, kind
             )
@@ -286,7 +286,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             In the order of :attr:`classes_`; of several labels a list.
         """
         check_is_fitted(self)
-        scores = self._cell_scores()
+        scores = self.cell_scores()
         cells = self.apply(X, **({} if sensitive_features is None else {"sensitive_features": sensitive_features}))
         found = [of_label[cells] for of_label in scores]
         return found[0] if len(found) == 1 else found
@@ -295,7 +295,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Predict the label with the highest score in each record's cell; of several labels a column each."""
         check_is_fitted(self)
         votes = [
-            np.array(values)[s.argmax(axis=1)] for (_, values), s in zip(self.labels_, self._cell_scores(), strict=True)
+            np.array(values)[s.argmax(axis=1)] for (_, values), s in zip(self.labels_, self.cell_scores(), strict=True)
         ]
         cells = self.apply(X, **({} if sensitive_features is None else {"sensitive_features": sensitive_features}))
         return (
@@ -327,7 +327,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         groups = (self.group_column_, [name_of(group) for group in self.groups_])
         labels = [(name, [str(value) for value in values]) for name, values in self.labels_]
-        return describe(self._rules(), self._cell_statistics(), groups, labels)
+        return describe(self._rules(), self.cell_statistics(), groups, labels)
 
     def explain(self, X: Any, *, sensitive_features: Any = None) -> "Explanation":
         """Explain one record: its cell, what led there, and the smallest change of one column that leads elsewhere.
@@ -369,14 +369,14 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         frame = Frame(X)
         fields = self._read(frame)
-        cells = self._find_cells(fields, self._groups(frame, sensitive_features))
+        cells = self.find_cells(fields, self._groups(frame, sensitive_features))
         categorical = [column.categorical for column in self.columns_]
         return retained_information(fields, categorical, cells, self.n_cells_)
 
     @property
     def training_counts_(self) -> CellCounts | None:
         """Training records by cell and group, on which a witness may be chosen; None if unknown."""
-        statistics = self._cell_statistics()
+        statistics = self.cell_statistics()
         if statistics is None or not self.groups_:
             return None
         table = np.rint(statistics.records[:, None] * statistics.groups)
@@ -547,10 +547,10 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Make the cells and set ``n_cells_``."""
 
     @abstractmethod
-    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
-        """Find the cell of each record; ``groups`` from :meth:`_group_codes`, for an encoder that reads them."""
+    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+        """Find the cell of each record; ``groups`` from :meth:`group_codes`, for an encoder that reads them."""
 
-    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+    def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
         """Find the groups of records among those of the encoder, from the sensitive columns, if it reads them."""
         return None
 
@@ -559,7 +559,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Give the representatives of the cells."""
 
     @abstractmethod
-    def _cell_statistics(self) -> Statistics | None:
+    def cell_statistics(self) -> Statistics | None:
         """Training statistics of the cells, if they are known."""
 
     @abstractmethod
@@ -573,7 +573,8 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # What they share.
 
     @property
-    def _seed(self) -> int:
+    def seed(self) -> int:
+        """Seed of all random choices."""
         seed = self.get_params(deep=False)["random_state"]
         if seed is None:
             return 0
@@ -584,7 +585,8 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     @property
-    def _n_threads(self) -> int:
+    def n_threads(self) -> int:
+        """How many threads work."""
         if isinstance(self.n_jobs, int | np.integer) and (self.n_jobs == -1 or self.n_jobs >= 1):
             return int(self.n_jobs) if self.n_jobs > 0 else os.cpu_count() or 1
         raise EncoderError(f"n_jobs is {self.n_jobs!r}; give a number of threads, or -1 for all processors.")
@@ -593,14 +595,14 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.output not in get_args(Output):
             raise EncoderError(f"output is {self.output!r}; give 'representatives', 'cells', 'onehot' or 'score'.")
 
-    def _cell_scores(self) -> tuple[NDArray[np.float64], ...]:
+    def cell_scores(self) -> tuple[NDArray[np.float64], ...]:
         """Give the score of each class in each cell, for each label column."""
-        return cell_scores(self._cell_statistics(), [name for name, _ in self.labels_])
+        return cell_scores(self.cell_statistics(), [name for name, _ in self.labels_])
 
     def count_unknown_groups(self, sensitive_features: Any) -> int:
         """Count the records whose group an encoder that reads it does not know, or that have none."""
         known = copy.copy(self).set_params(unknown_groups="common")
-        groups = known._group_codes(read_values(sensitive_features, "sensitive"))
+        groups = known.group_codes(read_values(sensitive_features, "sensitive"))
         return 0 if groups is None else int((groups == len(self.groups_)).sum())
 
     def _groups(self, frame: Frame, sensitive_features: Any) -> NDArray[np.uint16] | None:
@@ -618,7 +620,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         fields, _ = read_groups(frame, sensitive_features, self.sensitive)
         check_lengths({"X": len(frame)} | {f"sensitive {field.name!r}": len(field) for field in fields})
-        groups = self._group_codes(fields)
+        groups = self.group_codes(fields)
         unknown = 0 if groups is None else int((groups == len(self.groups_)).sum())
         if unknown:
             warnings.warn(

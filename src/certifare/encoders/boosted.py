@@ -113,8 +113,8 @@ class BoostedEncoder(GrownEncoder):
     (8, 8)
     """
 
-    _settings = (
-        *GrownEncoder._settings,
+    settings = (
+        *GrownEncoder.settings,
         "retain",
         "label_weights",
         "score_model",
@@ -123,7 +123,7 @@ class BoostedEncoder(GrownEncoder):
         "group_aware",
     )
 
-    _score_map: ScoreMap
+    score_map_: ScoreMap
     _score_tree: ScoreTree
 
     def __init__(
@@ -179,9 +179,9 @@ class BoostedEncoder(GrownEncoder):
         check_is_fitted(self)
         if self.group_aware:
             raise AttributeError("A group-aware encoder has no map: its cells are those of a tree over scores.")
-        n = self._score_map.n_squares
+        n = self.score_map_.n_squares
         squares = Codes((np.arange(n, dtype=np.uint16),), (n,))
-        return self._growth.apply(squares, self.n_cells_).reshape(self._score_map.shape)
+        return self.growth_.apply(squares, self.n_cells_).reshape(self.score_map_.shape)
 
     def forecasts(self, X: Any, *, sensitive_features: Any = None) -> list[NDArray[np.float64]]:
         """Forecast each label by the score models on the columns themselves, not by the cell.
@@ -197,8 +197,8 @@ class BoostedEncoder(GrownEncoder):
         check_is_fitted(self)
         frame = Frame(X)
         groups = self._groups(frame, sensitive_features)
-        scores = self._score_tree.scores if self.group_aware else self._score_map.scores
-        return scores.probabilities(self._read(frame), self._n_threads, groups)[: len(self.labels_)]
+        scores = self._score_tree.scores if self.group_aware else self.score_map_.scores
+        return scores.probabilities(self._read(frame), self.n_threads, groups)[: len(self.labels_)]
 
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)
@@ -208,15 +208,15 @@ class BoostedEncoder(GrownEncoder):
             raise EncoderError(f"grid is {self.grid!r}; give a whole number from 2, or None.")
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         targets = training.labels if self.group_aware else (*training.labels, training.groups)
-        model = default_model(self._seed) if self.score_model is None else self.score_model
+        model = default_model(self.seed) if self.score_model is None else self.score_model
         scores, out_of_fold = fit_scores(
-            training, targets, model, int(self.folds), self._seed, self._n_threads, bool(self.group_aware)
+            training, targets, model, int(self.folds), self.seed, self.n_threads, bool(self.group_aware)
         )
         weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
         grid = None if self.grid is None else int(self.grid)
         if self.group_aware:
             return replace(training, derived=self._score_columns(training, scores, out_of_fold, grid, weights))
-        clusters = Clusters.fit(training, self._seed) if self.retain else None
+        clusters = Clusters.fit(training, self.seed) if self.retain else None
         n_clusters = 1 if clusters is None else len(clusters.centres)
         axes = fit_axes(out_of_fold, training.labels, training.groups, grid, n_clusters, weights)
         score_map = ScoreMap(scores, len(training.labels), axes, clusters)
@@ -236,7 +236,7 @@ class BoostedEncoder(GrownEncoder):
         columns = fit_columns(out_of_fold, training.labels, training.groups, grid, weights, names)
         tree = ScoreTree(scores, columns, training.bins if self.retain else ())
         codes = tree.locate(out_of_fold, training.codes if self.retain else None, training.groups.codes)
-        return Scored(tree, codes, Coordinates.of_training(training, self._seed) if self.retain else None)
+        return Scored(tree, codes, Coordinates.of_training(training, self.seed) if self.retain else None)
 
     def _grow(self, training: Training) -> None:
         self._check_size(training)
@@ -246,7 +246,7 @@ class BoostedEncoder(GrownEncoder):
         mapped: Mapped = training.derived
         score_map = mapped.score_map
         clusters = None if score_map.clusters is None else score_map.clusters.levels(in_memory(training).fields)
-        targets, criterion = self._criterion(training, clusters)
+        targets, criterion = self.make_criterion(training, clusters)
         bins, codes = score_map.columns()
         growth = grow(
             SquareSource(mapped.counts(targets), codes, [b.n_codes for b in bins]),
@@ -257,13 +257,13 @@ class BoostedEncoder(GrownEncoder):
             orderings="directional",
             max_distance=self.max_distance,
         )
-        self._score_map = score_map
+        self.score_map_ = score_map
         self._keep(over_squares(growth, codes, score_map.n_squares), training, mapped.codes)
 
     def _grow_by_group(self, training: Training, scored: Scored) -> None:
-        targets, criterion = self._criterion(training, coordinates=scored.coordinates)
+        targets, criterion = self.make_criterion(training, coordinates=scored.coordinates)
         growth = grow(
-            MemorySource(scored.codes, targets, self._n_threads),
+            MemorySource(scored.codes, targets, self.n_threads),
             scored.tree.bins,
             criterion,
             max_cells=self.max_cells,
@@ -274,17 +274,18 @@ class BoostedEncoder(GrownEncoder):
         self._score_tree = scored.tree
         self._keep(growth, training, scored.codes)
 
-    def _codes(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
+    def codes_of(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
+        """Find the codes of records that were read, on which the growth decides."""
         if self.group_aware:
-            return self._score_tree.codes(fields, groups, self._n_threads)
-        return self._score_map.squares(fields, self._n_threads)
+            return self._score_tree.codes(fields, groups, self.n_threads)
+        return self.score_map_.squares(fields, self.n_threads)
 
     def _rules(self) -> list[tuple[str, ...]]:
         if self.group_aware:
             groups = [name_of(group) for group in self.groups_]
-            return path_rules(self._growth, *self._score_tree.in_words(self.columns_), self.n_cells_, groups)
-        axes = [(axis.name, axis.coordinates) for axis in self._score_map.axes]
-        return map_rules(axes, self.cell_map_, self._score_map.clusters is not None)
+            return path_rules(self.growth_, *self._score_tree.in_words(self.columns_), self.n_cells_, groups)
+        axes = [(axis.name, axis.coordinates) for axis in self.score_map_.axes]
+        return map_rules(axes, self.cell_map_, self.score_map_.clusters is not None)
 
     def _to_document(self, statistics: bool) -> Any:
         from certifare.encoders.writing import boosted_document, boosted_tree_document

@@ -99,7 +99,7 @@ def encoder_of(
 
 def assuming(encoder: FairTreeEncoder, certificate: Certificate) -> Certificate:
     """Say in a certificate what the cells of a column's encoder are."""
-    (bins,) = encoder._bins
+    (bins,) = encoder.bins_
     edges = None if encoder.columns_[0].type == "boolean" else getattr(bins, "edges", None)
     words = VALUES if edges is None else CUTS
     cuts = "" if edges is None else ", ".join(f"{edge:.12g}" for edge in edges)

@@ -186,7 +186,7 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
         )
     fields = encoder._read(frame)
     groups = encoder._groups(frame, sensitive_features)
-    cell = int(encoder._find_cells(fields, groups)[0])
+    cell = int(encoder.find_cells(fields, groups)[0])
     described = encoder.describe()[cell]
     return Explanation(
         cell=cell,
@@ -206,13 +206,13 @@ def _steps(encoder: GrownEncoder, fields: Sequence[Field], groups: NDArray[np.ui
     bins: tuple[Bins, ...]
     schemas: tuple[ColumnSchema, ...]
     if isinstance(encoder, FairTreeEncoder):
-        bins, schemas = encoder._bins, encoder.columns_
+        bins, schemas = encoder.bins_, encoder.columns_
     elif isinstance(encoder, BoostedEncoder) and encoder.group_aware:
         bins, schemas = encoder._score_tree.in_words(encoder.columns_)
     else:
         return ()
-    split_of = {split.node: (j, split) for j, split in enumerate(encoder._growth.splits[: encoder.n_cells_ - 1])}
-    codes = encoder._codes(fields, groups)
+    split_of = {split.node: (j, split) for j, split in enumerate(encoder.growth_.splits[: encoder.n_cells_ - 1])}
+    codes = encoder.codes_of(fields, groups)
     group = None if groups is None or int(groups[0]) >= len(encoder.groups_) else int(groups[0])
     steps, node = [], 0
     while node in split_of:
@@ -249,13 +249,13 @@ def _scores(
     if encoder.group_aware:
         axes = [(score.name, "label", score.weights) for score in encoder._score_tree.columns]
     else:
-        axes = [(axis.name, axis.side, axis.weights) for axis in encoder._score_map.axes]
+        axes = [(axis.name, axis.side, axis.weights) for axis in encoder.score_map_.axes]
     sides = {"label": parts[:n_labels], "group": parts[n_labels:]}
     return tuple(_along(name, side, along, sides[side], names, owner) for name, side, along in axes)
 
 
 def _models(encoder: BoostedEncoder) -> Scores:
-    return encoder._score_tree.scores if encoder.group_aware else encoder._score_map.scores
+    return encoder._score_tree.scores if encoder.group_aware else encoder.score_map_.scores
 
 
 def _along(
@@ -397,7 +397,7 @@ def _background(
     So an explanation depends on the encoder and the record, and on no other data. Where models see the group, each
     representative is there for every group, as often as the cell has records of it.
     """
-    statistics = encoder._cell_statistics()
+    statistics = encoder.cell_statistics()
     cells = np.arange(encoder.n_cells_)
     weights = np.ones(encoder.n_cells_) if statistics is None else np.maximum(statistics.records, 1).astype(np.float64)
     groups = None
@@ -482,8 +482,8 @@ def _moves(
 def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
     """Numbers at which a column may lead to another cell."""
     if isinstance(encoder, FairTreeEncoder):
-        edges = getattr(encoder._bins[column], "edges", ())
-        used = [split for split in encoder._growth.splits[: encoder.n_cells_ - 1] if split.column == column]
+        edges = getattr(encoder.bins_[column], "edges", ())
+        used = [split for split in encoder.growth_.splits[: encoder.n_cells_ - 1] if split.column == column]
         codes = {int(row[:-1].sum()) - 1 for split in used for row in split.sides}
         return sorted(float(edges[c]) for c in codes if 0 <= c < len(edges))
     found: set[float] = set()
@@ -513,7 +513,7 @@ def _categories(encoder: RestrictedEncoder, column: int, value: Value | None) ->
 
 def _bins(encoder: RestrictedEncoder) -> tuple[Bins, ...]:
     if isinstance(encoder, FairTreeEncoder):
-        return encoder._bins
+        return encoder.bins_
     if isinstance(encoder, BoostedEncoder):
         return _models(encoder).features.bins
     assert isinstance(encoder, KMeansEncoder)  # noqa: S101  (there are three kinds)
@@ -539,7 +539,7 @@ def _cells_with(
             varied.append(Field(field.name, Dictionary(indices, field.column.values), field.type, field.categorical))
         else:
             varied.append(Field(field.name, np.repeat(field.column, len(values)), field.type, field.categorical))
-    return encoder._find_cells(varied, None if groups is None else np.repeat(groups, len(values)))
+    return encoder.find_cells(varied, None if groups is None else np.repeat(groups, len(values)))
 
 
 def _column_of(values: Sequence[Any], text: bool) -> Any:

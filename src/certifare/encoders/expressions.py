@@ -215,7 +215,7 @@ def feature_columns(
     types : mapping of str to str, optional
         Types of the table's columns; those that the encoder was fitted with unless given.
     """
-    used = {encoder._growth.splits[j].column for j in range(encoder.n_cells_ - 1)}
+    used = {encoder.growth_.splits[j].column for j in range(encoder.n_cells_ - 1)}
     return {
         column.name: sql_column(
             column.name, DEFAULT_TYPES[column.type] if types is None else types[column.name], dialect, column.type
@@ -381,11 +381,11 @@ def _tree_lines(
     """Write the tree as records of a group see it, or those of an unknown one."""
     # Lines with their depths, children before parents: a tree may be deeper than Python can recurse, and a category
     # may hold a line break, which must not be indented.
-    lines = {int(node): [(0, str(cell))] for cell, node in enumerate(encoder._growth.leaves(encoder.n_cells_))}
+    lines = {int(node): [(0, str(cell))] for cell, node in enumerate(encoder.growth_.leaves(encoder.n_cells_))}
     for j in reversed(range(encoder.n_cells_ - 1)):
-        split = encoder._growth.splits[j].of(group)
+        split = encoder.growth_.splits[j].of(group)
         schema: ColumnSchema = encoder.columns_[split.column]
-        condition = _goes_left(split, encoder._bins[split.column], columns[schema.name], dialect)
+        condition = _goes_left(split, encoder.bins_[split.column], columns[schema.name], dialect)
         lines[split.node] = [
             (0, f"CASE WHEN {condition.sql(dialect=dialect)}"),
             *_deeper("THEN", lines.pop(2 * j + 1)),

@@ -37,7 +37,7 @@ class GrownEncoder(RestrictedEncoder):
     unknown_groups: UnknownGroupsRule
     max_distance: float | None
 
-    _growth: Growth
+    growth_: Growth
     _node_representatives: Representatives
     _node_statistics: Statistics | None
 
@@ -52,8 +52,8 @@ class GrownEncoder(RestrictedEncoder):
             From 1 to the number of cells that were grown.
         """
         check_is_fitted(self)
-        if not isinstance(k, int | np.integer) or not 1 <= k <= self._growth.n_cells:
-            raise EncoderError(f"at({k!r}): this growth has the encoders with 1 to {self._growth.n_cells} cells.")
+        if not isinstance(k, int | np.integer) or not 1 <= k <= self.growth_.n_cells:
+            raise EncoderError(f"at({k!r}): this growth has the encoders with 1 to {self.growth_.n_cells} cells.")
         smaller = copy.copy(self)
         smaller.max_cells = int(k)
         smaller.n_cells_ = int(k)
@@ -64,9 +64,9 @@ class GrownEncoder(RestrictedEncoder):
 
         ``encoder.cells_at(k)[encoder.apply(X)]`` equals ``encoder.at(k).apply(X)``: a sweep over k applies once.
         """
-        ranges = node_ranges(self._growth, self.n_cells_)
+        ranges = node_ranges(self.growth_, self.n_cells_)
         merged = np.empty(self.n_cells_, dtype=np.int32)
-        for cell, node in enumerate(self.at(k)._growth.leaves(k)):
+        for cell, node in enumerate(self.at(k).growth_.leaves(k)):
             merged[slice(*ranges[node])] = cell
         return merged
 
@@ -77,33 +77,36 @@ class GrownEncoder(RestrictedEncoder):
         ``sensitive_features`` as in :meth:`apply`.
         """
         frame = Frame(X)
-        return self._codes(self._read(frame), self._groups(frame, sensitive_features))
+        return self.codes_of(self._read(frame), self._groups(frame, sensitive_features))
 
     def apply_codes(self, codes: Codes) -> NDArray[np.int32]:
         """Find the cell of each prepared record."""
-        return self._growth.apply(codes, self.n_cells_, n_threads=self._n_threads)
+        return self.growth_.apply(codes, self.n_cells_, n_threads=self.n_threads)
 
     @abstractmethod
-    def _codes(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
+    def codes_of(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
         """Find the codes of records, on which the growth decides."""
 
-    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
-        return self.apply_codes(self._codes(fields, groups))
+    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+        """Find the cells of records that were read."""
+        return self.apply_codes(self.codes_of(fields, groups))
 
     def _cell_representatives(self) -> Representatives:
-        return self._node_representatives.take(self._growth.leaves(self.n_cells_))
+        return self._node_representatives.take(self.growth_.leaves(self.n_cells_))
 
-    def _cell_statistics(self) -> Statistics | None:
+    def cell_statistics(self) -> Statistics | None:
+        """Training statistics of the cells, if they are known."""
         if self._node_statistics is None:
             return None
-        return self._node_statistics.take(self._growth.leaves(self.n_cells_))
+        return self._node_statistics.take(self.growth_.leaves(self.n_cells_))
 
     @property
     def reads_groups(self) -> bool:
         """Whether a record's cell depends on its group too, so that encoding needs it."""
         return bool(self.group_aware)
 
-    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+    def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+        """Codes of the groups that were read, if cells depend on them."""
         if not self.group_aware:
             return None
         return group_codes(fields, self.groups_, self.group_column_, self.unknown_groups)
@@ -138,7 +141,7 @@ class GrownEncoder(RestrictedEncoder):
                 f"(n_samples={len(training)}); give a smaller one."
             )
 
-    def _criterion(
+    def make_criterion(
         self, training: Training, clusters: Levels | None = None, coordinates: Coordinates | None = None
     ) -> tuple[Targets, Criterion]:
         """Classes of the training records and the criterion over them.
@@ -194,11 +197,11 @@ class GrownEncoder(RestrictedEncoder):
 
     def _keep(self, growth: Growth, training: Training, codes: Codes | None = None) -> None:
         """Keep a growth, with representatives and statistics of all its nodes."""
-        self._growth = growth
+        self.growth_ = growth
         self.n_cells_ = growth.n_cells
         if not training.bare:
             ranges = node_ranges(growth, growth.n_cells)
-            self._node_representatives = training.representatives(growth, ranges, self._n_threads, codes)
+            self._node_representatives = training.representatives(growth, ranges, self.n_threads, codes)
         self._node_statistics = _statistics(growth, training)
 
 

@@ -97,12 +97,12 @@ def find_importances(
     if len(group.values) < 2:
         raise EncoderError("All records have one group: a distance between groups needs two.")
     measure = _Measure(encoder.n_cells_, labels, group)
-    explained, distance = measure(encoder._find_cells(fields, codes))
+    explained, distance = measure(encoder.find_cells(fields, codes))
     found = []
     for i, field in enumerate(fields):
         drawn = [stream(seed, "importances", f"{i} {r}").permutation(len(frame)) for r in range(repeats)]
         shuffled = [
-            measure(encoder._find_cells([*fields[:i], _taken(field, rows), *fields[i + 1 :]], codes)) for rows in drawn
+            measure(encoder.find_cells([*fields[:i], _taken(field, rows), *fields[i + 1 :]], codes)) for rows in drawn
         ]
         lost, gone = np.array([explained, distance]) - np.mean(shuffled, axis=0)
         found.append(Importance(field.name, float(lost), float(gone)))

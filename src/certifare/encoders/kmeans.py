@@ -100,7 +100,7 @@ class KMeansEncoder(RestrictedEncoder):
             raise EncoderError(f"n_cells is {self.n_cells!r}; give a whole number from 1.")
         self._space = Space.fit(training.fields, training.bins)
         points = self._space.points(training.fields)
-        self.centres_ = find_centres(points, int(self.n_cells), self._seed, self._n_threads)
+        self.centres_ = find_centres(points, int(self.n_cells), self.seed, self.n_threads)
         self.n_cells_ = n_centres = len(self.centres_)
         cells = self._space.nearest(training.fields, self.centres_)
         ranges = np.stack([np.arange(n_centres), np.arange(n_centres) + 1], axis=1)
@@ -109,13 +109,15 @@ class KMeansEncoder(RestrictedEncoder):
         )
         self._statistics = _statistics(cells, training, n_centres)
 
-    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+        """Find the cells of records that were read."""
         return self._space.nearest(fields, self.centres_)
 
     def _cell_representatives(self) -> Representatives:
         return self._representatives
 
-    def _cell_statistics(self) -> Statistics | None:
+    def cell_statistics(self) -> Statistics | None:
+        """Training statistics of the cells, if they are known."""
         return self._statistics
 
     def _rules(self) -> list[tuple[str, ...]]:

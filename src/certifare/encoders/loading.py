@@ -159,7 +159,7 @@ def build_tree(document: TreeDocument) -> "FairTreeEncoder":
 
     encoder = FairTreeEncoder()
     columns, bins = _restore_common(encoder, document)
-    encoder._bins = bins
+    encoder.bins_ = bins
     _restore_nodes(encoder, _restore_splits(document, bins), document, columns)
     return encoder
 
@@ -183,7 +183,7 @@ def _build_boosted(document: BoostedDocument) -> "BoostedEncoder":
         clusters = Clusters(*_restore_centres(document.clusters, bins, "clusters"))
     axes = tuple(_restore_axis(axis, n_classes, f"axes[{i}]") for i, axis in enumerate(document.axes))
     score_map = ScoreMap(Scores(features, folds, n_classes), len(document.labels), axes, clusters)
-    encoder._score_map = score_map
+    encoder.score_map_ = score_map
     _restore_nodes(encoder, _restore_squares(document), document, columns)
     return encoder
 
@@ -408,7 +408,7 @@ def _restore_nodes(
     document: TreeDocument | BoostedDocument | BoostedTreeDocument,
     columns: tuple[ColumnSchema, ...],
 ) -> None:
-    encoder._growth = _restore_growth(splits, document.nodes)
+    encoder.growth_ = _restore_growth(splits, document.nodes)
     encoder.n_cells_ = len(splits) + 1
     encoder._node_representatives = _restore_representatives(document.nodes, columns, "nodes")
     encoder._node_statistics = _restore_statistics(document, document.nodes, "nodes")

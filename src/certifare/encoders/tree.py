@@ -95,9 +95,9 @@ class FairTreeEncoder(GrownEncoder):
     array([0, 0, 1, 1], dtype=int32)
     """
 
-    _settings = (*GrownEncoder._settings, "retain")
+    settings = (*GrownEncoder.settings, "retain")
 
-    _bins: tuple[Bins, ...]
+    bins_: tuple[Bins, ...]
 
     def __init__(
         self,
@@ -186,13 +186,13 @@ class FairTreeEncoder(GrownEncoder):
 
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)
-        return replace(training, derived=Coordinates.of_training(training, self._seed) if self.retain else None)
+        return replace(training, derived=Coordinates.of_training(training, self.seed) if self.retain else None)
 
     def _grow(self, training: Training) -> None:
         self._check_size(training)
-        targets, criterion = self._criterion(training, coordinates=training.derived)
+        targets, criterion = self.make_criterion(training, coordinates=training.derived)
         growth = grow(
-            training.source(targets, self._n_threads),
+            training.source(targets, self.n_threads),
             training.bins,
             criterion,
             max_cells=self.max_cells,
@@ -202,15 +202,16 @@ class FairTreeEncoder(GrownEncoder):
             max_distance=self.max_distance,
             progress=training.growing(self.max_cells),
         )
-        self._bins = training.bins
+        self.bins_ = training.bins
         self._keep(growth, training)
 
-    def _codes(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
-        return encode(self._bins, [field.column for field in fields], n_threads=self._n_threads).of_groups(groups)
+    def codes_of(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
+        """Find the codes of records that were read, on which the growth decides."""
+        return encode(self.bins_, [field.column for field in fields], n_threads=self.n_threads).of_groups(groups)
 
     def _rules(self) -> list[tuple[str, ...]]:
         groups = [name_of(group) for group in self.groups_]
-        return path_rules(self._growth, self._bins, self.columns_, self.n_cells_, groups)
+        return path_rules(self.growth_, self.bins_, self.columns_, self.n_cells_, groups)
 
     def _to_document(self, statistics: bool) -> Any:
         from certifare.encoders.writing import tree_document

@@ -44,24 +44,24 @@ if TYPE_CHECKING:
 
 def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
     """Write down a tree encoder."""
-    splits = encoder._growth.splits[: encoder.n_cells_ - 1]
+    splits = encoder.growth_.splits[: encoder.n_cells_ - 1]
     columns = [
         _column_document(schema, _used(bins, [s for s in splits if s.column == i]))
-        for i, (schema, bins) in enumerate(zip(encoder.columns_, encoder._bins, strict=True))
+        for i, (schema, bins) in enumerate(zip(encoder.columns_, encoder.bins_, strict=True))
     ]
     return TreeDocument(
         **_common(encoder, columns),
-        splits=[_rule(split, encoder._bins[split.column]) for split in splits],
+        splits=[_rule(split, encoder.bins_[split.column]) for split in splits],
         nodes=_nodes(encoder, statistics),
     )
 
 
 def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocument:
     """Write down a boosted encoder."""
-    score_map = encoder._score_map
+    score_map = encoder.score_map_
     score_map.scores.check_publishable()
     names = [column.name for column in encoder.columns_]
-    leaves = encoder._growth.leaves(encoder.n_cells_)
+    leaves = encoder.growth_.leaves(encoder.n_cells_)
     return BoostedDocument(
         **_common(
             encoder,
@@ -84,7 +84,7 @@ def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocu
         clusters=None
         if score_map.clusters is None
         else _centres_document(score_map.clusters.space, score_map.clusters.centres),
-        parents=[split.node for split in encoder._growth.splits[: encoder.n_cells_ - 1]],
+        parents=[split.node for split in encoder.growth_.splits[: encoder.n_cells_ - 1]],
         squares=leaves[encoder.cell_map_.ravel()].tolist(),
         nodes=_nodes(encoder, statistics),
     )
@@ -95,7 +95,7 @@ def boosted_tree_document(encoder: "BoostedEncoder", statistics: bool) -> Booste
     tree = encoder._score_tree
     tree.scores.check_publishable()
     names = [column.name for column in encoder.columns_]
-    splits = encoder._growth.splits[: encoder.n_cells_ - 1]
+    splits = encoder.growth_.splits[: encoder.n_cells_ - 1]
     used = [_used(bins, [s for s in splits if s.column == i]) for i, bins in enumerate(tree.bins)]
     scores, table = used[: len(tree.columns)], used[len(tree.columns) :]
     return BoostedTreeDocument(

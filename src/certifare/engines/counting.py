@@ -187,9 +187,11 @@ class Finder(Protocol):
     def fingerprint_(self) -> Fingerprint | None:
         """What tells training records."""
 
-    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None: ...
+    def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+        """Codes of the groups that were read, if cells depend on them."""
 
-    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[Any]: ...
+    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[Any]:
+        """Find the cells of records that were read."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ class Teller:
         )
 
     def _count(self, block: Block) -> list[Entry]:
-        cells = self.encoder._find_cells(block.fields, self.encoder._group_codes(block.groups))
+        cells = self.encoder.find_cells(block.fields, self.encoder.group_codes(block.groups))
         columns = [field.levels().filled(None) for field in (*block.groups, *block.labels)]
         joint = intersect([Levels("cell", cells.astype(np.int64), tuple(range(self.encoder.n_cells_))), *columns])
         entries = []

@@ -245,7 +245,7 @@ def prepare_over(
     for name, values in plan.labels:
         check_classes("label", name, values, survey.n_records)
     if encoder.retain:
-        each = by_piece(coordinate_rows(survey.n_records, encoder._seed), survey.lengths)
+        each = by_piece(coordinate_rows(survey.n_records, encoder.seed), survey.lengths)
         sample = engine.reduce(CodeSampler(plan), _stack, each)
         plan = replace(plan, coordinates=Coordinates.fit(list(sample.T), plan.bins))
     records = engine.code(plan, survey.lengths, _share(progress, "code"))
@@ -257,7 +257,7 @@ def prepare_over(
         survey=survey,
         records=records,
         fingerprint=Fingerprint.from_samples(salt, [column.name for column in plan.columns], survey.hashes),
-        settings={name: encoder.get_params()[name] for name in encoder._settings},
+        settings={name: encoder.get_params()[name] for name in encoder.settings},
         derived=plan.coordinates,
         progress=progress,
     )
@@ -285,7 +285,7 @@ def _fit_bins(
     sampled = survey.summary.sampled
     samples: Mapping[int, NDArray[np.float64]] = {}
     if sampled:
-        positions = sample_positions(survey.n_records, SAMPLE_ROWS, stream(encoder._seed, "bins"))
+        positions = sample_positions(survey.n_records, SAMPLE_ROWS, stream(encoder.seed, "bins"))
         each = by_piece(positions, survey.lengths)
         matrix = engine.reduce(Sampler(reading.of(sampled)), _stack, each, progress)
         samples = dict(zip(sampled, matrix.T, strict=True))

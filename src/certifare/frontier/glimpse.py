@@ -78,7 +78,7 @@ def _over_scores(explorer: Explorer, encoder: Any) -> tuple[Any, list[Any]]:
         assert table.groups is not None  # noqa: S101  (checked by the search)
         order = np.array([place_of.get(name, 0) for name in table.groups.names])
         found.append(Codes(columns, tuple(b.n_codes for b in bins)).of_groups(order[table.groups.codes]))
-    targets, criterion = encoder._criterion(training)
+    targets, criterion = encoder.make_criterion(training)
     growth = grow(
         MemorySource(found[0], targets, 1),
         bins,

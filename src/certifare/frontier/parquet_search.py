@@ -113,18 +113,20 @@ class Squares:
     @property
     def n_cells_(self) -> int:
         """How many squares there are."""
-        return self.encoder._score_map.n_squares
+        return self.encoder.score_map_.n_squares
 
     @property
     def fingerprint_(self) -> Fingerprint | None:
         """What tells training records."""
         return self.encoder.fingerprint_
 
-    def _group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
-        return self.encoder._group_codes(fields)
+    def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+        """Codes of the groups that were read, if cells depend on them."""
+        return self.encoder.group_codes(fields)
 
-    def _find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[Any]:
-        return self.encoder._codes(fields, groups).columns[0]
+    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[Any]:
+        """Find the cells of records that were read."""
+        return self.encoder.codes_of(fields, groups).columns[0]
 
 
 class LargeSearch(Search):
@@ -183,13 +185,13 @@ class LargeSearch(Search):
         )
         self.notes.append(
             f"the table is large: encoders were compared on a sample of {len(table):,} records; trees grew from about "
-            f"{self._n_train:,} others, and about {int(self._certify_sizes().sum()):,} more were certified on"
+            f"{self._n_train:,} others, and about {int(self.certify_sizes().sum()):,} more were certified on"
         )
 
     @property
     def sizes(self) -> dict[str, int]:
         """Records of all files, and of each part; those of the sample make the select part."""
-        counted = {"train": self._n_train, CERTIFY: int(self._certify_sizes().sum())}
+        counted = {"train": self._n_train, CERTIFY: int(self.certify_sizes().sum())}
         return {**super().sizes, "all": self._files.n_records, **counted}
 
     @property
@@ -235,7 +237,7 @@ class LargeSearch(Search):
         shape = tuple(len(own.names) for own in self.table.labels)
 
         def count(fitted: Any) -> PartCounts:
-            counts = fitted._growth.cell_counts(fitted.n_cells_).reshape(-1, *plan.n_labels, len(plan.groups))
+            counts = fitted.growth_.cell_counts(fitted.n_cells_).reshape(-1, *plan.n_labels, len(plan.groups))
             table = np.zeros((len(counts), *shape, len(self._group_names())), dtype=np.int64)
             table[np.ix_(np.arange(len(counts)), *map(np.array, labels), np.array(groups))] = counts
             others = tuple(range(2, table.ndim - 1))
@@ -248,7 +250,7 @@ class LargeSearch(Search):
 
         return training, count
 
-    def _certify_sizes(self) -> NDArray[np.int64]:
+    def certify_sizes(self) -> NDArray[np.int64]:
         """Certification records of each group and first label, as the sample lets expect."""
         n_records = (self._files.n_records - len(self._sampled)) * self.parts[CERTIFY]
         whole = PartCounts.of(self.table, np.zeros(len(self.table), dtype=np.int64), 1).groups[0]

@@ -302,7 +302,7 @@ class Search:
         labels = self.certify_sample.table.labels[0]
         # Metrics that look at labels leave out the last column, of records without one.
         counted = slice(-1) if self.claim.labelled else slice(None)
-        sizes = self._certify_sizes()[:, counted]
+        sizes = self.certify_sizes()[:, counted]
         positive = 0 if self.claim.positive is None else labels.names.index(self.claim.positive)
         found = []
         for path in self.paths:
@@ -333,7 +333,7 @@ class Search:
                 )
         return tuple(found)
 
-    def _certify_sizes(self) -> NDArray[np.int64]:
+    def certify_sizes(self) -> NDArray[np.int64]:
         """Certification records of each group and first label: all that is known of them before they are counted."""
         table = self.certify_sample.table
         (sizes,) = PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups
@@ -381,7 +381,7 @@ class Search:
         own = [c.utility for c in here if c.prediction.bound <= limit]
         found = []
         counted = slice(-1) if self.claim.labelled else slice(None)
-        sizes = self._certify_sizes()[:, counted]
+        sizes = self.certify_sizes()[:, counted]
         names = self.certify_sample.table.labels[0].names
         positive = 0 if self.claim.positive is None else names.index(self.claim.positive)
         for grown in glimpses(self.explorer):

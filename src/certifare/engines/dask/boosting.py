@@ -55,7 +55,7 @@ def map_scores(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTrai
             "FairTreeEncoder(group_aware=True) here."
         )
     plan = training.plan
-    folds = Folds(int(encoder.folds), encoder._seed)
+    folds = Folds(int(encoder.folds), encoder.seed)
     starts = np.cumsum([0, *training.survey.lengths[:-1]]).tolist()
     features = FeatureMap(plan.bins)
     n_classes = (*plan.n_labels, len(plan.groups))
@@ -309,7 +309,7 @@ def _fit_model(engine: DaskEngine, rows: Sequence[Any], width: int, target: int,
 def _axes(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTraining, out_of_fold: Sequence[Any]) -> Any:
     """Lay the axes of the map, from a sample of the records' scores."""
     plan, lengths = training.plan, training.survey.lengths
-    positions = sample_positions(sum(lengths), AXIS_RECORDS, stream(encoder._seed, "axes"))
+    positions = sample_positions(sum(lengths), AXIS_RECORDS, stream(encoder.seed, "axes"))
     each = list(zip(out_of_fold, by_piece(positions, lengths), strict=True))
     sample = engine.reduce(ScoreSampler(plan), _concatenate_lists, each)
     n_targets = len(plan.labels) + 1

@@ -93,7 +93,7 @@ def prepare_parquet(
             raise RoleError('Name the sensitive column: sensitive="sex".')
         sensitive = encoder.sensitive
     reading = files.reading(label, sensitive, drop, encoder.categorical_features)
-    engine = ParquetEngine(files, encoder._n_threads, folder)
+    engine = ParquetEngine(files, encoder.n_threads, folder)
     return prepare_over(encoder, engine, reading, missing=missing, progress=progress)
 
 
@@ -125,7 +125,7 @@ def certify_parquet(
     check_columns(encoder, names)
     groups = roles_of(sensitive, names, "sensitive")
     labels = () if label is None else roles_of(label, names, "label")
-    engine = ParquetEngine(files, encoder._n_threads)
+    engine = ParquetEngine(files, encoder.n_threads)
     tally = count_over(encoder, engine, reading_for(encoder, labels, groups), progress=progress)
     return certify_tally(encoder, tally, **options)
 
