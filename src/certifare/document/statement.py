@@ -59,7 +59,7 @@ class Subject(_Strict, frozen=True, kw_only=True):
     digest: Digest
 
 
-class Claim(_Strict, frozen=True, kw_only=True):
+class Wording(_Strict, frozen=True, kw_only=True):
     """The claim as a sentence and as a formula. Both follow from the certificate and are checked against it."""
 
     words: Text
@@ -112,7 +112,7 @@ class Predicate(_Strict, frozen=True, kw_only=True):
         How it came about; ``dataset`` is what the producer calls the data.
     """
 
-    claim: Claim
+    claim: Wording
     epsilon: float
     groups: tuple[Group, ...]
     certificate: Certificate
@@ -238,7 +238,7 @@ def make_statement(
     return Statement.from_dict(stated.to_dict())
 
 
-def claim_of(certificate: Certificate) -> Claim:
+def claim_of(certificate: Certificate) -> Wording:
     """Put the claim of a certificate in words and as a formula."""
     names = [f"'{group}'" for group in certificate.counts.groups]
     groups = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
@@ -271,7 +271,7 @@ def claim_of(certificate: Certificate) -> Claim:
         )
     if certificate.several_looks:
         words = f"{words} {certificate.look_words}"
-    return Claim(words=words, formula=formula)
+    return Wording(words=words, formula=formula)
 
 
 def epsilon_of(certificate: Certificate) -> float:
