@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from certifare.certificates.claims import metric_of
+from certifare.certificates.claims import Claim
 from certifare.certificates.sampling import check_cap, check_population
 from certifare.encoders.existing import assuming, column_table, distinct_values, encoder_of, read_column
 from certifare.engines.memory.tables import Encoder, place_records
 from certifare.frames import is_dask
+from certifare.levels import name_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,14 +85,15 @@ def certify(
     check_population(population, clustered=clusters is not None)
     if cap is not None:
         check_cap(cap, weighted=weights is not None, clustered=clusters is not None)
-    claim: dict[str, Any] = {
-        "metric": metric,
-        "confidence": confidence,
-        "method": method,
-        "candidates": candidates,
-        "positive": positive,
-        "min_group_size": min_group_size,
-    }
+    claim = Claim(
+        metric=metric,
+        confidence=confidence,
+        method=method,
+        candidates=candidates,
+        positive=None if positive is None else name_of(positive),
+        min_group_size=min_group_size,
+        population=population,
+    )
     reading: dict[str, Any] = {"missing": missing, "allow_training_records": allow_training_records}
     if is_dask(X):
         from certifare.engines.dask.cluster import certify_dask
@@ -100,14 +102,14 @@ def certify(
             encoder,  # type: ignore[arg-type]  # one that can also read pieces
             X,
             y,
+            claim,
             sensitive_features=sensitive_features,
             weights=weights,
             clusters=clusters,
             exclusions=exclusions,
             **reading,
-            **claim,
         )
-    labels = None if metric_of(metric).strata == "all" else y
+    labels = y if claim.labelled else None
     placed = place_records(encoder, X, labels, sensitive_features, clustered=clusters is not None, **reading)
     return placed.draw(weights, cap, clusters, population, seed).certify(claim, exclusions)
 

@@ -17,9 +17,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from certifare import __version__
-from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.issuing import NOT_LOOKED_UP
+from certifare.certificates.claims import Claim
+from certifare.certificates.issuing import NOT_LOOKED_UP, issue
 from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import drawn_population
 from certifare.document.envelopes import parse
@@ -234,9 +235,9 @@ class Pooled:
     looked_up: bool
     drawn: tuple[Drawn, ...] = ()
 
-    def certify(self, metric: str = "demographic_parity", **options: Any) -> Certificate:
-        """Certify on all records together; ``options`` are those of :func:`certifare.certify_counts`."""
-        certificate = certify_counts(self.counts, metric, **options)
+    def certify(self, metric: str = "demographic_parity", **claim: Any) -> Certificate:
+        """Certify on all records together; keywords are those of :class:`~certifare.certificates.Claim`."""
+        certificate = issue(self.counts, Claim(metric=metric, **claim))
         assumptions = [*ASSUMPTIONS, LOOKED_UP if self.looked_up else NOT_LOOKED_UP]
         assumptions += dict.fromkeys(text for drawn in self.drawn for text in drawn.assumptions)
         if self.n_files > 1:

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP, VOID
-from certifare.certificates.claims import metric_of
+from certifare.certificates.claims import Claim
 from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion, Missing
-from certifare.certificates.issuing import FROM_COUNTS
+from certifare.certificates.issuing import FROM_COUNTS, issue
 from certifare.certificates.issuing import NOT_LOOKED_UP as NOT_LOOKED_UP
 from certifare.certificates.repeats import Repeats
 from certifare.certificates.sampling import Subsample
@@ -254,14 +254,9 @@ def count_over(
 def certify_tally(
     encoder: RestrictedEncoder,
     tally: Tally,
+    claim: Claim,
     *,
-    metric: str = "demographic_parity",
-    confidence: float = 0.95,
-    method: str = "exact",
-    candidates: int = 1,
-    positive: object = None,
     missing: Missing = "refuse",
-    min_group_size: int = 30,
     exclusions: Iterable[Exclusion] = (),
     allow_training_records: bool = False,
 ) -> Certificate:
@@ -269,21 +264,12 @@ def certify_tally(
 
     ``method="lemmas"`` needs records, not counts, and is not possible here.
     """
-    counts = tally.table(encoder.n_cells_, labelled=metric_of(metric).strata != "all", missing=missing)
+    counts = tally.table(encoder.n_cells_, labelled=claim.labelled, missing=missing)
     counts = CellCounts(counts.table, counts.groups, counts.labels, (*counts.exclusions, *exclusions))
     assumptions = check_overlap(tally.overlap(encoder.fingerprint_), allow_training_records)
     assumptions += tally.repeats.check("certification records")
     assumptions += group_assumptions(encoder)
-    certificate = certify_counts(
-        counts,
-        metric,
-        confidence,
-        method,
-        candidates,
-        positive=positive,
-        witness=training_counts(encoder, counts, metric),
-        min_group_size=min_group_size,
-    )
+    certificate = issue(counts, claim, witness=training_counts(encoder, counts, claim))
     return msgspec.structs.replace(certificate, assumptions=tuple(assumptions))
 
 
@@ -310,10 +296,10 @@ def group_assumptions(encoder: Any) -> tuple[str, ...]:
     return (READS_GROUP,) if getattr(encoder, "reads_groups", False) else ()
 
 
-def training_counts(encoder: Any, counts: CellCounts, metric: str) -> CellCounts | None:
+def training_counts(encoder: Any, counts: CellCounts, claim: Claim) -> CellCounts | None:
     """Return the encoder's own training counts, on which a witness may be chosen, where it has them."""
     training: CellCounts | None = getattr(encoder, "training_counts_", None)
-    if training is None or metric_of(metric).strata != "all":
+    if training is None or claim.labelled:
         return None
     if training.n_cells != counts.n_cells or not set(counts.groups) <= set(training.groups):
         return None

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import Certificate
+from certifare.certificates.claims import Claim
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.training import mark_categorical
@@ -97,7 +98,8 @@ def prepare_dask(
 def certify_dask(
     encoder: RestrictedEncoder,
     X: Any,
-    y: Any = None,
+    y: Any,
+    claim: Claim,
     *,
     sensitive_features: Any = None,
     weights: Any = None,
@@ -114,11 +116,11 @@ def certify_dask(
         As in :func:`prepare_dask`; ``y`` for metrics that condition on labels.
     weights, clusters
         Not possible here: which records to keep is drawn over all of them.
+    claim : Claim
     **options
-        ``metric``, ``confidence``, ``candidates``, ``positive``, ``missing``, ``min_group_size`` and
-        ``allow_training_records`` of :func:`certifare.certify`.
+        ``missing``, ``exclusions`` and ``allow_training_records`` of :func:`certifare.certify`.
     """
-    if weights is not None or clusters is not None or options.get("method") == "lemmas":
+    if weights is not None or clusters is not None or claim.method == "lemmas":
         raise ArgumentError(
             'weights, clusters and method="lemmas" draw records at random from the whole table, which must be in '
             "memory for that: use X.compute(), or draw the records before."
@@ -127,7 +129,7 @@ def certify_dask(
     one_label(labels)
     check_columns(encoder, list(frame.columns))
     tally = count_over(encoder, DaskEngine(frame, client), reading_for(encoder, labels, groups))
-    return certify_tally(encoder, tally, **options)
+    return certify_tally(encoder, tally, claim, **options)
 
 
 @dataclass(frozen=True, eq=False)

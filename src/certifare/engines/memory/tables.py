@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,9 +11,10 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates import CellCounts, Certificate
+from certifare.certificates.claims import Claim
 from certifare.certificates.counts import Exclusion, Missing, PlacedRecords
-from certifare.certificates.issuing import FROM_COUNTS
+from certifare.certificates.issuing import FROM_COUNTS, issue
 from certifare.certificates.population import population_of
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
 from certifare.engines.counting import check_overlap, group_assumptions, training_counts
@@ -109,29 +110,29 @@ class DrawnTable:
     drawn: bool
     seed: int
 
-    def certify(self, claim: Mapping[str, Any], exclusions: Iterable[Exclusion] = ()) -> Certificate:
-        """Certify the encoder, with options of :func:`certifare.certify_counts`."""
+    def certify(self, claim: Claim, exclusions: Iterable[Exclusion] = ()) -> Certificate:
+        """Certify the encoder."""
         records, sample = self.table.records, self.sample
         counts, base_counts, sum_counts = records.count(sample.keep), None, None
-        if claim["method"] == "lemmas":
+        if claim.method == "lemmas":
             first = stream(self.seed, "halves", self.table.part).random(len(sample.keep)) < 0.5
             counts = base_counts = records.count(sample.keep & first)
             sum_counts = records.count(sample.keep & ~first)
         left_out = (*exclusions, *records.exclusions, *sample.exclusions)
         counts = CellCounts(counts.table, counts.groups, counts.labels, left_out)
-        certificate = certify_counts(
+        certificate = issue(
             counts,
+            claim,
             tail=sample.tail(records.count),
-            witness=training_counts(self.table.encoder, counts, claim["metric"]),
+            witness=training_counts(self.table.encoder, counts, claim),
             base_counts=base_counts,
             sum_counts=sum_counts,
-            **claim,
         )
         besides = certificate.assumptions[len(FROM_COUNTS) :]
         return msgspec.structs.replace(
             certificate,
             assumptions=(*self.table.assumptions, *besides, *sample.assumptions),
-            seed=self.seed if self.drawn or claim["method"] == "lemmas" else None,
+            seed=self.seed if self.drawn or claim.method == "lemmas" else None,
             effective_size=sample.effective_size if self.drawn else None,
             population=population_of(counts.exclusions, *sample.population),
         )

@@ -23,6 +23,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from certifare.certificates import Certificate
+from certifare.certificates.claims import Claim
+from certifare.certificates.counts import Missing
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
@@ -103,8 +105,10 @@ def certify_parquet(
     *,
     sensitive: Names,
     label: str | None = None,
+    missing: Missing = "refuse",
+    allow_training_records: bool = False,
     progress: Share | None = None,
-    **options: Any,
+    **claim: Any,
 ) -> Certificate:
     """Certify an encoder on Parquet files of any size, in constant memory.
 
@@ -114,11 +118,12 @@ def certify_parquet(
         Its ``n_jobs`` says how many threads read and count.
     paths, sensitive, label
         As in :func:`prepare_parquet`; the label for metrics that condition on it.
+    missing, allow_training_records
+        As in :func:`certifare.certify`.
     progress : callable, optional
         Told which share is done.
-    **options
-        ``metric``, ``confidence``, ``candidates``, ``positive``, ``missing``, ``min_group_size``, ``exclusions`` and
-        ``allow_training_records`` of :func:`certifare.certify`.
+    **claim
+        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence`` …
     """
     files = ParquetFiles.find(paths)
     names = files.schema.names
@@ -127,7 +132,7 @@ def certify_parquet(
     labels = () if label is None else roles_of(label, names, "label")
     engine = ParquetEngine(files, encoder.n_threads)
     tally = count_over(encoder, engine, reading_for(encoder, labels, groups), progress=progress)
-    return certify_tally(encoder, tally, **options)
+    return certify_tally(encoder, tally, Claim(**claim), missing=missing, allow_training_records=allow_training_records)
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.claims import metric_of
+from certifare.certificates.claims import Claim
 from certifare.certificates.counts import Exclusion, Missing
+from certifare.certificates.issuing import issue
 from certifare.certificates.population import population_of
 from certifare.certificates.sampling import Subsample, assumptions_of, drawn_population
 from certifare.encoders.base import RestrictedEncoder
@@ -315,15 +316,13 @@ def certify_sql(
     *,
     sensitive: Names,
     label: str | None = None,
-    metric: str = "demographic_parity",
     missing: Missing = "refuse",
     weight: str | None = None,
     cluster: str | None = None,
-    population: str = "clusters",
     max_weight: float | None = None,
     key: Names = (),
     seed: int = 0,
-    **options: Any,
+    **claim: Any,
 ) -> Certificate:
     """Certify an encoder on a table in a database; only counts leave it.
 
@@ -331,13 +330,13 @@ def certify_sql(
     ----------
     encoder, warehouse, table, sensitive, label, missing
         As in :func:`count_sql`. The label is used only if the metric conditions on it.
-    metric : str
-    weight, cluster, population, max_weight, key, seed
+    weight, cluster, max_weight, key, seed
         As in :func:`tally_sql`.
-    **options
-        Other options of :func:`certifare.certify_counts`.
+    **claim
+        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence``, ``population`` …
     """
-    label = label if metric_of(metric).strata != "all" else None
+    asked = Claim(**claim)
+    label = label if asked.labelled else None
     tally = tally_sql(
         encoder,
         warehouse,
@@ -347,7 +346,7 @@ def certify_sql(
         missing=missing,
         weight=weight,
         cluster=cluster,
-        population=population,
+        population=asked.population,
         max_weight=max_weight,
         key=key,
         seed=seed,
@@ -355,7 +354,7 @@ def certify_sql(
     )
     counts = tally.table(encoder.n_cells_, labelled=label is not None, missing=missing)
     drawn = tally.drawn
-    certificate = certify_counts(counts, metric, **options)
+    certificate = issue(counts, asked)
     return msgspec.structs.replace(
         certificate,
         assumptions=(
