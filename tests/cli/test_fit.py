@@ -31,7 +31,7 @@ def test_fit_writes_a_bundle_that_verifies(cli, table, tmp_path):
     assert "not signed" not in result.stdout
     assert "is not claimed" in result.stdout
     assert "in order there and tested at full ε" in " ".join(result.stdout.split())
-    assert "majority votes   accuracy" in result.stdout
+    assert "majority votes accuracy" in " ".join(result.stdout.split())
     assert "balanced accuracy above 0.6000" in " ".join(result.stdout.split())
     verdict = verify_document(folder, Policy(max_bound=0.2), key=public)
     assert verdict.passed, verdict

@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -474,21 +475,70 @@ def progress(description: str, total: float | None, quiet: bool = False) -> Iter
 
 @contextmanager
 def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """Show work that comes in stages; yields a function told the stage, how much is done, and how much there is."""
+    """Show work that comes in stages; yields a function told the stage, how much is done, and how much there is.
+
+    On a terminal that is a bar, with the time that the stage has left. Elsewhere (a log, a scheduler) each stage is a
+    line on standard error when it begins, with the seconds since the start; a long one has a line a minute.
+    """
+    if quiet:
+        yield lambda *_: None
+        return
+    if not err.is_terminal:
+        lines = StageLines()
+        yield lines.tell
+        lines.end()
+        return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
-        task = bar.add_task("reading", total=None)
+    with Progress(*columns, console=err, transient=True) as bar:
+        task, before = bar.add_task("reading", total=None), "reading"
 
         def tell(stage: str, done: int, total: int) -> None:
+            nonlocal before
+            if stage != before:
+                # The time left is that of this stage, and not a mean with what went before.
+                bar.reset(task, description=stage, total=total, completed=done)
+                before = stage
             bar.update(task, description=stage, completed=done, total=total)
 
         yield tell
+
+
+class StageLines:
+    """Stages as lines, for whoever reads a log."""
+
+    #: A stage that goes on has a line after so many seconds.
+    EVERY = 60.0
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = self._last = self._since = clock()
+        self._stage = ""
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """Print a line if the stage is new, or has been going on for long."""
+        now = self._clock()
+        if stage != self._stage:
+            self._stage, self._since = stage, now
+            self._print(now, stage)
+        elif now - self._last >= self.EVERY:
+            left = (now - self._since) * (total - done) / done if done else 0.0
+            self._print(now, f"{stage}: {done:,} of {total:,}" + (f", about {left:,.0f} s left" if done else ""))
+
+    def end(self) -> None:
+        """Print that all is done."""
+        self._print(self._clock(), "done")
+
+    def _print(self, now: float, text: str) -> None:
+        self._last = now
+        err.print(f"{now - self._begun:6.1f} s  {printable(text)}", soft_wrap=True)
 
 
 def reading_of(

@@ -22,6 +22,7 @@ from certifare.frames import Field
 from certifare.growth import Bins, CategoricalBins
 from certifare.levels import Levels
 from certifare.randomness import number, stream
+from certifare.ticking import counter
 
 FEW_CATEGORIES = 8
 """A categorical column with more categories also tells the mean of each target in its category."""
@@ -333,6 +334,8 @@ def fit_scores(
     n_classes = tuple(len(target.values) for target in targets)
     out_of_fold = [np.empty((len(training), 1 if n == 2 else n)) for n in n_classes]
 
+    tick = counter(n_folds * len(targets))
+
     def fit_fold(fold: int) -> Fold:
         others, own = np.flatnonzero((fold_of != fold) | rare), np.flatnonzero(fold_of == fold)
         of_others = {i: column[others] for i, column in codes.items()}
@@ -351,6 +354,7 @@ def fit_scores(
             for target in targets:
                 fitted = clone(model).fit(matrix, target.codes[others])
                 models.append(Forest.of(fitted) or Opaque(fitted))
+                tick()
         matrix = features.rows(numbers[own], of_own, means)
         for scores, fitted_model in zip(out_of_fold, models, strict=True):
             scores[own] = fitted_model.score(matrix)

@@ -62,6 +62,7 @@ from certifare.levels import sort_key
 from certifare.parts import CERTIFY, PARTS, split
 from certifare.storage import check_writable, open_regular
 from certifare.table import POOLED, Table, suggest_comparison
+from certifare.ticking import listening
 from certifare.words import amount
 
 STATE_VERSION = 3
@@ -275,7 +276,8 @@ class Search:
                 continue
             report(f"preparing {kind} encoders", len(found), len(settings))
             try:
-                self.explorer.prepare(kind)
+                with listening(lambda done, total: report("fitting scores", done, total)):
+                    self.explorer.prepare(kind)
                 for setting, path in _parallel(self.explorer.walk, waiting, self.explorer.n_jobs):
                     found[setting] = path
                     if log is not None:
