@@ -164,3 +164,18 @@ def test_a_cap_needs_weights_and_no_clusters(encoder, fresh):
     for options in ({}, {"weights": np.ones(len(X)), "clusters": np.arange(len(X))}):
         with pytest.raises(ArgumentError, match="cap"):
             certify(encoder, X, cap=2.0, **options)
+
+
+def test_records_without_a_group_are_not_beyond_a_cap(encoder, fresh):
+    """They take no part in the draw: neither kept nor beyond the cap."""
+    X, _ = fresh
+    groups = np.where(np.arange(len(X)) % 2, "m", "f").astype(object)
+    weights = np.where(np.arange(len(X)) % 10 == 0, 5.0, 1.0)
+    groups[weights == 5.0] = None
+    certificate = certify(encoder, X, sensitive_features=groups, weights=weights, cap=1.0, missing="drop")
+    assert certificate.tail is None  # among records with a group, no weight is above the cap
+    groups[:50] = "f"
+    certificate = certify(encoder, X, sensitive_features=groups, weights=weights, cap=1.0, missing="drop")
+    assert 0 < certificate.tail.beyond[0][0] <= 5
+    assert certificate.tail.beyond[1] == (0,)
+    assert certificate.verify() is certificate
