@@ -32,8 +32,11 @@ def draw(chart):
         "view": {"continuousWidth": 420, "continuousHeight": 240, "discreteHeight": 120, "stroke": None},
         "range": {"category": ["#00594f", "#c2571a", "#4c3fbf", "#8a8a8a"]},
         "bar": {"color": "#00594f"},
+        # Room for fonts that are wider than the one that places were computed with.
         "axis": {"gridColor": "#e4e4e4", "labelFontSize": 12, "titleFontSize": 12},
-        "legend": {"labelFontSize": 12, "titleFontSize": 12},
+        "axisY": {"titlePadding": 18},
+        "legend": {"labelFontSize": 12, "titleFontSize": 12, "orient": "top", "columnPadding": 30},
+        "padding": 12,
     }
     specification = chart.to_dict()
     specification["config"] = {**specification.get("config", {}), **config}

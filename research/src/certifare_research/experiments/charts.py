@@ -8,6 +8,12 @@ from typing import Any
 WIDTH, HEIGHT = 560, 340
 
 
+#: More series than these cannot be told apart in one panel.
+MOST = 7
+#: Colours that can be told apart, after Okabe and Ito, darkened to a contrast of 3 to 1 on a light page.
+COLOURS = ("#0072b2", "#c04f00", "#00795a", "#a3508a", "#8a6d00", "#3f8fc0", "#5f5f5f")
+
+
 def fronts(points: Sequence[Mapping[str, Any]], x_title: str = "distance", facet: str | None = None) -> Any:
     """Accuracy over distance: one line per ``series``, thin and dashed where ``certified`` is false.
 
@@ -15,28 +21,26 @@ def fronts(points: Sequence[Mapping[str, Any]], x_title: str = "distance", facet
     """
     import altair as alt
 
-    certified_first = sorted(points, key=lambda point: not point["certified"])
-
-    chart = (
-        alt.Chart(alt.Data(values=list(points)))
-        .mark_line(point=alt.OverlayMarkDef(size=28))
-        .encode(
-            x=alt.X("distance:Q", title=x_title),
-            y=alt.Y("accuracy:Q", title="accuracy", scale=alt.Scale(zero=False)),
-            color=_colour(certified_first),
-            strokeDash=alt.StrokeDash(
-                "certified:N", legend=None, scale=alt.Scale(domain=[True, False], range=[[1, 0], [4, 3]])
-            ),
-            strokeWidth=alt.StrokeWidth(
-                "certified:N", legend=None, scale=alt.Scale(domain=[True, False], range=[3.0, 1.2])
-            ),
-            order="distance:Q",
+    ends = [[f([p[name] for p in points]) for f in (min, max)] for name in ("distance", "accuracy")]
+    panels = []
+    for title, own, series in _panels(points, facet):
+        panels.append(
+            alt.Chart(alt.Data(values=own), title=title)
+            .mark_line(point=alt.OverlayMarkDef(size=28))
+            .encode(
+                x=alt.X("distance:Q", title=x_title, scale=alt.Scale(domain=ends[0])),
+                y=alt.Y("accuracy:Q", title="accuracy", scale=alt.Scale(zero=False, domain=ends[1])),
+                color=_colour(series),
+                strokeDash=alt.StrokeDash(
+                    "certified:N", legend=None, scale=alt.Scale(domain=[True, False], range=[[1, 0], [4, 3]])
+                ),
+                strokeWidth=alt.StrokeWidth(
+                    "certified:N", legend=None, scale=alt.Scale(domain=[True, False], range=[3.0, 1.2])
+                ),
+                order="distance:Q",
+            )
         )
-        .properties(width=WIDTH if facet is None else 260, height=HEIGHT if facet is None else 220)
-    )
-    if facet is not None:
-        chart = chart.facet(facet=alt.Facet(f"{facet}:N", title=None), columns=2)
-    return chart
+    return _side_by_side(panels)
 
 
 def lines(points: Sequence[Mapping[str, Any]], x: str, y: str, *, log: bool = False) -> Any:
@@ -44,25 +48,60 @@ def lines(points: Sequence[Mapping[str, Any]], x: str, y: str, *, log: bool = Fa
     import altair as alt
 
     scale = alt.Scale(type="log") if log else alt.Scale(zero=False)
-    return (
-        alt.Chart(alt.Data(values=list(points)))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X(f"{x}:Q", scale=scale),
-            y=alt.Y(f"{y}:Q", scale=alt.Scale(zero=False)),
-            color=_colour(points),
+    ends = [f(point[y] for point in points) for f in (min, max)]
+    panels = []
+    for title, own, series in _panels(points, None):
+        panels.append(
+            alt.Chart(alt.Data(values=own), title=title)
+            .mark_line(point=True)
+            .encode(
+                x=alt.X(f"{x}:Q", scale=scale),
+                y=alt.Y(f"{y}:Q", scale=alt.Scale(zero=False, domain=ends)),
+                color=_colour(series),
+            )
         )
-        .properties(width=WIDTH, height=HEIGHT)
+    return _side_by_side(panels)
+
+
+def _panels(
+    points: Sequence[Mapping[str, Any]], facet: str | None
+) -> list[tuple[str, list[Mapping[str, Any]], list[str]]]:
+    """Deal the points into panels of at most seven series: title, points, series.
+
+    Series that are certified are in each of them. A series has the same colour in the panels of all data.
+    """
+    series = dict.fromkeys(point["series"] for point in points)
+    certified = {point["series"] for point in points if point.get("certified")}
+    fixed = [name for name in series if name in certified and len(certified) < MOST]
+    others = [name for name in series if name not in fixed]
+    count = max(1, -(-len(others) // (MOST - len(fixed))))
+    size = max(1, -(-len(others) // count))
+    panels = []
+    for name in dict.fromkeys("" if facet is None else str(point[facet]) for point in points):
+        for i in range(count):
+            shown = [*fixed, *others[i * size : (i + 1) * size]]
+            own = [p for p in points if p["series"] in shown and (facet is None or str(p[facet]) == name)]
+            panels.append((name if count == 1 else f"{name} ({i + 1} of {count})".strip(), own, shown))
+    return panels
+
+
+def _side_by_side(panels: Sequence[Any]) -> Any:
+    """Put panels beside each other, each with a key of its own below it."""
+    import altair as alt
+
+    if len(panels) == 1:
+        return panels[0].properties(width=WIDTH, height=HEIGHT)
+    return alt.concat(*(panel.properties(width=300, height=220) for panel in panels), columns=2).resolve_scale(
+        color="independent"
     )
 
 
-def _colour(points: Sequence[Mapping[str, Any]]) -> Any:
-    """Give each series a colour of its own, in the order in which they come."""
+def _colour(series: Sequence[str]) -> Any:
+    """Give each series of a panel a colour of its own."""
     import altair as alt
 
-    names = list(dict.fromkeys(point["series"] for point in points))
-    scale = alt.Scale(domain=names, scheme="tableau10" if len(names) <= 10 else "tableau20")
-    return alt.Color("series:N", title=None, scale=scale)
+    scale = alt.Scale(domain=list(series), range=list(COLOURS[: len(series)]))
+    return alt.Color("series:N", title=None, legend=alt.Legend(orient="bottom", columns=3, labelLimit=220), scale=scale)
 
 
 def dots(points: Sequence[Mapping[str, Any]], bound: float) -> Any:
