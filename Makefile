@@ -41,7 +41,7 @@ imports: $(READY)
 	$(BIN)/lint-imports
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 check: lint types imports test docs  ## what CI runs
 

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def build(folder, config=ROOT / "mkdocs.yml"):
-    """Build the site; gives what was said, and whether it went well."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(config), "-d", str(folder)]
+    """Build the site; gives the exit status and what was said. (With --quiet, warnings would not count as errors.)"""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(folder)]
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **quiet}, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr

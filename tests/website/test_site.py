@@ -104,11 +104,14 @@ def test_item_1_a_swallowed_star_fails_the_build(tmp_path):
     (tmp_path / "mkdocs.yml").write_text(text.replace("links: {not_found: warn,", "links: {not_found: ignore,"))
     page = tmp_path / "docs" / "index.md"
     page.write_text("# A page\n\nTighter than T*. It holds, and T*(M) ≥ T*(M').\n")
-    assert build(tmp_path / "site", tmp_path / "mkdocs.yml") == (0, "")
+    assert build(tmp_path / "site", tmp_path / "mkdocs.yml")[0] == 0
     page.write_text("# A page\n\nTighter than T<em>. It holds, and T</em>.\n")
     status, said = build(tmp_path / "site", tmp_path / "mkdocs.yml")
     assert status == 1
     assert "emphasis swallows a T*" in said
+    page.write_text("# A page\n\n[Nowhere](#nowhere).\n")
+    status, said = build(tmp_path / "site", tmp_path / "mkdocs.yml")
+    assert (status, "no such anchor" in said) == (1, True)
 
 
 def test_links_and_anchors_lead_somewhere(pages, site):
