@@ -109,9 +109,13 @@ class Population:
             shares = shares * self.weights
         if self.unlabelled is not None and metric != "demographic_parity":
             shares = shares * (1.0 - self.unlabelled)
-        cells = encoder.apply(self.kinds)
         # groups × labels × cells
-        by_cell = np.stack([shares[:, :, cells == cell].sum(axis=2) for cell in range(encoder.n_cells_)], axis=2)
+        by_cell = np.zeros((*shares.shape[:2], encoder.n_cells_))
+        for s, of_group in enumerate(shares):
+            groups = {"sensitive_features": np.full(len(self.kinds), s)} if encoder.reads_groups else {}
+            cells = encoder.apply(self.kinds, **groups)
+            for y, of_label in enumerate(of_group):
+                by_cell[s, y] = np.bincount(cells, weights=of_label, minlength=encoder.n_cells_)
         return distance_of(by_cell, metric)
 
 
@@ -285,14 +289,21 @@ ROLES = {"label": "label", "sensitive": "group"}
 
 
 def fitting(
-    population: Population, n: int, seed: int, *, metric: str = "demographic_parity", target: float | None = None
+    population: Population,
+    n: int,
+    seed: int,
+    *,
+    metric: str = "demographic_parity",
+    target: float | None = None,
+    group_aware: bool = False,
 ) -> bool:
     """Fit with a target just below the truth of the candidates, or without one."""
     table = population.draw(n, np.random.default_rng([seed, 1]))
     roles = ROLES if population.weights is None else {**ROLES, "weight": "weight"}
     bundle = produce(
-        table, **roles, target=target, metric=metric, grid=GRID, seed=seed, n_jobs=1, min_group_size=5, parts=PARTS
-    )
+        table, **roles, target=target, metric=metric, grid=GRID, seed=seed, n_jobs=1, min_group_size=5, parts=PARTS,
+        group_aware=group_aware,
+    )  # fmt: skip
     return _missed(bundle, partial(population.distance, metric=metric))
 
 
@@ -312,11 +323,13 @@ def sweeping(population: Population, n: int, seed: int, *, metric: str = "demogr
     )
 
 
-def choosing_luck(population: Population, n: int, seed: int) -> bool:
+def choosing_luck(population: Population, n: int, seed: int, *, group_aware: bool = False) -> bool:
     """Sweep without certifying, take the smallest predicted bound, certify that one."""
     roles = ROLES if population.weights is None else {**ROLES, "weight": "weight"}
     table = Table.from_frame(population.draw(n, np.random.default_rng([seed, 3])), **roles)
-    frontier = sweep(table, GRID, correction="holdout", seed=seed, n_jobs=1, min_group_size=5, parts=PARTS)
+    frontier = sweep(
+        table, GRID, correction="holdout", seed=seed, n_jobs=1, min_group_size=5, parts=PARTS, group_aware=group_aware
+    )
     return _certify_smallest(frontier, population.distance)
 
 
@@ -349,10 +362,10 @@ def fitting_a_panel(people: Panel, seed: int, *, target: float | None = None, po
 
 
 @cache
-def encoder_of(population: Population, cells: int = 2) -> FairTreeEncoder:
+def encoder_of(population: Population, cells: int = 2, group_aware: bool = False) -> FairTreeEncoder:
     """Fit an encoder once, on records of its own."""
     table = population.draw(4_000, np.random.default_rng(0)).dropna()
-    encoder = FairTreeEncoder(gamma=0.0, max_cells=cells, min_cell_size=50)
+    encoder = FairTreeEncoder(gamma=0.0, max_cells=cells, min_cell_size=50, group_aware=group_aware)
     return encoder.fit(table[population.kinds.columns], table["label"].astype(int), sensitive_features=table["group"])
 
 
@@ -373,9 +386,10 @@ def certifying(
     metric: str = "demographic_parity",
     method: str = "exact",
     cap: float | None = None,
+    group_aware: bool = False,
 ) -> bool:
     """Certify a given encoder on fresh records."""
-    encoder = encoder_of(population, cells)
+    encoder = encoder_of(population, cells, group_aware)
     table = population.draw(n, np.random.default_rng([seed, 6]))
     certificate = certify(
         encoder,
@@ -650,6 +664,15 @@ def tracks() -> Iterator[Track]:
         yield Track(f"fit to a target, {metric}", 800, partial(fitting, plain, 1_500, metric=metric, target=0.1999))
         yield Track(f"fit without a target, {metric}", 400, partial(fitting, plain, 1_500, metric=metric))
         yield Track(f"sweep, {metric}", 400, partial(sweeping, plain, 1_500, metric=metric))
+    for metric in ("demographic_parity", "equalized_odds"):
+        job = partial(fitting, plain, 1_500, metric=metric, target=0.1999, group_aware=True)
+        yield Track(f"fit to a target, group-aware, {metric}", 300, job)
+    yield Track("fit without a target, group-aware", 200, partial(fitting, plain, 1_500, group_aware=True))
+    yield Track(
+        "sweep, smallest prediction certified, group-aware", 300, partial(choosing_luck, plain, 1_500, group_aware=True)
+    )
+    yield Track("certify, group-aware", 500, partial(certifying, plain, 600, group_aware=True))
+    yield Track("certify, group-aware, five groups", 300, partial(certifying, five, 2_000, group_aware=True))
     yield Track("sweep, smallest prediction certified", 1_000, partial(choosing_luck, plain, 1_500))
     yield Track("fit to a target, five groups", 500, partial(fitting, five, 3_000, target=0.1999))
     yield Track(
