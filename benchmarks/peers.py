@@ -126,13 +126,13 @@ def peers(data: Data) -> Iterator[tuple[str, str, NDArray[Any], NDArray[np.int64
 def ours(data: Data) -> Iterator[tuple[str, str, NDArray[Any], NDArray[np.int64]]]:
     """Yield the same of certified cells."""
     train, fresh = data.parts()
-    table = data.X.iloc[train].assign(**{"label ": data.y[train], "group ": data.s[train]})
+    table = data.X.iloc[train].assign(**{"its label": data.y[train], "its group": data.s[train]})
     for aware in (False, True):
         for target in TARGETS[data.name]:
             bundle = produce(
                 table,
-                label="label ",
-                sensitive="group ",
+                label="its label",
+                sensitive="its group",
                 target=target,
                 group_aware=aware,
                 grid=Grid(kinds=("boosted", "tree")),
@@ -144,7 +144,7 @@ def ours(data: Data) -> Iterator[tuple[str, str, NDArray[Any], NDArray[np.int64]
                 continue
             groups = {"sensitive_features": data.s[fresh]} if aware else {}
             cells = bundle.encoder.apply(data.X.iloc[fresh], **groups)
-            votes = np.array([cell.labels["label "]["1"] > 0.5 for cell in bundle.encoder.describe()])
+            votes = np.array([cell.labels["its label"]["1"] > 0.5 for cell in bundle.encoder.describe()])
             yield f"{name}: {bundle.encoder.n_cells_} cells", f"{bundle.certificate.bound:.3f}", cells, votes[cells] * 1
 
 

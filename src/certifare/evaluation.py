@@ -42,18 +42,27 @@ def evaluate(
     Returns
     -------
     dict
-        ``importances`` (:class:`certifare.encoders.importances.Importances`) and ``calibration``
+        ``retained`` (how much of each column the cells keep, the most first), ``importances``
+        (:class:`certifare.encoders.importances.Importances`) and ``calibration``
         (:func:`certifare.encoders.cellscores.calibration`), None where there is none.
     """
     most = min(max(SHUFFLED // len(encoder.columns_), FEWEST), MOST, len(table))
     some = table.take(np.linspace(0, len(table) - 1, most).astype(np.int64))
     driven = encoder.importances(some.features, some.labels, sensitive_features=some.groups, repeats=1)
+    groups = {"sensitive_features": some.groups} if encoder.reads_groups and encoder.sensitive is None else {}
+    kept = encoder.retained_information(some.features, **groups)
     return {
         "importances": driven.to_dict(),
+        "retained": {"records": len(some), "mean": kept.mean, "columns": _by_share(kept.columns)},
         "calibration": _calibration(encoder, table, cells)
         if calibrated and encoder.cell_statistics() is not None
         else None,
     }
+
+
+def _by_share(columns: dict[str, float]) -> list[dict[str, Any]]:
+    """List columns with their shares, the largest first."""
+    return [{"column": name, "share": share} for name, share in sorted(columns.items(), key=lambda item: -item[1])]
 
 
 def _calibration(

@@ -69,6 +69,22 @@ def test_fit_says_in_certificate_and_report_that_the_group_is_read(bundle):
     assert "another group is stated" in report
 
 
+def test_the_report_says_which_columns_survived_and_which_were_lost(bundle):
+    report = (bundle / "report.html").read_text(encoding="utf-8")
+    section = report.partition('id="retained"')[2].partition("</section>")[0]
+    assert section.index(">age<") < section.index(">race<")
+    assert "<td>lost</td>" in section[section.index(">race<") :]
+    assert "<td>lost</td>" not in section[: section.index(">age<") + 80]
+
+
+def test_explain_reads_the_group(cli, bundle, folder):
+    result = cli("explain", bundle, folder / "fresh.csv", "--row", 3, "--json")
+    assert result.status == 0, result.stderr
+    fresh = pd.read_csv(folder / "fresh.csv")
+    expected = load_encoder(bundle / "encoder.json").apply(fresh, sensitive_features=fresh["sex"])[2]
+    assert result.json["cell"] == expected
+
+
 def test_encode_reads_the_sensitive_column_and_leaves_it_out(cli, bundle, folder, tmp_path):
     result = cli("encode", bundle, folder / "fresh.csv", tmp_path / "z.csv")
     assert result.status == 0, result.stderr

@@ -48,20 +48,26 @@ def explain(
     """
     from certifare.encoders import load_encoder
     from certifare.errors import ArgumentError
+    from certifare.files import open_batches
+    from certifare.records import GroupColumns
 
     refuse_ignored(context, *of_file(data))
     if (row is None) == (identity is None):
         raise ArgumentError("Which record? Give --row 17, or --id column=value.")
     fitted = load_encoder(encoder_file(encoder))
     reading = reading_of(delimiter, encoding, missing, header, names)
-    number, record = _find(fitted, data, row, identity, reading)
-    explanation = fitted.explain(record)
+    groups = None
+    if fitted.reads_groups:
+        groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names)
+        fitted.set_params(sensitive=None)
+    number, record = _find(fitted, data, row, identity, reading, {} if groups is None else groups.types)
+    explanation = fitted.explain(record, **({} if groups is None else {"sensitive_features": groups.read(record)}))
     document = {"record": number, **explanation.to_dict()}
     emit(document, as_json, lambda: out.print(f"record {number:,}, {explanation}", soft_wrap=True))
 
 
 def _find(
-    encoder: Any, path: Path, row: int | None, identity: str | None, reading: dict[str, Any]
+    encoder: Any, path: Path, row: int | None, identity: str | None, reading: dict[str, Any], besides: dict[str, Any]
 ) -> tuple[int, pa.Table]:
     """Read the file until the record is found; with --id to the end, so that there is one only."""
     import pyarrow as pa
@@ -73,9 +79,7 @@ def _find(
     column, equals, value = (identity or "").partition("=")
     if identity is not None and not equals:
         raise ArgumentError(f"--id {identity}: name a column and its value, such as id=4711.")
-    sensitive = encoder.sensitive if encoder.reads_groups else None
-    others = dict.fromkeys([*([column] if column else []), *_names(sensitive)])
-    batches = open_records(encoder, path, others, **reading)
+    batches = open_records(encoder, path, {**({column: None} if column else {}), **besides}, **reading)
     if column and column not in batches.names:
         raise absent(column, batches.names, "column that identifies a record")
     found: list[tuple[int, pa.Table]] = []
@@ -93,10 +97,6 @@ def _find(
         raise ArgumentError(f"--row {row}: the table has {before:,} records.")
     count = f"{len(found):,} records have" if found else "no record has"
     raise ArgumentError(f"--id {identity}: {count} this value in column {column!r}. Name a column that identifies one.")
-
-
-def _names(sensitive: Any) -> list[str]:
-    return [] if sensitive is None else [sensitive] if isinstance(sensitive, str) else list(sensitive)
 
 
 def _matches(column: Any, value: str) -> list[int]:

@@ -191,6 +191,7 @@ def report_data(
             if figures is not None
         ],
         "importances": evaluation["importances"] if evaluation else None,
+        "retained": evaluation.get("retained") if evaluation else None,
         "calibration": evaluation["calibration"] if evaluation else None,
         "sequence": _sequence(found.sequence),
         "selection": _selection(stated.selection, found),
