@@ -584,6 +584,32 @@ def cuts_of(text: str | None, quantiles: int | None = None) -> tuple[float, ...]
         raise ArgumentError(f"--label-cuts {text}: give numbers in ascending order, such as 20000,50000.") from None
 
 
+def table_asked(context: typer.Context) -> dict[str, Any]:
+    """Say how the table of a search is read, from the options of the command, as ``read_table`` takes it."""
+    given = context.params
+    several = ("label", "sensitive", "categorical", "continuous", "drop", "feature")
+    return {
+        **{name: listed(given[name]) for name in several},
+        **{name: given[name] for name in ("weight", "cluster")},
+        "missing_groups": "unknown" if given["unknown_groups"] else "drop",
+        "label_cuts": cuts_of(given["label_cuts"], given["label_quantiles"]),
+        **reading_of(*(given[name] for name in ("delimiter", "encoding", "missing", "header", "names"))),
+        **second_file(given["sensitive_file"], given["on"]),
+    }
+
+
+def claim_asked(context: typer.Context) -> dict[str, Any]:
+    """Say what a search claims, from the options of the command: keywords of ``Claim``."""
+    names = ("metric", "confidence", "positive", "min_group_size", "population", "looks")
+    return {name: context.params[name] for name in names}
+
+
+def search_asked(context: typer.Context) -> dict[str, Any]:
+    """Say how encoders are searched for, from the options of the command: keywords of ``produce`` and ``sweep``."""
+    names = ("utility", "retain", "group_aware", "seed", "pool_groups")
+    return {"parts": parts_of(context.params["split"]), **{name: context.params[name] for name in names}}
+
+
 def grid_of(kinds: list[str] | None, gammas: list[float] | None, sizes: list[int] | None, max_cells: int) -> Any:
     """Return what a search tries, from its options."""
     from certifare.frontier import Grid

@@ -50,17 +50,16 @@ from certifare.cli.common import (
     UnknownGroups,
     Utility,
     Weight,
-    cuts_of,
+    claim_asked,
     emit,
     err,
     grid_of,
-    listed,
     out,
     parts_of,
     printable,
-    reading_of,
-    second_file,
+    search_asked,
     stages,
+    table_asked,
 )
 from certifare.cli.support import of_search, refuse_ignored
 
@@ -164,36 +163,7 @@ def sweep(
         if path is not None and path is not folder:
             check_file(path)
             check_writable(path.parent)
-    reading = {
-        "label": listed(label),
-        "sensitive": listed(sensitive),
-        "weight": weight,
-        "cluster": cluster,
-        "categorical": listed(categorical),
-        "continuous": listed(continuous),
-        "drop": listed(drop),
-        "feature": listed(feature),
-        "missing_groups": "unknown" if unknown_groups else "drop",
-        **reading_of(delimiter, encoding, missing, header, names),
-        **second_file(sensitive_file, on),
-        "label_cuts": cuts_of(label_cuts, label_quantiles),
-    }
-    claim: dict[str, Any] = {
-        "metric": metric,
-        "confidence": confidence,
-        "positive": positive,
-        "min_group_size": min_group_size,
-        "population": population,
-        "looks": looks,
-    }
-    options: dict[str, Any] = {
-        "utility": utility,
-        "retain": retain,
-        "group_aware": group_aware,
-        "parts": parts_of(split),
-        "seed": seed,
-        "pool_groups": pool_groups,
-    }
+    reading, claim, options = table_asked(context), claim_asked(context), search_asked(context)
     grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
