@@ -70,7 +70,8 @@ def refuse_infinite(values: NDArray[Any], name: str, first_row: int = 0) -> None
 def panels(columns: Mapping[int, NDArray[Any]]) -> Iterator[tuple[NDArray[Any], list[int]]]:
     """Neighbouring columns of the same table as one array (rows × columns), without a copy, and which they are.
 
-    The columns of a row-wise array lie between each other; a kernel that takes them together reads memory once.
+    The columns of a row-wise array lie between each other; a kernel that takes them together reads memory once. Columns
+    that lie elsewhere stay apart: numpy ends the process where one array spans memory that nobody asked for.
     """
     which: list[int] = []
     gap = 0
@@ -78,7 +79,7 @@ def panels(columns: Mapping[int, NDArray[Any]]) -> Iterator[tuple[NDArray[Any], 
         if which:
             last = columns[which[-1]]
             step = _address(column) - _address(last)
-            alike = column.dtype == last.dtype and column.strides == last.strides
+            alike = column.dtype == last.dtype and column.strides == last.strides and 0 < step < last.strides[0]
             if alike and (len(which) == 1 or step == gap):
                 which.append(i)
                 gap = step
