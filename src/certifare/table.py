@@ -394,15 +394,37 @@ def _cut(native: pa.Table, columns: Sequence[str | Comparison], roles: Roles) ->
     column = native.column(name)
     if _is_categorical(column.type) or pa.types.is_boolean(column.type) or not _readable_type(column.type):
         raise ColumnTypeError(f"Column {name!r} holds {column.type}; a label that is cut must be numbers.")
-    cuts = [f"{cut:.15g}" for cut in roles.label_cuts]
-    bands = (
-        f"{name} < {cuts[0]}",
-        *(f"{low} <= {name} < {high}" for low, high in pairwise(cuts)),
-        f"{name} >= {cuts[-1]}",
-    )
     numbers = as_numbers(column)
     place = np.searchsorted(np.array(roles.label_cuts), numbers, side="right")
-    return [Levels(name, np.where(np.isnan(numbers), -1, place), bands).sorted()]
+    return [Levels(name, np.where(np.isnan(numbers), -1, place), band_names(name, roles.label_cuts)).sorted()]
+
+
+def band_names(name: str, cuts: Sequence[float]) -> tuple[str, ...]:
+    """Name the bands that cuts make of a quantity, from low to high.
+
+    >>> band_names("income", [20000, 50000])
+    ('income < 20000', '20000 <= income < 50000', 'income >= 50000')
+    """
+    texts = [f"{cut:.15g}" for cut in cuts]
+    between = (f"{low} <= {name} < {high}" for low, high in pairwise(texts))
+    return (f"{name} < {texts[0]}", *between, f"{name} >= {texts[-1]}")
+
+
+def cuts_in_names(name: str | None, labels: Sequence[str] | None) -> tuple[float, ...]:
+    """Find where a label was cut, by the names of its bands in a certificate; nothing if these are no bands.
+
+    >>> cuts_in_names("income", ["20000 <= income < 50000", "income < 20000", "income >= 50000"])
+    (20000.0, 50000.0)
+    """
+    cuts = []
+    for label in labels or ():
+        above = label.rpartition(f"{name} < ")
+        try:
+            cuts += [float(above[2])] if above[1] else []
+        except ValueError:
+            return ()
+    cuts.sort()
+    return tuple(cuts) if name and cuts and set(band_names(name, cuts)) == set(labels or ()) else ()
 
 
 def as_numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:

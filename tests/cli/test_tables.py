@@ -302,6 +302,29 @@ def test_item_6_pooled_groups_and_cuts_on_the_command_line(cli, tmp_path):
     arguments = ["certify", tmp_path / "bundle", tmp_path / "fresh.csv", "--metric", "equalized_odds"]
     cut = cli(*arguments, "--label", "income", "--label-cuts", "22000", "--min-group-size", "1", "--json")
     assert cut.json["counts"]["labels"] == ["income < 22000", "income >= 22000"]
+    own = cli("verify", tmp_path / "bundle", "--data", tmp_path / "fresh.csv", "--max", "1")
+    assert own.status == 0, own.stdout
+    assert (
+        cli(
+            *arguments,
+            "--label",
+            "income",
+            "--label-cuts",
+            "22000",
+            "--min-group-size",
+            "1",
+            "-o",
+            tmp_path / "eo.json",
+        ).status
+        == 0
+    )
+    encoder = tmp_path / "bundle" / "encoder.json"
+    quantities(seed=2).to_csv(tmp_path / "third.csv", index=False)
+    own = cli(
+        "verify", tmp_path / "eo.json", "--encoder", encoder, "--data", tmp_path / "third.csv", "--max", "1", "--json"
+    )
+    told = [check["message"] for check in own.json["checks"] if check["name"].startswith("data")]
+    assert "they do not contradict the certificate" in told[0]
     swept = cli(
         "sweep", tmp_path / "p.csv", "--label", "income", "--label-quantiles", "2", "--sensitive", "race",
         "--pool-groups", "30", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4", "--json",

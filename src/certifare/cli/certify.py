@@ -118,7 +118,7 @@ def certify(
     from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
     from certifare.ledger import open_ledger
     from certifare.records import load_fitted, read_records
-    from certifare.table import POOLED
+    from certifare.table import POOLED, cuts_in_names
 
     if column is not None:
         data, encoder = [*([] if encoder is None else [encoder]), *(data or ())], None
@@ -183,11 +183,13 @@ def certify(
     document = None if encoder is None else _beside(encoder_file(encoder))
     notes: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    published_cuts: tuple[float, ...] = ()
     if not sensitive and document is not None and document.statement.predicate.columns is not None:
         published = document.statement.predicate.columns
         sensitive = list(published.sensitive)
         if one_label is None and metric_of(metric).strata != "all":
             one_label = published.label
+            published_cuts = cuts_in_names(one_label, document.certificate.counts.labels)
         kept = document.certificate.counts.groups
         notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
     if not sensitive:
@@ -221,7 +223,7 @@ def certify(
         missing_groups="unknown" if unknown_groups else "drop",
         **reading,
         **second_file(sensitive_file, on),
-        label_cuts=cuts_of(label_cuts) if labelled else None,
+        label_cuts=(cuts_of(label_cuts) or published_cuts) if labelled else None,
     )
     if POOLED in kept:
         # Which groups these are was fixed before these records were looked at.

@@ -210,7 +210,7 @@ def _of_file(
     from certifare.errors import ArgumentError
     from certifare.levels import UNKNOWN
     from certifare.records import load_fitted, read_records
-    from certifare.table import POOLED
+    from certifare.table import POOLED, cuts_in_names
 
     if document.certificate.effective_size is not None:
         raise ArgumentError(
@@ -224,6 +224,7 @@ def _of_file(
         sensitive=_named(sensitive),
         label=label,
         labelled=label is not None,
+        label_cuts=None if label is None else cuts_in_names(label, document.certificate.counts.labels),
         missing_groups="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
         **reading,
     )

@@ -25,12 +25,12 @@ from certifare.levels import UNKNOWN
 from certifare.policy import Policy
 from certifare.randomness import stream
 from certifare.records import load_fitted, read_records
+from certifare.table import POOLED, Table, cuts_in_names
 
 if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
 
     from certifare.encoders import RestrictedEncoder
-    from certifare.table import Table
 
 #: Recomputing takes time in proportion to pairs of groups × (√records + cells / 20). This much takes half a minute; a
 #: file that asks for more (a thousand groups, more records than there are people) is made to keep its reader busy.
@@ -573,15 +573,18 @@ def _read(
     label = roles["label"] or (columns.label if columns else None)
     if labelled and label is None:
         raise ArgumentError("The metric looks at labels, and the certificate does not say which column: name it.")
-    return read_records(
+    counted = document.certificate.counts
+    table = read_records(
         encoder,
         path,
         sensitive=groups,
         label=label if labelled else None,
+        label_cuts=cuts_in_names(label, counted.labels) if labelled else None,
         weight=roles["weight"],
         cluster=roles["cluster"],
-        missing_groups="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
+        missing_groups="unknown" if UNKNOWN in counted.groups else "drop",
     )
+    return table.pooled(counted.groups) if POOLED in counted.groups else table
 
 
 def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequence[str]) -> str | None:
