@@ -197,7 +197,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __post_init__(self) -> None:
         metric = metric_of(self.metric)
-        if metric.strata != "all" and self.reference.labels is None:
+        if metric.labelled and self.reference.labels is None:
             raise LabelsRequiredError(f"The {metric.words} looks at labels, and the certification records have none.")
         pooled = [cell for pool in self.pools for cell in pool]
         if any(cell >= self.reference.n_cells for cell in pooled) or len(set(pooled)) < len(pooled) or () in self.pools:
@@ -258,7 +258,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ArgumentError(f"target={target}: a distance between groups lies in [0, 1].")
         if certificate.tail is not None:
             raise ArgumentError("The certificate rests on capped weights; periods cannot be held against it.")
-        labelled = metric_of(certificate.metric).strata != "all"
+        labelled = certificate.claim.labelled
         return cls(
             encoder=encoder,
             metric=certificate.metric,
@@ -401,7 +401,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def _usable(self, period: Period) -> tuple[CellCounts, tuple[str, ...]]:
         """Give the counts of a period by the groups that have enough records, and name those that do not."""
-        labelled = metric_of(self.metric).strata != "all"
+        labelled = metric_of(self.metric).labelled
         if labelled and period.counts.labels is None:
             raise LabelsRequiredError(
                 f"The {metric_of(self.metric).words} looks at labels, and the period {period.name!r} was counted "

@@ -187,14 +187,14 @@ def certify(
     if not sensitive and document is not None and document.statement.predicate.columns is not None:
         published = document.statement.predicate.columns
         sensitive = list(published.sensitive)
-        if one_label is None and metric_of(metric).strata != "all":
+        if one_label is None and metric_of(metric).labelled:
             one_label = published.label
             published_cuts = cuts_in_names(one_label, document.certificate.counts.labels)
         kept = document.certificate.counts.groups
         notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-    labelled = metric_of(metric).strata != "all"
+    labelled = metric_of(metric).labelled
     if labelled and one_label is None:
         raise LabelsRequiredError(f"--metric {metric} looks at records of each label: name their column with --label.")
     named: dict[str, Any]

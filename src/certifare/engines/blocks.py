@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from certifare.errors import RoleError
 from certifare.frames import ColumnType, Field, Frame
 from certifare.growth import Dictionary
-from certifare.roles import Comparison
+from certifare.roles import Comparison, Names, as_names, parse_role
 
 MissingRoles = Literal["refuse", "drop"]
 
@@ -70,6 +71,11 @@ class Role:
     name: str
     comparison: Comparison | None = None
 
+    @classmethod
+    def of(cls, found: str | Comparison) -> Role:
+        """Return the role of a column's name, or of a comparison."""
+        return cls(found.column, str(found), found) if isinstance(found, Comparison) else cls(found, found)
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -111,6 +117,13 @@ class Piece(Protocol):
     def blocks(self, reading: Reading) -> Iterator[Block]:
         """Read its records, in order."""
         ...
+
+
+def roles_of(texts: Names, names: Sequence[str], role: str) -> tuple[Role, ...]:
+    """Understand labels or sensitive columns: columns' names, or comparisons."""
+    if not as_names(texts):
+        raise RoleError(f"No {role} column was named.")
+    return tuple(Role.of(parse_role(text, names, role)) for text in as_names(texts))
 
 
 def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArray[np.int64]]:

@@ -28,9 +28,9 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Feature, Reading, by_piece
+from certifare.engines.blocks import Feature, Reading, by_piece, roles_of
 from certifare.engines.counting import Finder, Tally, count_over, lay_out
-from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths, roles_of
+from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths
 from certifare.engines.preparing import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
 from certifare.files import MISSING, kind_of

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from certifare.certificates.counts import Exclusion
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
 from certifare.encoders.base import RestrictedEncoder
-from certifare.engines.blocks import Reading, Role
+from certifare.engines.blocks import Reading, roles_of
 from certifare.engines.counting import Entry, Tally, Teller, merge_tallies, one_label, reading_for
 from certifare.engines.preparing import Share
 from certifare.errors import ColumnTypeError, EmptyTableError, TableError
@@ -22,7 +22,7 @@ from certifare.files import TEXT, Batches, kind_of, open_batches
 from certifare.frames import Field, Frame
 from certifare.levels import name_of
 from certifare.records import open_records
-from certifare.roles import Comparison, MissingGroups, absent, parse_role
+from certifare.roles import MissingGroups, absent
 
 PART = "count"
 """Draws for counting are independent of those of any other job with the same seed."""
@@ -77,8 +77,8 @@ def count_file(
         :func:`certifare.files.read_file`.
     """
     names = open_batches(path, {}, **csv).names
-    groups = [_role(text, names, "sensitive") for text in sensitive]
-    labels = [] if label is None else [_role(label, names, "label")]
+    groups = roles_of(sensitive, names, "sensitive")
+    labels = () if label is None else roles_of(label, names, "label")
     one_label(labels)
     types = {
         role.column: TEXT if role.comparison is None or not _is_number(role.comparison.value) else pa.float64()
@@ -184,11 +184,6 @@ def _draw(
 
 def _any_missing(fields: Sequence[Field], n: int) -> NDArray[np.bool_]:
     return np.logical_or.reduce([field.missing() for field in fields]) if fields else np.zeros(n, dtype=bool)
-
-
-def _role(text: str, names: Sequence[str], role: str) -> Role:
-    parsed = parse_role(text, names, role)
-    return Role(parsed.column, str(parsed), parsed) if isinstance(parsed, Comparison) else Role(parsed, parsed)
 
 
 def _is_number(text: str) -> bool:

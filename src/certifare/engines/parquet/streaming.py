@@ -28,7 +28,7 @@ from certifare.certificates.counts import Missing
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Block, Feature, MissingRoles, Reading, Role
+from certifare.engines.blocks import Block, Feature, MissingRoles, Reading, Role, roles_of
 from certifare.engines.coding import Plan
 from certifare.engines.counting import certify_tally, count_over, reading_for
 from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
@@ -38,7 +38,7 @@ from certifare.frames import Frame
 from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
 from certifare.records import check_columns
-from certifare.roles import Comparison, Names, absent, as_names, parse_role
+from certifare.roles import Names, Roles
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
@@ -190,19 +190,12 @@ class ParquetFiles:
 
     def reading(self, label: Names, sensitive: Names, drop: Names = (), categorical: Any = "from_dtype") -> Reading:
         """Say how the files are read: all columns but those with roles, and those to drop, are features."""
-        names = self.schema.names
-        labels = roles_of(label, names, "label")
-        groups = roles_of(sensitive, names, "sensitive")
-        dropped = as_names(drop)
-        for name in dropped:
-            if name not in names:
-                raise absent(name, names, "columns to drop")
-        taken = {role.column for role in (*labels, *groups)} | set(dropped)
-        frame = Frame(self.schema.empty_table().select([name for name in names if name not in taken]))
+        found = Roles.of(label=label, sensitive=sensitive, drop=drop).find(self.schema.names)
+        frame = Frame(self.schema.empty_table().select(found.features))
         fields = [frame.read(i) for i in range(len(frame.names))]
         marks = mark_categorical(frame, range(len(fields)), fields, categorical)
         features = tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True))
-        return Reading(features, labels, groups)
+        return Reading(features, tuple(map(Role.of, found.label)), tuple(map(Role.of, found.sensitive)))
 
 
 class Rows(Protocol):
@@ -392,12 +385,3 @@ def _expand(paths: Paths) -> list[str]:
     if not found:
         raise EmptyTableError(f"No file matches {text!r}.")
     return found
-
-
-def roles_of(texts: Names, names: Sequence[str], role: str) -> tuple[Role, ...]:
-    """Understand labels or sensitive columns: columns' names, or comparisons."""
-    listed = as_names(texts)
-    if not listed:
-        raise RoleError(f"No {role} column was named.")
-    parsed = [parse_role(text, names, role) for text in listed]
-    return tuple(Role(p.column, str(p), p) if isinstance(p, Comparison) else Role(p, p) for p in parsed)
