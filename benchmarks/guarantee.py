@@ -41,7 +41,7 @@ import typer
 from scipy.stats import beta
 
 import certifare
-from certifare import CellCounts, FairTreeEncoder, Grid, Table, certify, certify_counts, produce, sweep
+from certifare import CellCounts, FairTreeEncoder, Grid, History, Table, certify, certify_counts, produce, sweep
 from certifare.bundle import Bundle
 from certifare.certificates import FixedSequence
 from certifare.errors import CertifareError
@@ -639,6 +639,83 @@ def deriving(claim: str, metric: str, seed: int) -> bool:
 # -- the paths -----------------------------------------------------------------------------------------------------
 
 
+PERIODS, RECORDS = 12, 5_000
+
+
+def monitored_cells(rng: np.random.Generator, cells: int = 20, distance: float = 0.05) -> np.ndarray:
+    """Draw the distributions of the cells of two groups with this distance."""
+    first = rng.dirichlet(np.full(cells, 4.0))
+    return np.stack([first, moved(first, distance, rng.permutation(cells) < cells // 2)])
+
+
+def moved(shares: np.ndarray, distance: float, up: np.ndarray) -> np.ndarray:
+    """Move so much of a distribution from the other cells into these."""
+    return np.where(up, shares * (1 + distance / shares[up].sum()), shares * (1 - distance / shares[~up].sum()))
+
+
+def counted(rng: np.random.Generator, shares: np.ndarray, n: int) -> CellCounts:
+    """Count n records, half of each group."""
+    return CellCounts(np.stack([rng.multinomial(n // 2, p) for p in shares], axis=1), ["f", "m"])
+
+
+def monitoring(
+    seed: int, *, planned: int | None = PERIODS, training: bool = True, candidates: int = 1, target: float = 0.05
+) -> bool:
+    """Watch a certificate for a year in which nothing changes: any alarm, or any limit that is wrong, is a miss.
+
+    The distance is the target: a lower limit above the truth is an alarm. With several candidates, the encoder with the
+    smallest distance on the certification records is taken, so that these look better than they are.
+    """
+    rng = np.random.default_rng([seed, 77])
+    encoders = [monitored_cells(rng, distance=target) for _ in range(candidates)]
+    samples = [counted(rng, shares, 8_000) for shares in encoders]
+    certificates = [certify_counts(sample, candidates=candidates) for sample in samples]
+    best = min(range(candidates), key=lambda i: certificates[i].estimate)
+    known = counted(rng, encoders[best], 20_000) if training else None
+    year = History.begin(certificates[best], "0" * 64, target=target, planned=planned, training=known)
+    for period in range(PERIODS):
+        year = year.add(str(period), counted(rng, encoders[best], RECORDS))
+        finding = year.latest()
+        if finding.refuted or finding.moved or finding.bound < target - ROUNDING:
+            return True
+    return False
+
+
+def periods_until_found(seed: int, *, cells: int, drift: float, begins: int, training: bool = True) -> int | None:
+    """Say in which period after it begins a drift of one group's cells is found; None: not within the year."""
+    rng = np.random.default_rng([seed, 78])
+    before = monitored_cells(rng, cells, 0.02)
+    after = np.stack([before[0], moved(before[1], drift, rng.permutation(cells) < cells // 2)])
+    known = counted(rng, before, 20_000) if training else None
+    certificate = certify_counts(counted(rng, before, 8_000))
+    year = History.begin(certificate, "0" * 64, target=0.2, planned=PERIODS, training=known)
+    for period in range(1, PERIODS + 1):
+        year = year.add(str(period), counted(rng, after if period >= begins else before, RECORDS))
+        if period >= begins and year.latest().moved:
+            return period - begins + 1
+    return None
+
+
+def drifts(years: int) -> None:
+    """Print how soon a drift is found."""
+    print("| cells | drift | begins in period | statistics | found in (median period) | found in the year |")
+    print("|--:|--:|--:|---|--:|--:|")
+    for cells, drift, begins, training in (
+        (10, 0.05, 1, True),
+        (20, 0.05, 1, True),
+        (20, 0.05, 1, False),
+        (20, 0.05, 6, True),
+        (20, 0.1, 1, True),
+        (50, 0.05, 1, True),
+    ):
+        job = partial(periods_until_found, cells=cells, drift=drift, begins=begins, training=training)
+        found = [job(seed) for seed in range(years)]
+        median = np.median([np.inf if period is None else period for period in found])
+        share = sum(period is not None for period in found) / years
+        words = "published" if training else "left out"
+        print(f"| {cells} | {drift} | {begins} | {words} | {median:g} | {share:.0%} |", flush=True)
+
+
 @dataclass(frozen=True)
 class Track:
     """One way through the program, and how many jobs of it are run.
@@ -749,6 +826,10 @@ def tracks() -> Iterator[Track]:
     yield Track("fit to a target, stream", 500, partial(fitting_a_stream, plain, 3_000, target=0.1999))
     yield Track("fit without a target, stream, some labels unknown", 300, partial(fitting_a_stream, unlabelled, 3_000))
     yield Track("fit and certify on Dask", 200, partial(working_on_dask, plain, 600))
+    yield Track("monitoring, a year of 12 planned periods", 300, monitoring)
+    yield Track("monitoring, no end planned", 150, partial(monitoring, planned=None))
+    yield Track("monitoring, statistics of the encoder left out", 150, partial(monitoring, training=False))
+    yield Track("monitoring, the luckiest of 8 encoders", 150, partial(monitoring, candidates=8))
     for metric in METRICS:
         yield Track(f"impact ratio, {metric}", 150, partial(deriving, "impact ratio", metric))
         yield Track(f"shift, {metric}", 150, partial(deriving, "shift", metric))
@@ -800,9 +881,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[""], help="run the paths whose name contains one of these")
     parser.add_argument("--skip", nargs="*", default=[], help="leave out the paths whose name contains one of these")
     parser.add_argument("--share", type=float, default=1.0, help="share of the jobs to run")
+    parser.add_argument(
+        "--drift", type=int, metavar="YEARS", help="say instead how soon a drift is found, by monitoring"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--write", type=Path, help="write the table into this page, behind its marker")
     options = parser.parse_args()
+    if options.drift is not None:
+        drifts(options.drift)
+        return
     begun = time.perf_counter()
     chosen = [
         track

@@ -144,6 +144,10 @@ class NotPublishableError(CertifareError):
     """An encoder has no form of the kind asked for: a score model without JSON, cells without SQL."""
 
 
+class MissingPackageError(CertifareError):
+    """A package that is not installed is needed for what was asked."""
+
+
 class NoScoresError(CertifareError):
     """An encoder has no scores: it was fitted without labels, or saved without its cells' statistics."""
 

@@ -287,6 +287,20 @@ class BoostedEncoder(GrownEncoder):
         axes = [(axis.name, axis.coordinates) for axis in self.score_map_.axes]
         return map_rules(axes, self.cell_map_, self.score_map_.clusters is not None)
 
+    def to_onnx(self) -> Any:
+        """Write the encoder as an ONNX model: an input for each column, outputs ``cell`` and the scores.
+
+        Numbers are doubles (NaN: missing), truth values 0 and 1, text is text (empty: missing), each of the shape
+        (records, 1). It needs the package onnx (``pip install 'certifare[onnx]'``); ``onnxruntime`` runs the model.
+
+        Returns
+        -------
+        onnx.ModelProto
+        """
+        from certifare.encoders.portable import write_onnx
+
+        return write_onnx(self)
+
     def _to_document(self, statistics: bool) -> Any:
         from certifare.encoders.writing import boosted_document, boosted_tree_document
 
