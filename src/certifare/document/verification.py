@@ -24,13 +24,12 @@ from certifare.errors import ArgumentError, CertifareError, EncoderFileError, Ex
 from certifare.levels import UNKNOWN
 from certifare.policy import Policy
 from certifare.randomness import stream
-from certifare.records import load_fitted, read_records
-from certifare.table import POOLED, Table, cuts_in_names
 
 if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
 
     from certifare.encoders import RestrictedEncoder
+    from certifare.table import Table
 
 #: Recomputing takes time in proportion to pairs of groups × (√records + cells / 20). This much takes half a minute; a
 #: file that asks for more (a thousand groups, more records than there are people) is made to keep its reader busy.
@@ -477,6 +476,9 @@ def _records(
     For a valid certificate of the same population that happens with probability at most ε, beside the certificate's
     own ε. The sets are chosen on the verifier's records alone: nothing in it is taken from the producer.
     """
+    # Whoever verifies a certificate alone reads no table, and needs no library that does.
+    from certifare.records import load_fitted
+
     certificate = document.certificate
     labelled = certificate.claim.labelled
     fitted = load_fitted(encoder)
@@ -563,6 +565,9 @@ def _read(
     document: Document, encoder: RestrictedEncoder, path: str | os.PathLike[str], roles: Mapping[str, Any]
 ) -> Table:
     """Read the verifier's file, with the roles that the certificate names unless others are given."""
+    from certifare.records import read_records
+    from certifare.table import POOLED, cuts_in_names
+
     columns = document.statement.predicate.columns
     groups = roles["sensitive"] or (columns.sensitive if columns else ())
     if not groups:

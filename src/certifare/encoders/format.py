@@ -6,6 +6,7 @@ endless, of the wrong type, newer than this version) is refused with an :class:`
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -324,6 +325,8 @@ def format_json(value: Any, indent: int = 0, width: int = 116) -> str:
 
 
 def _dump(value: Any) -> str:
+    if type(value) is float and math.isfinite(value):
+        return float.__repr__(value)  # as the encoder writes it, without making one for each number
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
