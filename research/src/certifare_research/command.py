@@ -25,6 +25,21 @@ def reproduce(
         Path | None,
         typer.Option(help="Results of the published methods (CSV); those that come with the package unless given."),
     ] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(help="Results of other methods (CSV), shown beside those; may be given several times."),
+    ] = None,
+    extensions: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="Python file that registers methods or data sets; may be given several times."),
+    ] = None,
+    year: Annotated[int, typer.Option(help="Year of the American Community Survey.", min=2014)] = 2018,
+    states: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="State for the data set ca, such as TX; may be given several times. California unless given."
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Processes side by side.", min=1)] = 2,
     seed: common.Seed = 0,
     as_json: common.Json = False,
@@ -37,6 +52,7 @@ def reproduce(
     from certifare_research.experiments.framework import Run
     from certifare_research.experiments.registry import EXPERIMENTS
     from certifare_research.experiments.registry import reproduce as run_experiment
+    from certifare_research.extensions import read
 
     if show_list:
         listing = {known: experiment.words for known, experiment in EXPERIMENTS.items()}
@@ -50,9 +66,23 @@ def reproduce(
         return
     if everything == (name is not None):
         raise ExperimentError("Name one experiment, or pass --all; --list shows them.")
+    for path in extensions or ():
+        read(path)
     written = {}
     for chosen in EXPERIMENTS if name is None else [name]:
-        run = Run(name=chosen, out=output, data=data, quick=quick, seed=seed, jobs=jobs, baselines=baselines)
+        run = Run(
+            name=chosen,
+            out=output,
+            data=data,
+            quick=quick,
+            seed=seed,
+            jobs=jobs,
+            baselines=baselines,
+            also=tuple(also or ()),
+            extensions=tuple(extensions or ()),
+            year=year,
+            states=tuple(state.upper() for state in states or ()),
+        )
         with common.stages(quiet=as_json) as tell:
             tell(f"{chosen}: reading", 0, 1)
             told = replace(run, tell=partial(tell, f"{chosen}: parts"))

@@ -19,7 +19,7 @@ import csv
 import io
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +80,9 @@ def load_acs_income(
         if len(chosen) < len(STATES):
             table = table.filter(pc.is_in(table["ST"], pa.array([STATES[s] for s in chosen], table["ST"].type)))
     else:
-        table = pa.concat_tables([_downloaded("income", state, year, sources.missing(file, data)) for state in chosen])
+        table = pa.concat_tables(
+            [_downloaded("income", state, year, sources.missing(file, data), data) for state in chosen]
+        )
     if not table.num_rows:
         raise DataFileError(f"{path} holds no records of {', '.join(chosen)}.")
     y = table["PINCP_GT50K"].to_numpy() if "PINCP_GT50K" in table.column_names else table["PINCP"].to_numpy() > 50_000
@@ -142,7 +144,7 @@ def load_acs_employment(
     else:
         (state,) = _states(state)
         table = pa.concat_tables(
-            [_downloaded("employment", state, year, sources.missing(file, data)) for year in years]
+            [_downloaded("employment", state, year, sources.missing(file, data), data) for year in years]
         )
     if not table.num_rows:
         raise DataFileError(f"{path} holds no records of the years {', '.join(map(str, years))}.")
@@ -186,11 +188,21 @@ def _states(states: Sequence[str] | str | None) -> list[str]:
     return chosen
 
 
-def _downloaded(task: str, state: str, year: int, missing: str) -> pa.Table:
-    """Person records of one state and year, filtered for a task; from the cache, or from the Census Bureau.
+def _folktables(state: str, year: int, data: str | os.PathLike[str] | None) -> Path | None:
+    """Return folktables' own file of a state and year (``2014/1-Year/ss14pca.csv``, from 2017 ``psam_p06.csv``)."""
+    short = f"{year % 100:02d}"
+    name = f"psam_p{STATES[state]:02d}.csv" if year >= 2017 else f"ss{short}p{state.lower()}.csv"
+    return sources.find(f"{year}/1-Year/{name}", data)
 
-    ``missing`` says which file would have been taken instead, for the case that neither is there.
+
+def _downloaded(task: str, state: str, year: int, missing: str, data: str | os.PathLike[str] | None = None) -> pa.Table:
+    """Person records of one state and year, filtered for a task.
+
+    From folktables' file in the data folder, from the cache, or from the Census Bureau. ``missing`` says which file
+    would have been taken instead, for the case that neither is there.
     """
+    if (own := _folktables(state, year, data)) is not None:
+        return read_person_records(own, task)
     kept = sources.cache_folder() / f"acs_{task}_{state.lower()}_{year}.parquet"
     if kept.is_file():
         return pq.read_table(kept)
@@ -211,7 +223,7 @@ def _downloaded(task: str, state: str, year: int, missing: str) -> pa.Table:
 
 
 def read_person_records(archive: Path, task: str) -> pa.Table:
-    """Read the Census Bureau's ZIP of person records, keeping the columns and the records of a task.
+    """Read the Census Bureau's ZIP of person records, or a CSV file out of one: columns and records of a task.
 
     Income: older than 16, income above 100 dollars, at least one hour of work a week. Employment: all records. A
     feature that does not apply to a person is blank there, and is 0 here.
@@ -220,6 +232,10 @@ def read_person_records(archive: Path, task: str) -> pa.Table:
     wanted = [*features, *(("PINCP",) if task == "income" else ("ESR",)), "PWGTP"]
     columns: dict[str, list[float]] = {name: [] for name in wanted}
     try:
+        if archive.suffix == ".csv":
+            with archive.open(encoding="utf-8-sig", newline="") as lines:
+                _collect(lines, columns, task, archive)
+            return _person_table(columns, features, task)
         with zipfile.ZipFile(archive) as content:
             if (broken := content.testzip()) is not None:
                 raise DataFileError(f"{archive} is damaged: {broken} does not match its checksum.")
@@ -229,6 +245,10 @@ def read_person_records(archive: Path, task: str) -> pa.Table:
                         _collect(io.TextIOWrapper(raw, "utf-8-sig"), columns, task, archive)
     except zipfile.BadZipFile as error:
         raise DataFileError(f"{archive} is not a ZIP archive: delete it and try again.") from error
+    return _person_table(columns, features, task)
+
+
+def _person_table(columns: dict[str, list[float]], features: Sequence[str], task: str) -> pa.Table:
     arrays = {name: pa.array(np.array(columns[name], dtype=np.int32)) for name in features}
     if task == "income":
         arrays["PINCP_GT50K"] = pa.array((np.array(columns["PINCP"]) > 50_000).astype(np.int8))
@@ -237,7 +257,7 @@ def read_person_records(archive: Path, task: str) -> pa.Table:
     return pa.table(arrays)
 
 
-def _collect(lines: io.TextIOWrapper, columns: dict[str, list[float]], task: str, archive: Path) -> None:
+def _collect(lines: Iterable[str], columns: dict[str, list[float]], task: str, archive: Path) -> None:
     reader = csv.reader(lines)
     header = [RENAMED.get(name.strip().upper(), name.strip().upper()) for name in next(reader)]
     if lacking := [name for name in columns if name not in header]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,19 @@ SHARES = {"train": 0.42, "select": 0.08, "certify": 0.30, "test": 0.20}
 DROPPED = ("POBP", "native_country", "education")
 
 
-def load(name: str, data: str | os.PathLike[str] | None = None) -> Dataset:
-    """Return the data set that experiments call ``ca``, ``us``, ``adult``, ``health`` or ``transfer``."""
+def load(
+    name: str, data: str | os.PathLike[str] | None = None, year: int = 2018, states: Sequence[str] = ()
+) -> Dataset:
+    """Return the data set that experiments call ``ca``, ``us``, ``adult``, ``health`` or ``transfer``.
+
+    ``ca`` has the states given, California unless any are.
+    """
     if name == "ca":
-        return load_acs_income("CA", data=data)
+        return load_acs_income(states or "CA", year, data=data)
     if name == "us":
-        return load_acs_income(data=data)
+        return load_acs_income(year=year, data=data)
+    if name.startswith("us-"):
+        return load_acs_income(name.split("-")[1:], year, data=data)
     if name == "adult":
         return load_adult(data=data)
     return load_health(transfer=name == "transfer", data=data)

@@ -132,3 +132,26 @@ def bars(points: Sequence[Mapping[str, Any]], x: str, y: str, *, log: bool = Fal
         .encode(x=alt.X(f"{x}:Q", scale=alt.Scale(type="log" if log else "linear")), y=alt.Y(f"{y}:N", title=None))
         .properties(width=WIDTH)
     )
+
+
+def dendrogram(levels: Sequence[Sequence[int]], names: Sequence[str]) -> Any:
+    """Draw a tree from its path: for each number of cells, in which of them each of the finest cells lies."""
+    import altair as alt
+
+    places = {(0, len(names)): 0}
+    lines = []
+    for depth, level in enumerate(levels[1:], 1):
+        starts = [i for i in range(len(level)) if not i or level[i] != level[i - 1]]
+        for begin, end in zip(starts, [*starts[1:], len(level)], strict=True):
+            if (begin, end) in places:
+                continue
+            parent = min((p for p in places if p[0] <= begin and end <= p[1]), key=lambda p: p[1] - p[0])
+            places[begin, end] = depth
+            centre, above = (begin + end - 1) / 2, sum(parent) / 2 - 0.5
+            lines.append({"x": above, "x2": centre, "y": places[parent], "y2": depth})
+    leaves = [{"x": i, "y": places.get((i, i + 1), 0) + 0.25, "name": name} for i, name in enumerate(names)]
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.5, len(names) - 0.5]))
+    y = alt.Y("y:Q", axis=None, scale=alt.Scale(reverse=True, domain=[-0.3, len(levels)]))
+    rule = alt.Chart(alt.Data(values=lines)).mark_rule(size=2).encode(x=x, x2="x2:Q", y=y, y2="y2:Q")
+    text = alt.Chart(alt.Data(values=leaves)).mark_text(baseline="top").encode(x=x, y=y, text="name:N")
+    return (rule + text).properties(width=WIDTH + 100, height=HEIGHT)

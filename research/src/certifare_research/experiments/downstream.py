@@ -15,11 +15,15 @@ from certifare_research.experiments.growths import Point, choose, explore, indep
 
 CLASSIFIERS = {
     "mlp50": "network (50)",
-    "raw-tree100": "decision tree, 100 leaves",
+    "raw-tree100": "decision tree, 100 leaves (the authors' code)",
+    "raw-tree2500": "decision tree, 2,500 leaves (the paper)",
     "raw-forest100": "random forest, 100 trees",
     "logistic": "logistic regression",
     "mlp50-50": "network (50, 50)",
 }
+#: Shares of the published epochs: every classifier is trained on all of them, and the best counts.
+LENGTHS = (0.1, 0.3, 1.0)
+REPEATS = 5
 #: The classifiers see cells, of which there are at most 200.
 TRAINING_RECORDS = 10_000
 AUTHORS = {
@@ -52,15 +56,15 @@ def classifiers(run: Run, item: Sequence[str]) -> list[dict[str, Any]]:
         cells = np.eye(encoder.n_cells_)
         z_known, z_test = cells[encoder.apply(known.X)], cells[encoder.apply(test.X)]
         for name in CLASSIFIERS if not run.quick else ("logistic", "raw-tree100"):
-            result = evaluate(z_known, known.y, z_test, test.y, test.s, name, repeats=1, seed=run.seed)
+            result = evaluate(z_known, known.y, z_test, test.y, test.s, name, repeats=REPEATS, seed=run.seed)
             records.append(
                 {
                     "kind": kind,
                     "level": level,
                     "classifier": name,
                     "accuracy": result.accuracy,
-                    "distance": result.max_distance(),
-                    "counts": result.outcomes[0].text(),
+                    "distance": result.mean_distance(),
+                    "counts": max(result.outcomes, key=lambda o: o.distance()).text(),
                     "bound": choice.certificate.bound,
                     "cells": int(encoder.n_cells_),
                     "gamma": choice.point.setting.gamma,
@@ -102,10 +106,11 @@ def run(run: Run) -> Page:
                 for r in published.select(
                     runs, data="ca", split=0, method=method, task="y", target="y", classifier=name.removeprefix("raw-")
                 )
+                if r.effort in LENGTHS
             ]
-            label = f"{method}: {'measured ≤' if found else published.ABSENT}"
+            label = f"{method}: {f'measured ≤ ({len(found)} runs)' if found else published.ABSENT}"
             rows.append([label, *[max((a for a, d in found if d <= v), default=None) for v in LEVELS]])
-        for method in ("tree", "CVIB", "FCRL", "FNF", "sIPM-LFR", "identity"):
+        for method in ("tree", "CVIB", "FCRL", "FNF", "sIPM-LFR", "identity") if name in AUTHORS else ():
             stored = [published.anchor(AUTHORS[name], method, f"acc@mean<={v:.2f}") for v in LEVELS]
             rows.append([f"authors' {'FARE' if method == 'tree' else method} (2014): measured ≤", *stored])
         blocks.append(Block(words, ["best accuracy at", *[f"{v:.2f}" for v in LEVELS]], rows))
@@ -122,6 +127,14 @@ def run(run: Run) -> Page:
         ],
         chart=charts.fronts(points, "T*", facet="panel"),
         notes=(
-            "Published methods with tree and forest: ten settings of each grid, at the published number of epochs.",
+            "Every classifier gets the same lengths of training of every method, 10, 30 and 100 % of the published "
+            "epochs (FNF and FairPath have one), and the best counts; distances are means of five runs. Trees and "
+            "forests see up to six settings per method and length (ten more at full length, once each): beside each "
+            "method stands how many runs its best is taken from. LAFTR and FairPath have none with trees, as in the "
+            "paper.",
+            "FCRL is above the records as they are under a tree of 100 leaves, and so is sIPM-LFR, as in the authors' "
+            "figure: one-hot columns are hard for so small a tree. Under logistic regression nothing is.",
+            "The order of the methods is nearly the same under each classifier; a tree of 2,500 leaves overfits the "
+            "published codes and loses two to four points, which the paper does not report.",
         ),
     )

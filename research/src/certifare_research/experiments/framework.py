@@ -25,6 +25,7 @@ from typing import Any, TextIO
 import certifare
 import certifare_research
 from certifare.frontier import Grid
+from certifare_research import extensions
 from certifare_research.datasets import Dataset, load_acs_employment, load_acs_income_classes
 from certifare_research.datasets.sources import data_folder
 from certifare_research.evaluation.outcomes import Outcome
@@ -61,6 +62,10 @@ class Run:
         given.
     also : tuple of Path
         Results of other methods, shown beside them.
+    extensions : tuple of Path
+        Files that register methods and data sets (:mod:`certifare_research.extensions`).
+    year, states
+        Of the American Community Survey, for the data sets ``ca`` (California unless given) and ``us``.
     tell : callable, optional
         Told how many of the parts under way are done, and how many there are.
     """
@@ -73,17 +78,22 @@ class Run:
     jobs: int = 2
     baselines: Path | None = None
     also: tuple[Path, ...] = ()
+    extensions: tuple[Path, ...] = ()
+    year: int = 2018
+    states: tuple[str, ...] = ()
     tell: Callable[[int, int], None] | None = field(default=None, compare=False, repr=False)
 
     def load(self, name: str) -> Dataset:
         """Load a data set by its short name; a sample of it in a quick run."""
-        if name == "classes":
+        if name in extensions.DATASETS:
+            dataset = extensions.DATASETS[name]()
+        elif name == "classes":
             dataset = load_acs_income_classes("CA", data=self.data)
         elif name.startswith("employment"):
             years = [int(year) for year in name.split("-")[1:]] or [2018]
             dataset = load_acs_employment("MA", years, data=self.data)
         else:
-            dataset = load(name, self.data)
+            dataset = load(name, self.data, self.year, self.states)
         return dataset.sample(QUICK_RECORDS, self.seed) if self.quick else dataset
 
     def grid(self, **changes: Any) -> Grid:
@@ -122,7 +132,8 @@ class Run:
             str(data_folder(self.data)),
             _source(function.__module__),
         ]
-        asked = json.dumps([*made_from, item, self.quick, self.seed], sort_keys=True)
+        made_from += [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.extensions]
+        asked = json.dumps([*made_from, item, self.quick, self.seed, self.year, *self.states], sort_keys=True)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:20]
         return self.out / ".state" / f"{self.name}-{digest}.json"
 
@@ -142,6 +153,8 @@ def _source(module: str) -> str:
 
 
 def _compute(run: Run, function: Callable[[Run, Any], Any], item: Any, key: Path) -> None:
+    for path in run.extensions:
+        extensions.read(path)
     result = function(run, item)
     write_text(key, json.dumps(result, allow_nan=False))
 
@@ -239,6 +252,9 @@ def provenance(run: Run) -> str:
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("certifare", "numpy", "scikit-learn", "numba"))
     command = f"certifare reproduce {run.name}" + (" --quick" if run.quick else "")
     command += f" --seed {run.seed}" if run.seed else ""
+    command += f" --year {run.year}" if run.year != 2018 else ""
+    command += "".join(f" --states {state}" for state in run.states)
+    command += "".join(f" --with {path.name}" for path in run.extensions)
     today = datetime.now(UTC).date().isoformat()
     return f"`{command}`, {today}; Python {platform.python_version()}, {versions}."
 

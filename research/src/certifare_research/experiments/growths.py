@@ -76,9 +76,9 @@ class Point:
         table = self.counts(part) * times
         return CellCounts(table, range(table.shape[1]), range(table.shape[2]))
 
-    def vote(self, part: str = "test") -> Outcome:
-        """Outcome of the majority vote of each cell's training records."""
-        return _outcome(self.counts(part), self.counts("train").sum(1).argmax(1))
+    def vote(self, part: str = "test", by: str = "train") -> Outcome:
+        """Outcome of the majority vote of each cell's training records, or of another part's."""
+        return _outcome(self.counts(part), self.counts(by).sum(1).argmax(1))
 
     def adversary(self, part: str = "test") -> Outcome:
         """Outcome of the classifier that is most unfair on the training records: it picks cells by group."""
@@ -100,10 +100,10 @@ class Point:
         accuracy = float(labels[np.arange(len(votes)), votes].sum() / labels.sum())
         return accuracy, Outcome(_outcome(self.counts(part), votes).counts.sum(1, keepdims=True))
 
-    def record(self, metric: str = "demographic_parity") -> dict[str, Any]:
+    def record(self, metric: str = "demographic_parity", by: str = "train") -> dict[str, Any]:
         """Figures of the encoder: accuracy and distances on the test records, T* on the certification records."""
         certificate = self.certificate(metric)
-        vote, adversary = self.vote(), self.adversary()
+        vote, adversary = self.vote(by=by), self.adversary()
         return {
             "kind": self.setting.kind,
             "gamma": self.setting.gamma,

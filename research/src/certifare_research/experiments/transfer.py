@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from certifare_research import extensions
 from certifare_research.datasets.health import TRANSFER_TASKS
-from certifare_research.experiments import charts, published
+from certifare_research.experiments import charts, own, published
 from certifare_research.experiments.framework import Block, Page, Run, claim
 from certifare_research.experiments.growths import explore, independent_parts
 
@@ -76,13 +77,13 @@ def variant(run: Run, name: str) -> list[dict[str, Any]]:
 def run(run: Run) -> Page:
     """Best accuracy on each task below a distance, and below a certificate."""
     ours = dict(zip(VARIANTS, run.each(variant, list(VARIANTS)), strict=True))
-    runs = published.runs_of(run)
+    runs = [*published.runs_of(run), *own.runs(run, ["transfer"], 1)]
     theirs = {
         method: [
             {"task": r.task, "accuracy": r.evaluation.accuracy, "distance": r.evaluation.mean_distance()}
             for r in published.select(runs, data="transfer", method=method, classifier="mlp50", target="y")
         ]
-        for method in ("FCRL", "FNF", "sIPM-LFR")
+        for method in ("FCRL", "FNF", "sIPM-LFR", *extensions.METHODS)
     }
     measured, certified = [], []
     for task in TRANSFER_TASKS:
