@@ -410,6 +410,22 @@ def test_existing(tmp_path, monkeypatch, capsys):
     execute("docs/existing.md")
 
 
+def test_tables(tmp_path, monkeypatch, capsys):
+    """Issue 15, item 6."""
+    monkeypatch.chdir(tmp_path)
+    execute("docs/tables.md", only=slice(1))
+    assert run_all("docs/tables.md", monkeypatch, capsys) == ["fit", "encode"]
+    execute("docs/tables.md")
+
+
+def test_notebooks(tmp_path, monkeypatch, capsys):
+    """Issue 15, item 8."""
+    monkeypatch.chdir(tmp_path)
+    execute("docs/notebooks.md")
+    assert "FairTreeEncoder: 8 cells of 3 columns" in capsys.readouterr().out
+    assert (tmp_path / "cells.svg").read_text("utf-8").startswith("<svg")
+
+
 def test_explain(desk, monkeypatch, capsys):
     """Issue 15, item 3."""
     assert run_all("docs/explain.md", monkeypatch, capsys) == ["explain"] * 2

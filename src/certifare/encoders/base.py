@@ -136,7 +136,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if sample_weight is not None:
             if is_dask(X):
                 raise EncoderError("sample_weight is for tables in memory: thin the records on the cluster instead.")
-            rows = repeated_rows(sample_weight, len(Frame(X)), self._seed)
+            rows = repeated_rows(sample_weight, len(Frame(X)), self.seed)
             if rows is not None:
                 X, y, sensitive_features = (take_rows(values, rows) for values in (X, y, sensitive_features))
         if is_dask(X):
