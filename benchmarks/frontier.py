@@ -57,7 +57,7 @@ GAMMAS = (
 GAMMAS += (0.85, 0.875, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.955, 0.96, 0.965, 0.97, 0.975)
 GAMMAS += (0.98, 0.985, 0.99, 0.993, 0.996, 0.999)
 DISTANCES = (*(i / 400 for i in range(8)), *(i / 200 for i in range(4, 31)), 0.17, 0.2, 0.25, 0.3, 1.0)
-BY_GROUP = tuple(product((0.1,), DISTANCES))
+BY_GROUP = tuple(product((0.02, 0.07, 0.2), DISTANCES))
 """For group-aware encoders: γ, and the distance that the cells may have on the training records."""
 
 CELLS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 30, 50, 100, 200, 400)

@@ -160,6 +160,16 @@ def test_missing_groups_can_be_a_group_of_their_own(cli, folder, tmp_path):
         assert connection.execute(sql).df()["cell"].tolist() == cells.tolist()
 
 
+def test_counts_of_holders_are_by_the_group_that_was_read(cli, bundle, folder, tmp_path):
+    counted = cli("count", bundle, folder / "fresh.csv", "--sensitive", "sex", "--output", tmp_path / "counts.json")
+    assert counted.status == 0, counted.stderr
+    result = cli("certify", bundle, tmp_path / "counts.json", "--output", tmp_path / "c.json", "--no-ledger", "--json")
+    assert result.status == 0, result.stderr
+    assert READS_GROUP in (tmp_path / "c.json").read_text(encoding="utf-8")
+    direct = cli("certify", bundle, folder / "fresh.csv", "--sensitive", "sex", "--no-ledger", "--json")
+    assert result.json["bound"] == direct.json["bound"]
+
+
 def test_certify_and_verify_read_the_group(cli, bundle, folder):
     result = cli("certify", bundle, folder / "fresh.csv", "--sensitive", "sex", "--no-ledger", "--json")
     assert result.status == 0, result.stderr

@@ -125,6 +125,9 @@ def certify_files(
     **options
         Of :func:`certifare.certify_counts`.
     """
+    import msgspec
+
+    from certifare.certificates.certificate import READS_GROUP
     from certifare.document import digest
     from certifare.document.counts_files import CountsFile, pool
     from certifare.encoders.format import read_encoder_document
@@ -135,19 +138,24 @@ def certify_files(
     for path in files:
         loaded[f"{path}, again" if str(path) in loaded else str(path)] = CountsFile.load(path)
     named: dict[str, Any] = {}
+    reads_group = False
     if encoder is None:
         pooled = pool(loaded)
         named["encoder_digest"] = pooled.encoder
     else:
         named["encoder"] = encoder_file(encoder)
         pooled = pool(loaded, digest(named["encoder"]))
-        check_cells(read_encoder_document(named["encoder"]).n_cells, pooled.counts)
+        document = read_encoder_document(named["encoder"])
+        check_cells(document.n_cells, pooled.counts)
+        reads_group = bool(document.parameters.get("group_aware"))
     if sensitive and tuple(sensitive) != pooled.sensitive:
         raise ArgumentError(f"The counts are by {', '.join(pooled.sensitive)}, not by {', '.join(sensitive)}.")
     if label is not None and label != pooled.label:
         found = "have no labels" if pooled.label is None else f"are by the label {pooled.label!r}"
         raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
     certificate = pooled.certify(positive=_positive(pooled.label), **options)
+    if reads_group:
+        certificate = msgspec.structs.replace(certificate, assumptions=(*certificate.assumptions, READS_GROUP))
     # A checksum is that of one encoder. Sizes of groups are not, but records that were drawn have others every time.
     countable = all(file.checksum is not None and file.drawn is None for file in loaded.values())
     origins = [

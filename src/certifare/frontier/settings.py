@@ -16,7 +16,7 @@ KINDS = ("boosted", "tree", "kmeans")
 GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
 #: Group-aware encoders: γ, and the distances that their cells may have on the training records. Splits pay the distance
 #: itself there, and what lies between none of it and all of it is had in a band of γ too narrow to be met by chance.
-GAMMAS_BY_GROUP = (0.1, 0.5)
+GAMMAS_BY_GROUP = (0.02, 0.07, 0.2)
 DISTANCES = (0.0, 0.003, 0.006, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.125, 0.15)
 DISTANCES_BEYOND = (0.2, 0.25, 0.3, 1.0)
 CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
