@@ -456,3 +456,107 @@ def test_monitor(desk, monkeypatch, capsys):
     assert done == ["monitor", "monitor", "count", "monitor"]
     execute("docs/monitor.md")
     assert "<svg" in (desk / "course.html").read_text()
+
+
+def recipe(title):
+    """Give the blocks of a recipe, in order."""
+    text = (ROOT / "docs/recipes.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+    return [block for _, block in re.findall(r"^```([a-z]*)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)]
+
+
+@pytest.mark.parametrize("title", ["A gate in GitHub Actions", "A pre-commit hook"])
+def test_item_9_gates(desk, monkeypatch, capsys, title):
+    """Issue 15, item 9: what the gates run holds on this bundle, and fails where the bound is too large."""
+    yaml = pytest.importorskip("yaml")
+    (block,) = recipe(title)
+    found = yaml.safe_load(block)
+    if "jobs" in found:
+        lines = [step["run"] for step in found["jobs"]["gate"]["steps"] if "run" in step]
+        assert lines.pop(0) == "pip install certifare"
+    else:
+        lines = [hook["entry"] for repository in found["repos"] for hook in repository["hooks"]]
+    for line in lines:
+        assert run(shlex.split(line), monkeypatch, capsys)[0] == 0, line
+        stricter = re.sub(r"--max \S+", "--max 0.0001", line)
+        assert run(shlex.split(stricter), monkeypatch, capsys)[0] == 1, stricter
+
+
+def test_item_9_airflow(desk, monkeypatch):
+    """Without Airflow, which is large, its decorators are stood in for; the task itself is run as it is."""
+    from types import ModuleType
+
+    package, sdk = ModuleType("airflow"), ModuleType("airflow.sdk")
+    ran = []
+    sdk.task = lambda function: lambda *given: ran.append((function, given))
+    sdk.dag = lambda **_: lambda function: function
+    monkeypatch.setitem(sys.modules, "airflow", package)
+    monkeypatch.setitem(sys.modules, "airflow.sdk", sdk)
+    names = {}
+    exec(compile(recipe("A monthly task in Airflow")[0], "airflow", "exec"), names)  # noqa: S102  (our own document)
+    ((task, given),) = ran
+    assert "data_interval_start" in given[0]
+    order = np.random.default_rng(0).permutation(48_842).tolist()
+    write_people(desk / "2026-11.csv", order[36_000:42_000])
+    assert task("2026-11")["outcome"] in ("OPEN", "CONFIRMED")
+    table = pacsv.read_csv(desk / "2026-11.csv")
+    skewed = pa.compute.equal(table["sex"], "Male")
+    far = pa.compute.if_else(skewed, 16, 10)
+    unlike = table.set_column(table.column_names.index("education_num"), "education_num", far)
+    pacsv.write_csv(
+        unlike.set_column(
+            unlike.column_names.index("hours_per_week"), "hours_per_week", pa.compute.if_else(skewed, 70, 20)
+        ),
+        desk / "2026-12.csv",
+    )
+    with pytest.raises(RuntimeError, match="the distance is at least"):
+        task("2026-12")
+
+
+def test_item_9_dbt(desk):
+    import jinja2
+
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    from certifare import load_encoder
+
+    names = {}
+    exec(compile(recipe("A dbt model")[0], "dbt", "exec"), names)  # noqa: S102  (our own document)
+    text = (desk / "people_cells.sql").read_text()
+    query = jinja2.Template(text).render(config=lambda **_: "", ref=lambda name: f'"main"."{name}"')
+    with duckdb.connect() as database:
+        database.execute("CREATE TABLE people AS SELECT * FROM read_csv('fresh.csv')")
+        found = database.execute(query).fetchdf()
+    assert np.array_equal(found["cell"], load_encoder("bundle/encoder.json").apply(found))
+
+
+def test_item_9_mlflow(desk, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
+    import warnings
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database would be one package more
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow's own
+        mlflow.set_tracking_uri(f"file://{desk}/runs")
+        names = {}
+        exec(compile(recipe("MLflow")[0], "mlflow", "exec"), names)  # noqa: S102  (our own document)
+        logged = mlflow.get_run(names["run"].info.run_id)
+    assert logged.data.metrics["T_star"] == names["certificate"].bound
+    assert sorted(path.name for path in desk.rglob("certifare/*")) == [
+        "certificate.json",
+        "encoder.json",
+        "report.html",
+    ]
+
+
+def test_item_9_onnx(desk):
+    for package in ("onnx", "onnxruntime"):
+        pytest.importorskip(package, reason=f"{package} (the extra 'onnx') is not installed")
+    exec(compile(recipe("ONNX")[0], "onnx", "exec"), {})  # noqa: S102  (our own document)
+
+
+def test_item_9_fastapi(desk):
+    for package in ("fastapi", "httpx2"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    names = {}
+    for block in recipe("An endpoint that encodes"):
+        exec(compile(block, "fastapi", "exec"), names)  # noqa: S102  (our own document)
+    assert names["reply"].status_code == 200
