@@ -1,9 +1,11 @@
 """Encoding a large CSV file: records a second and peak memory, beside pandas reading the same file.
 
     python benchmarks/encode.py [--rows 5000000] [--kind tree] [--folder /tmp]
+    python benchmarks/encode.py --in-memory [--rows 500000]
 
 The records are those of Adult, drawn with replacement. Each job runs in a process of its own; its peak memory is what
-the kernel says of that process.
+the kernel says of that process. ``--in-memory`` compares ways to the same cells instead, on records that were read
+already: Python, scores, SQL in DuckDB, and ONNX in onnxruntime, each on one thread.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,12 +68,67 @@ def measure(command: list[str]) -> tuple[float, float, float]:
     return seconds, processor, memory
 
 
+def in_memory(rows: int) -> None:
+    """Compare ways to the same cells; each must find the same ones."""
+    import duckdb
+    import onnxruntime
+
+    table = adult()
+    features = table.features.take(pa.array(np.random.default_rng(0).integers(0, len(table), rows)))
+    flat = pa.table(
+        {
+            name: column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+            for name, column in zip(features.column_names, features.columns, strict=True)
+        }
+    )
+    print(f"{rows:,} records in memory, one thread")
+    print(f"{'':44}{'seconds':>9}{'records/s':>12}")
+
+    def timed(title: str, work: Callable[[], Any], expected: Any = None) -> Any:
+        work()  # compiled, and read into caches
+        begun = time.perf_counter()
+        found = work()
+        seconds = time.perf_counter() - begun
+        assert expected is None or np.array_equal(found, expected), title
+        print(f"{title:44}{seconds:9.2f}{rows / seconds:12,.0f}", flush=True)
+        return found
+
+    for kind in (FairTreeEncoder, BoostedEncoder):
+        encoder = kind(max_cells=50).fit(table.features, table.labels, sensitive_features=table.sensitive)
+        name = f"{kind.__name__}, {encoder.n_cells_} cells"
+        cells = timed(f"{name}: apply", lambda e=encoder: e.apply(features))
+        timed(f"{name}: predict_proba", lambda e=encoder: e.predict_proba(features))
+        if kind is FairTreeEncoder:
+            with duckdb.connect(config={"threads": 1}) as database:
+                database.register("people", flat)
+                database.execute("CREATE TABLE stored AS SELECT * FROM people")
+                query = f"SELECT {encoder.to_sql('duckdb')} AS cell FROM stored"  # noqa: S608
+                timed(f"{name}: SQL in DuckDB", lambda d=database, q=query: d.execute(q).fetchnumpy()["cell"], cells)
+        else:
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = options.inter_op_num_threads = 1
+            session = onnxruntime.InferenceSession(encoder.to_onnx().SerializeToString(), options)
+            feed = {}
+            for column in encoder.columns_:
+                values = flat.column(column.name).to_pandas()
+                if column.type == "text":
+                    feed[column.name] = values.astype(object).where(values.notna(), "").to_numpy(dtype=object)[:, None]
+                else:
+                    feed[column.name] = values.to_numpy(dtype=np.float64)[:, None]
+            timed(f"{name}: ONNX", lambda s=session, f=feed: s.run(["cell"], f)[0], cells)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rows", type=int, default=None)
+    parser.add_argument("--in-memory", action="store_true", help="compare Python, scores, SQL and ONNX in memory")
     parser.add_argument("--kind", choices=["tree", "boosted"], default="tree")
     parser.add_argument("--folder", type=Path, default=None)
     arguments = parser.parse_args()
+    if arguments.in_memory:
+        in_memory(arguments.rows or 500_000)
+        return
+    arguments.rows = arguments.rows or 5_000_000
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         folder = Path(name)
         source = folder / "people.csv"
@@ -86,6 +146,7 @@ def main() -> None:
             "certifare encode, CSV to CSV": [*base, str(folder / "encoded.csv")],
             "certifare encode, CSV to Parquet": [*base, str(folder / "encoded.parquet")],
             "certifare encode --as cells, to Parquet": [*base, str(folder / "cells.parquet"), "--as", "cells"],
+            "certifare encode --as score, to Parquet": [*base, str(folder / "scores.parquet"), "--as", "score"],
         }
         for title, command in jobs.items():
             seconds, processor, memory = measure(command)
