@@ -189,3 +189,32 @@ def test_screenshots_of_the_site(site, tmp_path):
         assert (np.median(picture[:, :, :3]) < 60) == dark
         assert decode_png((ROOT / "docs" / "figures" / name).read_bytes()).shape == picture.shape
         assert f"figures/{name}" in shown
+
+
+def test_item_8_search_finds_a_page(browser, served):
+    browser.open(served.page(""), 1280)
+    found = browser.run(
+        """(async () => {
+            const query = document.querySelector("[data-md-component=search-query]");
+            query.focus();
+            query.value = "spreadsheet";
+            query.dispatchEvent(new Event("input", {bubbles: true}));
+            query.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
+            for (let i = 0; i < 200; i++) {
+                const links = [...document.querySelectorAll(".md-search-result__link")].map(a => a.pathname);
+                if (links.length) return links;
+                await new Promise(resolve => setTimeout(resolve, 50));
+            }
+            return [];
+        })()"""
+    )
+    assert "/by-hand/" in found
+
+
+def test_item_8_charts_follow_the_dark_mode(browser, served):
+    medians = []
+    for dark in (False, True):
+        browser.open(served.page("gallery/3_records_and_bounds/"), 1280, dark=dark)
+        medians.append(np.median(browser.picture("article img")[:, :, :3]))
+    assert medians[0] > 230
+    assert medians[1] < 60
