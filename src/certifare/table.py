@@ -443,6 +443,12 @@ def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, te
         if not _readable_type(column.type):
             raise ColumnTypeError(f"Column {name!r} holds {column.type}; the {role} must be numbers, booleans or text.")
         levels.append(Levels.of(found.evaluate(column) if isinstance(found, Comparison) else column, text))
+        if any(isinstance(value, float) and math.isinf(value) for value in levels[-1].values):
+            # It has no name that a file could hold.
+            raise ColumnTypeError(
+                f"Column {name!r} holds an infinite number; the {role} must be finite. Make it missing, or compare "
+                f'the column with a number, as in "{name}>0".'
+            )
     return levels
 
 

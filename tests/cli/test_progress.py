@@ -72,3 +72,11 @@ def test_item_7_nobody_has_to_listen():
         counter(2)()
     counter(2)()
     assert heard == [(0, 2), (1, 2)]
+
+
+def test_item_7_a_table_that_cannot_be_read_is_told_of_in_one_line(cli, tmp_path):
+    (tmp_path / "people.csv").write_text("x,s\n1,f\n2,m\n")
+    result = cli("fit", tmp_path / "people.csv", "--label", "y", "--sensitive", "s")
+    assert result.status == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1

@@ -334,3 +334,12 @@ def test_item_6_pooled_groups_and_cuts_on_the_command_line(cli, tmp_path):
     point = swept.json["knee"]["number"]
     kept = cli("fit", "--from", tmp_path / "kept", "--point", point, "-o", tmp_path / "second")
     assert kept.status == 0, kept.stderr
+
+
+@pytest.mark.parametrize("role", ["label", "sensitive"])
+def test_item_6_an_infinite_label_or_group_is_refused(role):
+    people = pd.DataFrame({"x": range(4), "a": [0.0, 1.0, np.inf, 1.0], "b": [0, 1, 0, 1]})
+    roles = {"label": "b", "sensitive": "b"} | {role: "a"}
+    with pytest.raises(ColumnTypeError, match="infinite"):
+        Table.from_frame(people, **roles)
+    assert len(Table.from_frame(people, **(roles | {role: "a>0"}))) == 4

@@ -512,7 +512,10 @@ def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
 
 
 class StageLines:
-    """Stages as lines, for whoever reads a log."""
+    """Stages as lines, for whoever reads a log.
+
+    The first is held back until something else is to be said: a table that cannot be read is told of in one line.
+    """
 
     #: A stage that goes on has a line after so many seconds.
     EVERY = 60.0
@@ -520,12 +523,14 @@ class StageLines:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._begun = self._last = self._since = clock()
-        self._stage = ""
+        self._stage = self._held = ""
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """Print a line if the stage is new, or has been going on for long."""
         now = self._clock()
-        if stage != self._stage:
+        if not self._stage:
+            self._stage, self._since, self._held = stage, now, self._line(now, stage)
+        elif stage != self._stage:
             self._stage, self._since = stage, now
             self._print(now, stage)
         elif now - self._last >= self.EVERY:
@@ -538,7 +543,13 @@ class StageLines:
 
     def _print(self, now: float, text: str) -> None:
         self._last = now
-        err.print(f"{now - self._begun:6.1f} s  {printable(text)}", soft_wrap=True)
+        for line in (self._held, self._line(now, text)):
+            if line:
+                err.print(line, soft_wrap=True)
+        self._held = ""
+
+    def _line(self, now: float, text: str) -> str:
+        return f"{now - self._begun:6.1f} s  {printable(text)}"
 
 
 def reading_of(
