@@ -295,6 +295,7 @@ def test_item_17_3_the_figures_of_the_readme_are_those_of_the_results():
 #: Pages whose code is not run, or not all of it, each with the reason.
 NOT_RUN = {
     "docs/baselines.md": "needs PyTorch; research/tests/baselines run the methods",
+    "docs/reproduce-own.md": "research/tests/test_extensions.py runs it",
     "docs/growth.md": "formulas",
     "docs/theory.md": "formulas",
     "docs/scale.md": "all but the first need a cluster; tests/engines have a real one",
