@@ -1,0 +1,44 @@
+"""Issue 15, item 6: what is claimed of pooled groups holds, though chance decides which groups they are."""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from certifare.certificates import certify_counts
+from certifare.frontier.search import _pool
+from certifare.parts import split
+from certifare.table import POOLED, Table
+
+#: Groups with their shares, and the cells of each. The last three are near the threshold, and far from each other.
+SHARES = {"a": 0.44, "b": 0.44, "c": 0.05, "d": 0.05, "e": 0.02}
+CELLS = np.array([[0.5, 0.3, 0.2], [0.45, 0.35, 0.2], [0.95, 0.05, 0.0], [0.02, 0.03, 0.95], [0.1, 0.8, 0.1]])
+
+
+def distance(kept):
+    """The true distance, with all groups that are not kept as one."""
+    share = np.array(list(SHARES.values()))
+    pool = np.array([name not in kept for name in SHARES])
+    mixed = (share[pool] @ CELLS[pool]) / share[pool].sum()
+    return max(abs(p - q).sum() / 2 for p, q in combinations([*CELLS[~pool], mixed], 2))
+
+
+def test_item_6_bounds_of_pooled_groups_fail_at_most_as_often_as_said():
+    rng = np.random.default_rng(0)
+    runs, n, epsilon, misses, pools = 100, 700, 0.2, 0, set()
+    for seed in range(runs):
+        codes = rng.choice(5, n, p=list(SHARES.values()))
+        cells = (rng.random(n)[:, None] > np.cumsum(CELLS, axis=1)[codes][:, :2]).sum(axis=1)
+        people = pd.DataFrame({"cell": cells, "group": np.array(list(SHARES))[codes], "y": rng.integers(0, 2, n)})
+        table = Table.from_frame(people, label="y", sensitive="group")
+        rows = split(table, seed=seed, by_group=False)
+        pooled, _ = _pool(table, rows, 14)
+        part = pooled.take(rows["certify"])
+        found = certify_counts(
+            part.count(np.asarray(part.features.column("cell")), 3), confidence=1 - epsilon, min_group_size=1
+        )
+        kept = tuple(name for name in pooled.groups.names if name != POOLED)
+        pools.add(kept)
+        misses += found.bound < distance(kept)
+    assert len(pools) >= 3  # chance did decide
+    assert misses <= runs * epsilon + 3 * np.sqrt(runs * epsilon * (1 - epsilon))
