@@ -6,13 +6,16 @@ import importlib
 import pytest
 
 MODULES = [
-    "columns",
     "encoders.boosted",
+    "encoders.cellscores",
+    "encoders.existing",
     "encoders.fingerprint",
+    "encoders.information",
     "encoders.kmeans",
     "encoders.loading",
-    "encoders.retained",
     "encoders.tree",
+    "frames",
+    "monitoring",
 ]
 
 
