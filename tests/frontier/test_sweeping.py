@@ -83,6 +83,7 @@ def test_the_table_has_every_encoder(frontier):
     assert {
         "kind",
         "gamma",
+        "max_distance",
         "min_cell_size",
         "cells",
         "utility",

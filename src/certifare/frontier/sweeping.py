@@ -38,7 +38,7 @@ class Point:
     ----------
     number : int
         Identifies the encoder within its frontier.
-    kind, gamma, min_cell_size, cells
+    kind, gamma, max_distance, min_cell_size, cells
         How it was made.
     utility : float
         What encoders are compared by, on the select and training parts.
@@ -56,6 +56,7 @@ class Point:
     number: int
     kind: str
     gamma: float | None
+    max_distance: float | None
     min_cell_size: int | None
     cells: int
     utility: float
@@ -129,6 +130,7 @@ class Frontier:
             number=number,
             kind=setting.kind,
             gamma=setting.gamma,
+            max_distance=setting.max_distance,
             min_cell_size=setting.min_cell_size,
             cells=candidate.cells,
             utility=candidate.utility,
