@@ -152,3 +152,16 @@ def test_item_5_a_forged_certificate_is_not_monitored(cli, desk):
     result = cli("monitor", "bundle", "may.csv")
     assert result.status == 2
     assert "nothing to monitor" in result.stderr
+
+
+def test_item_5_an_encoder_that_reads_the_group(cli, desk, make_people):
+    make_people(8_000, 40).to_csv("train.csv", index=False)
+    made = cli(
+        "fit", "train.csv", "--label", "approved", "--sensitive", "sex", "--group-aware", "--kind", "tree",
+        "--gamma", "0.9", "--max-cells", "4", "--no-ledger", "-o", "aware",
+    )  # fmt: skip
+    assert made.status == 0, made.stderr
+    for month in ("may", "june"):
+        result = cli("monitor", "aware", f"{month}.csv", "--history", "aware.json", "--json")
+        assert result.status in (0, 1), result.stderr
+    assert [sum(period["groups"].values()) for period in result.json["periods"]] == [6_000, 6_000]

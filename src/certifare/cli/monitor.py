@@ -231,8 +231,9 @@ def _of_file(
     if POOLED in document.certificate.counts.groups:
         table = table.pooled(document.certificate.counts.groups)
     check_overlap(fitted.training_overlap(table.features))
-    by_group = fitted.reads_groups and fitted.sensitive is None
-    cells = fitted.apply(table.features, **({"sensitive_features": table.sensitive} if by_group else {}))
+    if fitted.reads_groups:
+        fitted.set_params(sensitive=None)  # the groups that are counted are those that it reads
+    cells = fitted.apply(table.features, **({"sensitive_features": table.groups} if fitted.reads_groups else {}))
     counts = table.count(cells, fitted.n_cells_, labels=label is not None)
     left_out = (*counts.exclusions, *table.exclusions)
     return CellCounts(counts.table, counts.groups, counts.labels, left_out), table.digest, table.notes
