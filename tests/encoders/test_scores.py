@@ -157,6 +157,7 @@ def test_only_trees_can_be_published():
 
 def test_the_default_model_is_seeded():
     assert default_model(3).random_state == number(3, "score models") != default_model(4).random_state
+    assert default_model(0, 199_999).max_iter == default_model(0).max_iter < default_model(0, 200_000).max_iter
 
 
 @pytest.mark.parametrize("empty", [np.full(400, np.nan), np.full(400, None)])

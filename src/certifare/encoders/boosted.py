@@ -208,7 +208,8 @@ class BoostedEncoder(GrownEncoder):
             raise EncoderError(f"grid is {self.grid!r}; give a whole number from 2, or None.")
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         targets = training.labels if self.group_aware else (*training.labels, training.groups)
-        model = default_model(self.seed) if self.score_model is None else self.score_model
+        n_records = len(training) if self.group_aware else 0
+        model = default_model(self.seed, n_records) if self.score_model is None else self.score_model
         scores, out_of_fold = fit_scores(
             training, targets, model, int(self.folds), self.seed, self.n_threads, bool(self.group_aware)
         )

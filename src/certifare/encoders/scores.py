@@ -36,6 +36,8 @@ SMOOTHING = 10.0
 INNER_FOLDS = 5
 """In how many parts the models' own training records are cut, so that no record contributes to its own mean."""
 
+MANY_RECORDS = 200_000
+
 LARGEST = float(np.finfo(np.float64).max)
 """Stands for an infinite threshold: no finite number lies above it."""
 
@@ -286,12 +288,16 @@ class Scores:
                     )
 
 
-def default_model(seed: int) -> Any:
-    """Gradient boosting with the settings that scored best out of fold (see docs/boosted.md)."""
+def default_model(seed: int, n_records: int = 0) -> Any:
+    """Gradient boosting with the settings that scored best out of fold (see docs/boosted.md).
+
+    Where many records can be learnt from, three times as many trees gain .002 of accuracy. Who fits a model for the
+    labels alone can afford them, and says how many records there are.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(
-        max_iter=100,
+        max_iter=300 if n_records >= MANY_RECORDS else 100,
         learning_rate=0.1,
         max_leaf_nodes=31,
         min_samples_leaf=40,
