@@ -118,7 +118,7 @@ def encode(
     with (
         progress("encoding", batches.size or None, quiet=as_json) as advance,
         atomic_file(output) as temporary,
-        _writer(temporary, output.suffix.lower(), spreadsheet_safe) as write,
+        open_writer(temporary, output.suffix.lower(), spreadsheet_safe) as write,
     ):
         for batch in batches:
             table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
@@ -171,7 +171,7 @@ def _with(table: pa.Table, name: str, column: Any) -> pa.Table:
 
 
 @contextmanager
-def _writer(path: Path, suffix: str, spreadsheet_safe: bool) -> Iterator[Callable[[pa.Table], None]]:
+def open_writer(path: Path, suffix: str, spreadsheet_safe: bool) -> Iterator[Callable[[pa.Table], None]]:
     """Write tables of one schema, one after the other, to a CSV or Parquet file."""
     import pyarrow as pa
     import pyarrow.csv as pacsv

@@ -62,10 +62,12 @@ from certifare.cli.common import (
     grid_of,
     out,
     printable,
+    reading_of,
     search_asked,
     stages,
     table_asked,
 )
+from certifare.cli.scored import Scored, check_scores, write_scores
 from certifare.cli.support import of_search, refuse_ignored
 from certifare.words import amount, one
 
@@ -140,6 +142,7 @@ def fit(
             rich_help_panel=READING,
         ),
     ] = None,
+    scores: Scored = None,
     dataset: Dataset = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,
@@ -175,6 +178,7 @@ def fit(
         if not sensitive:
             raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     check_output(output, replace=replace)
+    check_scores(scores)
     signer = _signer(key)
     grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))
     with stages(quiet=as_json) as progress:
@@ -207,6 +211,9 @@ def fit(
                 command=command_line(context),
                 replace=replace,
             )
+            if scores is not None and data is not None:
+                progress("writing the scores", 0, 1)
+                write_scores(bundle.encoder, data, scores, reading_of(delimiter, encoding, missing, header, names))
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},
         as_json,

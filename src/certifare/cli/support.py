@@ -71,7 +71,10 @@ _SEARCH = _when(
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target audit_kit seed as_json"),
-    "fit": {**_SEARCH, **_when(always="swept replace key suppress dataset", table="target ledger", kept="point")},
+    "fit": {
+        **_SEARCH,
+        **_when(always="swept replace key suppress dataset", table="target ledger scores", kept="point"),
+    },
     "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates ledger")},
     "encode": _when(
         always="form keep as_json", by_group="sensitive unknown_groups", csv=_CSV, as_csv="spreadsheet_safe"
