@@ -67,7 +67,7 @@ from certifare.cli.common import (
     stages,
     table_asked,
 )
-from certifare.cli.scored import Scored, check_scores, write_scores
+from certifare.cli.scored import ScoresFile, check_scores, write_scores
 from certifare.cli.support import of_search, refuse_ignored
 from certifare.words import amount, one
 
@@ -142,7 +142,7 @@ def fit(
             rich_help_panel=READING,
         ),
     ] = None,
-    scores: Scored = None,
+    scores: ScoresFile = None,
     dataset: Dataset = None,
     delimiter: Delimiter = None,
     encoding: Encoding = None,

@@ -14,7 +14,7 @@ from certifare.cli.encode import open_writer
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
 
-Scored = Annotated[
+ScoresFile = Annotated[
     Path | None,
     typer.Option(
         "--scores",
