@@ -149,6 +149,18 @@ def even_columns(groups: int = 2, distance: float = 0.2, columns: int = 6) -> Po
 
 
 @cache
+def shifted_ranks() -> Population:
+    """One column that is higher in one group: the label goes by the rank within the group, which is spread unevenly."""
+    shares = np.zeros((2, 2, 12))
+    for s in range(2):
+        spread = 1.0 + 0.5 * s * np.cos(np.arange(10))
+        chance = (np.arange(10) + 0.5) / 10
+        shares[s, 1, 2 * s : 2 * s + 10] = spread / spread.sum() * chance
+        shares[s, 0, 2 * s : 2 * s + 10] = spread / spread.sum() * (1 - chance)
+    return Population(pd.DataFrame({"x": np.arange(12)}), shares)
+
+
+@cache
 def weighted_columns() -> Population:
     """Like :func:`even_columns`, with weights that make the weighted population more unequal than the table."""
     plain = even_columns()
@@ -749,6 +761,8 @@ def tracks() -> Iterator[Track]:
         "sweep, smallest prediction certified, group-aware", 300, partial(choosing_luck, plain, 1_500, group_aware=True)
     )
     yield Track("certify, group-aware", 500, partial(certifying, plain, 600, group_aware=True))
+    apart = partial(certifying, shifted_ranks(), 600, group_aware=True)
+    yield Track("certify, group-aware, thresholds far apart", 500, apart)
     yield Track("certify, group-aware, five groups", 300, partial(certifying, five, 2_000, group_aware=True))
     yield Track("sweep, smallest prediction certified", 1_000, partial(choosing_luck, plain, 1_500))
     yield Track("fit to a target, five groups", 500, partial(fitting, five, 3_000, target=0.1999))
