@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certifare.storage import atomic_folder, check_folder
+from certifare.storage import atomic_folder, check_folder, open_regular
 
 if TYPE_CHECKING:
     from certifare.bundle import Bundle
@@ -67,8 +67,12 @@ After the sixth, again.csv must be encoded.csv, byte by byte. The page for audit
 def is_kit(folder: Path) -> bool:
     """Whether a folder is an audit kit and nothing else, so that it may be replaced."""
     note = folder / "README.txt"
-    if not note.is_file() or not note.read_text("utf-8", "replace").startswith(NOTE.splitlines()[0]):
+    if not note.is_file():
         return False
+    title = NOTE.splitlines()[0].encode()
+    with open_regular(note) as file:
+        if file.read(len(title)) != title:
+            return False
     names = {f"{name}.txt" for name in CHECKS}
     inside = {entry.name for entry in folder.iterdir()}
     expected = folder / "expected"
@@ -149,7 +153,8 @@ def _write_predictions(path: Path, encoder: Any, records: Any) -> None:
 
 def _write_altered(path: Path, source: Path, bound: float) -> None:
     """Write the certificate with a smaller bound in it, and the signature as it was."""
-    envelope = json.loads(source.read_text("utf-8"))
+    with open_regular(source) as file:
+        envelope = json.load(file)
     statement = json.loads(base64.b64decode(envelope["payload"]))
     certificate = statement["predicate"]["certificate"]
     certificate["bound"] = certificate["sequence"]["target"] = bound
