@@ -133,8 +133,8 @@ def run(run: Run) -> Page:
             "method stands how many runs its best is taken from. LAFTR and FairPath have none with trees, as in the "
             "paper.",
             "FCRL is above the records as they are under a tree of 100 leaves, and so is sIPM-LFR, as in the authors' "
-            "figure: one-hot columns are hard for so small a tree. Under logistic regression nothing is.",
+            "figure: one-hot columns are hard for so small a tree. Under logistic regression they are not.",
             "The order of the methods is nearly the same under each classifier; a tree of 2,500 leaves overfits the "
-            "published codes and loses two to four points, which the paper does not report.",
+            "published codes and loses one to four points, which the paper does not report.",
         ),
     )
