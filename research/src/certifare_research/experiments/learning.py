@@ -98,8 +98,8 @@ def run(run: Run) -> Page:
         chart=charts.lines([p for p in points if p["data"] == "adult"], "accuracy", "adversary"),
         notes=(
             "CVIB, FCRL and FNF do what their knobs promise: the adversary falls towards guessing, and the label "
-            "stays predictable until the last settings. On CA the adversary finds hardly anything in CVIB's codes at any "
-            "setting (.51 at the mildest), and at the published number of epochs it does not fall along the knob.",
+            "stays predictable until the last settings. On CA the adversary finds hardly anything in CVIB's codes at "
+            "any setting (.51 at the mildest), and at the published number of epochs it does not fall along the knob.",
             "As published, sIPM-LFR lowers what boosting finds a little and LAFTR not at all. Their opponents' losses "
             "are flat where they are sure and wrong, so that they stop learning, and LAFTR's encoder, which is given "
             "the group, then writes it down: accuracy and distance get worse with g, as in the authors' stored runs "
