@@ -28,6 +28,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, cached_property, partial
+from multiprocessing import get_context
 from pathlib import Path
 
 # One thread a job: jobs run side by side.
@@ -911,7 +912,8 @@ def main() -> None:
         if any(part in track.name for part in options.only) and not any(part in track.name for part in options.skip)
     ]
     outcomes = []
-    with ProcessPoolExecutor(options.processes) as pool:
+    # Fresh processes: a fork of one that has threads (Arrow, Dask, numba) is not safe.
+    with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
         pending = []
         for track in chosen:
             jobs = max(1, round(track.jobs * options.share))
