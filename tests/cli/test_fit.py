@@ -29,7 +29,7 @@ def test_fit_writes_a_bundle_that_verifies(cli, table, tmp_path):
     assert "target 0.2" in result.stdout
     assert str(folder / "report.html") in result.stdout
     assert "not signed" not in result.stdout
-    assert "is not claimed" in result.stdout
+    assert "is not claimed" in " ".join(result.stdout.split())
     assert "in order there and tested at full ε" in " ".join(result.stdout.split())
     assert "majority votes accuracy" in " ".join(result.stdout.split())
     assert "balanced accuracy above 0.6000" in " ".join(result.stdout.split())

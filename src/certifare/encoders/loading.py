@@ -258,6 +258,9 @@ def _restore_common(
     known = set(encoder.get_params(deep=False)) - {"n_jobs", "score_model"}
     unknown = sorted(set(document.parameters) - known)
     _require(not unknown, f"parameters: {unknown[:3]} are unknown")
+    sensitive = document.parameters.get("sensitive")
+    named = sensitive if isinstance(sensitive, list) else [] if sensitive is None else [sensitive]
+    _require(all(isinstance(name, str) for name in named), "parameters: sensitive does not name columns")
     encoder.set_params(**document.parameters)
     columns, bins = _restore_columns(document)
     encoder.columns_ = columns

@@ -84,6 +84,7 @@ def run(run: Run) -> Page:
         rows.append(_identity(runs, data))
         columns = ["setting, mildest first", "epochs", "accuracy", "distance", "adversary's accuracy on the group"]
         blocks.append(Block(title, columns, rows))
+    shown = [p for p in points if p["data"] == "adult"]
     head = ["method", "mildest: adversary", "accuracy", "weakest adversary, useful", "accuracy", "distance", "constant"]
     return Page(
         title="Published methods along their knobs",
@@ -95,7 +96,7 @@ def run(run: Run) -> Page:
             *blocks,
         ],
         records=records,
-        chart=charts.lines([p for p in points if p["data"] == "adult"], "accuracy", "adversary"),
+        chart=charts.lines(shown, "accuracy", "adversary") if shown else None,
         notes=(
             "CVIB, FCRL and FNF do what their knobs promise: the adversary falls towards guessing, and the label "
             "stays predictable until the last settings. On CA the adversary finds hardly anything in CVIB's codes at "
