@@ -262,7 +262,7 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
         "| | solved | of these worthless | AUC below the best, mean |",
         "|---|--:|--:|--:|",
         *(f"| {way} | {passed[way]} of {jobs} | {worthless[way]} | {np.mean(losses[way]):.3f} |" for way in losses),
-        "\nThe second figure is the mean over all splits and targets for which there is an encoder at all; where none "
+        "\nThe last figure is the mean over all splits and targets for which there is an encoder at all; where none "
         "was delivered, its AUC counts as 0.5. "
         f"Delivered AUC that is lower at a larger target, now: {_falls(rows):.1%} of neighbouring targets.",
     ]
