@@ -141,9 +141,10 @@ class GroupColumns:
     def of(cls, encoder: RestrictedEncoder, names: Sequence[str], given: Sequence[str] = ()) -> GroupColumns:
         """Find the columns that the encoder was fitted with, or those that are given, among a file's."""
         column = encoder.group_column_
-        named = [encoder.sensitive] if isinstance(encoder.sensitive, str) else encoder.sensitive
+        sensitive = encoder.sensitive
+        named = [str(name) for name in ([sensitive] if isinstance(sensitive, str | int) else sensitive or ())]
         texts = list(given) or list(named or ([column] if column in names else column.split(INTERSECTION)))
-        roles = tuple(parse_role(str(text), names, "group, which the encoder reads") for text in texts)
+        roles = tuple(parse_role(text, names, "group, which the encoder reads") for text in texts)
         types = {}
         for i, role in enumerate(roles):
             parts = [name_of(group).split(INTERSECTION) for group in encoder.groups_]

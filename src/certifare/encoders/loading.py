@@ -260,7 +260,9 @@ def _restore_common(
     _require(not unknown, f"parameters: {unknown[:3]} are unknown")
     sensitive = document.parameters.get("sensitive")
     named = sensitive if isinstance(sensitive, list) else [] if sensitive is None else [sensitive]
-    _require(all(isinstance(name, str) for name in named), "parameters: sensitive does not name columns")
+    # Columns of an array are named by their positions.
+    known_by = [isinstance(name, str | int) and not isinstance(name, bool) for name in named]
+    _require(all(known_by), "parameters: sensitive does not name columns")
     encoder.set_params(**document.parameters)
     columns, bins = _restore_columns(document)
     encoder.columns_ = columns
