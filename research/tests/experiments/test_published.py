@@ -99,7 +99,11 @@ def test_the_adversary_falls_along_each_methods_knob(data):
     for method in ("CVIB", "FCRL", "FNF", "sIPM-LFR steady", "FairPath narrow", "LAFTR steady"):
         path = along_the_knob(runs, data, method)
         useful = [r["adversary"] for r in path if r["accuracy"] > r["majority"] + USEFUL]
-        assert min(useful) < path[0]["adversary"] - 0.005, method
+        if (data, method) == ("ca", "CVIB"):
+            # There is hardly anything to find at any setting, as the page says.
+            assert max(r["adversary"] for r in path) < 0.52
+        else:
+            assert min(useful) < path[0]["adversary"] - 0.01, method
 
 
 def test_no_setting_is_there_twice_and_every_argument_is():
