@@ -101,7 +101,7 @@ def test_the_adversary_falls_along_each_methods_knob(data):
         useful = [r["adversary"] for r in path if r["accuracy"] > r["majority"] + USEFUL]
         if (data, method) == ("ca", "CVIB"):
             # There is hardly anything to find at any setting, as the page says.
-            assert max(r["adversary"] for r in path) < 0.52
+            assert max(r["adversary"] for r in path) < 0.53
         else:
             assert min(useful) < path[0]["adversary"] - 0.01, method
 

@@ -36,7 +36,7 @@ def along_the_knob(runs: Sequence[PublishedRun], data: str, method: str) -> list
     Each comes with the accuracy and distance of the paper's network, and the adversary's accuracy on the group (both
     groups weigh the same, so guessing has ½, and half the distance comes on top), means over seeds where there are
     several. Of the lengths of training and the adversaries, those that the most settings have; of equals, the adversary
-    that trains on records which the encoder never saw, and the length with the highest accuracy.
+    that trains on records which the encoder never saw, and the longest training.
     """
     knob, held = KNOBS[method]
     own = published.select(runs, data=data, method=method, metric="demographic_parity", task="y", split=0)
@@ -62,7 +62,7 @@ def along_the_knob(runs: Sequence[PublishedRun], data: str, method: str) -> list
                 }
 
     def merit(key: tuple[float, str]) -> tuple[int, bool, float]:
-        return len(paths[key]), key[1] == FRESH, max(r["accuracy"] for r in paths[key].values())
+        return len(paths[key]), key[1] == FRESH, key[0]
 
     chosen = paths[max(paths, key=merit)] if paths else {}
     return [chosen[value] for value in sorted(chosen)]
