@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RECIPES := .venv-recipes
 
 #: What is formatted and linted: the product, and the research beside it.
 SOURCES := src tests research benchmarks examples docs/theme
@@ -10,7 +11,7 @@ SOURCES := src tests research benchmarks examples docs/theme
 #: Tests run in this many processes.
 PROCESSES ?= auto
 
-.PHONY: setup demo test test-slow check format lint types imports docs clean
+.PHONY: setup recipes demo test test-slow check format lint types imports docs clean
 
 $(READY): pyproject.toml research/pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,6 +21,15 @@ $(READY): pyproject.toml research/pyproject.toml
 	@touch $(READY)
 
 setup: $(READY)  ## the virtual environment
+
+$(RECIPES)/.ready: pyproject.toml
+	@test -x $(RECIPES)/bin/python || $(PYTHON) -m venv $(RECIPES)
+	@echo "Setting up $(RECIPES) (Airflow and dbt: about two minutes) ..."
+	@$(RECIPES)/bin/python -m pip install --quiet --upgrade pip
+	@$(RECIPES)/bin/python -m pip install --quiet --editable '.[recipes]'
+	@touch $@
+
+recipes: $(RECIPES)/.ready  ## Airflow and dbt, for the tests of the recipes
 
 demo: $(READY)  ## the main job on the Adult data
 	@$(BIN)/python -m certifare demo
@@ -50,4 +60,4 @@ format: $(READY)
 	$(BIN)/ruff check --fix $(SOURCES)
 
 clean:
-	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(RECIPES) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

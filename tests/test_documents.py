@@ -481,50 +481,86 @@ def test_item_9_gates(desk, monkeypatch, capsys, title):
         assert run(shlex.split(stricter), monkeypatch, capsys)[0] == 1, stricter
 
 
-def test_item_9_airflow(desk, monkeypatch):
-    """Without Airflow, which is large, its decorators are stood in for; the task itself is run as it is."""
-    from types import ModuleType
+#: Airflow and dbt, which have an environment of their own.
+RECIPES = ROOT / ".venv-recipes" / "bin"
+with_recipes = pytest.mark.skipif(
+    not (RECIPES / "airflow").exists(), reason="Airflow and dbt are not installed: `make recipes` sets them up"
+)
 
-    package, sdk = ModuleType("airflow"), ModuleType("airflow.sdk")
-    ran = []
-    sdk.task = lambda function: lambda *given: ran.append((function, given))
-    sdk.dag = lambda **_: lambda function: function
-    monkeypatch.setitem(sys.modules, "airflow", package)
-    monkeypatch.setitem(sys.modules, "airflow.sdk", sdk)
-    names = {}
-    exec(compile(recipe("A monthly task in Airflow")[0], "airflow", "exec"), names)  # noqa: S102  (our own document)
-    ((task, given),) = ran
-    assert "data_interval_start" in given[0]
+
+def run_recipe(words, folder, **environment):
+    """Run a command of the recipes' environment; gives its exit status and what it printed."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {**kept, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "CERTIFARE_STATE": "off", **environment}
+    done = subprocess.run(
+        [RECIPES / words[0], *words[1:]], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@with_recipes
+def test_item_9_airflow(desk):
+    """The task in Airflow itself: a month that is as expected, and one that refutes the target."""
+    (desk / "dags").mkdir()
+    (desk / "dags" / "watch.py").write_text(recipe("A monthly task in Airflow")[0])
     order = np.random.default_rng(0).permutation(48_842).tolist()
     write_people(desk / "2026-11.csv", order[36_000:42_000])
-    assert task("2026-11")["outcome"] in ("OPEN", "CONFIRMED")
     table = pacsv.read_csv(desk / "2026-11.csv")
-    skewed = pa.compute.equal(table["sex"], "Male")
-    far = pa.compute.if_else(skewed, 16, 10)
-    unlike = table.set_column(table.column_names.index("education_num"), "education_num", far)
-    pacsv.write_csv(
-        unlike.set_column(
-            unlike.column_names.index("hours_per_week"), "hours_per_week", pa.compute.if_else(skewed, 70, 20)
-        ),
-        desk / "2026-12.csv",
-    )
-    with pytest.raises(RuntimeError, match="the distance is at least"):
-        task("2026-12")
+    for name, men, women in (("education_num", 16, 10), ("hours_per_week", 70, 20)):
+        values = pa.compute.if_else(pa.compute.equal(table["sex"], "Male"), men, women)
+        table = table.set_column(table.column_names.index(name), name, values)
+    pacsv.write_csv(table, desk / "2026-12.csv")
+    home = {
+        "AIRFLOW_HOME": str(desk / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(desk / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    }
+    status, printed = run_recipe(["airflow", "db", "migrate"], desk, **home)
+    assert status == 0, printed
+    said = re.search(r"`(airflow dags test .*?)`", (ROOT / "docs/recipes.md").read_text("utf-8"))
+    assert said is not None
+    _, printed = run_recipe(shlex.split(said[1]), desk, **home)
+    assert "state=success" in printed, printed
+    assert "'name': '2026-11'" in printed
+    _, printed = run_recipe(["airflow", "dags", "test", "certificate_watch", "2027-01-01"], desk, **home)
+    assert "2026-12: the distance is at least" in printed, printed
+    assert "state=failed" in printed
 
 
+@with_recipes
+def test_item_9_pre_commit(desk):
+    """The hook in pre-commit itself: it lets the bundle pass, and stops one whose encoder was altered."""
+    (desk / ".pre-commit-config.yaml").write_text(recipe("A pre-commit hook")[0])
+    subprocess.run(["git", "init", "--quiet", "."], cwd=desk, check=True)
+    subprocess.run(["git", "add", "bundle", ".pre-commit-config.yaml"], cwd=desk, check=True)
+    home = {"PRE_COMMIT_HOME": str(desk / "hooks"), "PATH": f"{RECIPES}{os.pathsep}{os.environ['PATH']}"}
+    status, printed = run_recipe(["pre-commit", "run", "--all-files"], desk, **home)
+    assert (status, "Passed" in printed) == (0, True), printed
+    with (desk / "bundle" / "encoder.json").open("a") as file:
+        file.write("\n")
+    status, printed = run_recipe(["pre-commit", "run", "--all-files"], desk, **home)
+    assert (status, "Failed" in printed) == (1, True), printed
+
+
+@with_recipes
 def test_item_9_dbt(desk):
-    import jinja2
-
-    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    """The model in dbt itself, on DuckDB."""
     from certifare import load_encoder
 
     names = {}
     exec(compile(recipe("A dbt model")[0], "dbt", "exec"), names)  # noqa: S102  (our own document)
-    text = (desk / "people_cells.sql").read_text()
-    query = jinja2.Template(text).render(config=lambda **_: "", ref=lambda name: f'"main"."{name}"')
-    with duckdb.connect() as database:
-        database.execute("CREATE TABLE people AS SELECT * FROM read_csv('fresh.csv')")
-        found = database.execute(query).fetchdf()
+    (desk / "models").mkdir()
+    shutil.move(desk / "people_cells.sql", desk / "models")
+    (desk / "seeds").mkdir()
+    shutil.copy(desk / "fresh.csv", desk / "seeds" / "people.csv")
+    (desk / "dbt_project.yml").write_text('name: shop\nversion: "1.0"\nprofile: shop\n')
+    (desk / "profiles.yml").write_text("shop: {target: here, outputs: {here: {type: duckdb, path: shop.duckdb}}}\n")
+    status, printed = run_recipe(["dbt", "build", "--profiles-dir", "."], desk, DBT_SEND_ANONYMOUS_USAGE_STATS="false")
+    assert status == 0, printed
+    copy = "import duckdb; duckdb.connect('shop.duckdb').execute(\"COPY people_cells TO 'cells.parquet'\")"
+    assert run_recipe(["python", "-c", copy], desk)[0] == 0
+    found = pq.read_table(desk / "cells.parquet")
+    assert len(found) == 16_000
     assert np.array_equal(found["cell"], load_encoder("bundle/encoder.json").apply(found))
 
 
