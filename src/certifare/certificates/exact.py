@@ -23,6 +23,7 @@ a margin (``docs/theory.md`` has the account). So an unfinished search yields a 
 
 import math
 from decimal import Decimal
+from functools import lru_cache
 
 from certifare.compiler import kernel
 from certifare.errors import ArgumentError, ConfidenceError
@@ -262,6 +263,7 @@ def _tilted_tail(n0: int, n1: int, r: float, a: float, b: float) -> float:
     return bound if bound < 1.0 else 1.0
 
 
+@lru_cache(maxsize=1024)  # whoever issues a certificate computes its limits again, to check them
 @kernel
 def _search(
     n0: int, n1: int, quotient: int, remainder: int, r: float, compatible: float, epsilon: float, radius: float

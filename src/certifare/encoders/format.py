@@ -324,10 +324,13 @@ def format_json(value: Any, indent: int = 0, width: int = 116) -> str:
     return opening + "\n" + "\n".join(pad + line for line in lines) + "\n" + " " * indent + closing
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
 def _dump(value: Any) -> str:
-    if type(value) is float and math.isfinite(value):
-        return float.__repr__(value)  # as the encoder writes it, without making one for each number
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return repr(value)  # as JSON has it
+    return _encode(value)
 
 
 def _fill(items: Sequence[str], width: int) -> Iterator[str]:

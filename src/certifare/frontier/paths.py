@@ -223,6 +223,7 @@ class Explorer:
         self._probe_fields = _fields(self.probe.take(np.arange(min(RETAINED_RECORDS, len(self.probe)))))
         self._prepared: dict[str, Any] = {}
         self._codes: dict[tuple[str, str], Codes] = {}
+        self._whole: dict[Setting, Any] = {}
         self._lock = threading.Lock()
 
     @property
@@ -262,9 +263,16 @@ class Explorer:
         return self._codes[kind, part]
 
     def fit(self, setting: Setting, *, bare: bool = False) -> Any:
-        """Return the fitted encoder of a growth, with all its cells; a bare one has no representatives."""
+        """Return the fitted encoder of a growth, with all its cells; a bare one has no representatives.
+
+        Whole ones are kept: several encoders of a sequence come from one growth.
+        """
         training = self.prepare(setting.kind)
-        return setting.encoder(**self.common).fit_from(replace(training, bare=True) if bare else training)
+        if bare:
+            return setting.encoder(**self.common).fit_from(replace(training, bare=True))
+        if setting not in self._whole:
+            self._whole[setting] = setting.encoder(**self.common).fit_from(training)
+        return self._whole[setting]
 
     def walk(self, setting: Setting) -> GrowthPath:
         """Fit a growth and count every part on it."""
@@ -316,7 +324,8 @@ class Explorer:
         setting = next((s for s in self.settings if s.kind == "boosted"), None)
         if setting is None or "boosted" not in self._prepared:
             return None
-        encoder = self.fit(setting, bare=True)
+        # Its models forecast, not its cells: one is enough.
+        encoder = self.fit(replace(setting, max_cells=1), bare=True)
         forecasts: list[NDArray[np.float64]] = encoder.forecasts(table.features, **groups_for(encoder, table))
         return forecasts
 

@@ -171,7 +171,13 @@ class SplitSearch:
         """Give sums and totals, and the numbers that categories are sorted by: p_y, p_s, then one row per direction."""
         sums, totals, shares, positions = tabulate(self._terms, histogram, self._categorical, self._shrinkage)
         cosines, sines = self._directions
-        return sums, totals, np.concatenate([shares, cosines * positions[0] + sines * positions[1]])
+        if not self._categorical:  # a map of scores has tens of thousands of codes, and sorts none of them
+            return sums, totals, shares
+        keys = np.zeros((2 + len(cosines), shares.shape[1]))
+        keys[:2] = shares
+        for codes in histogram.ranges(self._categorical):
+            keys[2:, codes] = cosines * positions[0, codes] + sines * positions[1, codes]
+        return sums, totals, keys
 
     def _orders(self, histogram: Histogram) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """List all orderings of each column's codes, as the search tries them.
@@ -221,13 +227,13 @@ def tabulate(
     totals : ndarray, (sums,)
         The same of the whole node.
     shares : ndarray, (2, codes)
-        The paper's p_y and p_s.
+        The paper's p_y and p_s, of codes that are to be ordered.
     positions : ndarray, (2, codes)
-        By label and by group: what the directions combine.
+        By label and by group: what the directions combine, of the same codes.
     """
     n_codes = histogram.counts.shape[1]
     sums, totals = np.empty((len(terms.weights), n_codes)), np.empty(len(terms.weights))
-    shares, beyond = np.zeros((2, n_codes)), np.empty((terms.n_label_axes + terms.n_group_axes, n_codes))
+    shares, beyond = np.zeros((2, n_codes)), np.zeros((terms.n_label_axes + terms.n_group_axes, n_codes))
     coordinates = np.zeros((0, n_codes), dtype=np.int64)
     if terms.n_coordinates:
         coordinates = histogram.sums.reshape(-1, terms.n_coordinates, n_codes).sum(axis=0)
@@ -235,6 +241,7 @@ def tabulate(
         histogram.counts,
         coordinates,
         histogram.offsets,
+        np.array(categorical, dtype=np.int64),
         terms.weights,
         terms.n_strata,
         terms.n_label_axes,
@@ -245,9 +252,9 @@ def tabulate(
         shares,
         beyond,
     )
-    if terms.n_label_axes == 1 and terms.n_group_axes == 1:
-        return sums, totals, shares, beyond
-    ranges = [slice(histogram.offsets[c], histogram.offsets[c + 1]) for c in categorical]
+    if not categorical or len(beyond) == 2:
+        return sums, totals, shares, beyond[:2]
+    ranges = histogram.ranges(categorical)
     weights = np.sqrt(np.maximum(terms.coefficients[: terms.n_label_axes, None], 0.0))
     labels = beyond[: terms.n_label_axes] * (weights if weights.any() else 1.0)
     groups = beyond[terms.n_label_axes :]
@@ -295,6 +302,7 @@ def _tabulate(
     counts: NDArray[np.int64],
     coordinates: NDArray[np.int64],
     offsets: NDArray[np.int64],
+    categorical: NDArray[np.int64],
     weights: NDArray[np.float64],
     n_strata: int,
     n_label_axes: int,
@@ -327,28 +335,29 @@ def _tabulate(
     # Groups are compared in stratum 0 if it is the only one, else in the others.
     first_stratum = 0 if n_strata == 1 else 1
     first_group = n_strata + n_label_axes
-    for code in range(n_codes):
-        size = sums[0, code]
-        per_record = 1.0 / (size + shrinkage) if size > 0.0 else 0.0
-        shares[0, code] = sums[n_sums - 1, code] / size if size > 0.0 else 0.0
-        for a in range(n_label_axes):
-            share = totals[n_strata + a] / totals[0] if totals[0] > 0.0 else 0.0
-            beyond[a, code] = (sums[n_strata + a, code] - share * size) * per_record
-        for g in range(n_group_axes):
-            of_node, of_code, node_size, code_size, excess = 0.0, 0.0, 0.0, 0.0, 0.0
-            for stratum in range(first_stratum, n_strata):
-                a = first_group + (stratum - first_stratum) * n_group_axes + g
-                if totals[stratum] > 0.0:
-                    of_node += totals[a]
-                    of_code += sums[a, code]
-                    node_size += totals[stratum]
-                    code_size += sums[stratum, code]
-                    excess += sums[a, code] - totals[a] / totals[stratum] * sums[stratum, code]
-            beyond[n_label_axes + g, code] = excess * per_record
-            if code_size > 0.0:
-                shares[1, code] = of_code / code_size
-            else:
-                shares[1, code] = of_node / node_size if node_size > 0.0 else 0.0
+    for column in categorical:
+        for code in range(offsets[column], offsets[column + 1]):
+            size = sums[0, code]
+            per_record = 1.0 / (size + shrinkage) if size > 0.0 else 0.0
+            shares[0, code] = sums[n_sums - 1, code] / size if size > 0.0 else 0.0
+            for a in range(n_label_axes):
+                share = totals[n_strata + a] / totals[0] if totals[0] > 0.0 else 0.0
+                beyond[a, code] = (sums[n_strata + a, code] - share * size) * per_record
+            for g in range(n_group_axes):
+                of_node, of_code, node_size, code_size, excess = 0.0, 0.0, 0.0, 0.0, 0.0
+                for stratum in range(first_stratum, n_strata):
+                    a = first_group + (stratum - first_stratum) * n_group_axes + g
+                    if totals[stratum] > 0.0:
+                        of_node += totals[a]
+                        of_code += sums[a, code]
+                        node_size += totals[stratum]
+                        code_size += sums[stratum, code]
+                        excess += sums[a, code] - totals[a] / totals[stratum] * sums[stratum, code]
+                beyond[n_label_axes + g, code] = excess * per_record
+                if code_size > 0.0:
+                    shares[1, code] = of_code / code_size
+                else:
+                    shares[1, code] = of_node / node_size if node_size > 0.0 else 0.0
 
 
 @kernel
