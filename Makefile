@@ -11,7 +11,7 @@ SOURCES := src tests research benchmarks examples docs/theme
 #: Tests run in this many processes.
 PROCESSES ?= auto
 
-.PHONY: setup recipes demo test test-slow check format lint types imports docs clean
+.PHONY: setup recipes demo test test-slow audit check format lint types imports docs clean
 
 $(READY): pyproject.toml research/pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,6 +39,9 @@ test: $(READY)  ## all tests, simulations at reduced size
 
 test-slow: $(READY)  ## simulations and real-data runs at full size
 	CERTIFARE_FULL=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
+
+audit: $(READY)  ## the auditor's page, followed to the letter in a fresh environment
+	CERTIFARE_FULL=1 $(BIN)/python -m pytest tests/test_documents.py -k fresh_environment
 
 lint: $(READY)
 	$(BIN)/ruff format --check $(SOURCES)

@@ -1,5 +1,6 @@
 """The commands and the code of the README and of the pages run as printed, and print what is printed there."""
 
+import ast
 import os
 import re
 import shlex
@@ -9,6 +10,7 @@ import sys
 import zipfile
 from glob import glob
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +28,28 @@ ROOT = Path(__file__).parents[1]
 TREE = ("--kind", "tree", "--target", "0.1")
 
 
+class CodeBlock(NamedTuple):
+    """A fenced block of a page; ``reason`` says why it is not run, if it is not: ``<!-- not run: … -->`` above it."""
+
+    language: str
+    text: str
+    reason: str
+
+
+def all_blocks(page):
+    """Give all blocks of a page, in order."""
+    text = (ROOT / page).read_text("utf-8")
+    found = re.findall(
+        r"^(?:<!-- not run(?: here)?: ([^\n]+) -->\n+)?```([a-z]*)[^\n]*\n(.*?)^```$",
+        text,
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    return [CodeBlock(language, block, reason) for reason, language, block in found]
+
+
 def blocks(page, language="[a-z]*"):
-    """Give the blocks of a page, in order: (language, text)."""
-    text = (ROOT / page).read_text()
-    return re.findall(rf"^```({language})\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    """Give the blocks of a page that are run or compared, in order: (language, text)."""
+    return [(b.language, b.text) for b in all_blocks(page) if not b.reason and re.fullmatch(language, b.language)]
 
 
 def execute(page, names=None, only=None):
@@ -42,16 +62,48 @@ def execute(page, names=None, only=None):
     return names
 
 
+#: Commands that are not run, by a pattern of "page: command", each with the reason.
+NOT_RUN_COMMANDS = {
+    r": make ": "CI runs them",
+    r": pip install ": "needs the network",
+    r": uv tool install ": "needs the network",
+    r": python benchmarks/": "hours; reduced forms run in the tests",
+    r": head ": "its output is compared with the file",
+    r": certifare .* postgresql:": "needs a server; tests/engines start one",
+    r"docs/index.md: certifare demo": "half a minute; tests/cli/test_demo.py runs a part",
+    r"docs/cli.md: certifare key new": "its test has the keys from the beginning; docs/producer.md makes them",
+}
+
+
+def left_out(page, line):
+    """Whether a command is not run, with a reason."""
+    return any(re.search(pattern, f"{page}: {line}") for pattern in NOT_RUN_COMMANDS)
+
+
 def commands(page):
-    """Give the commands of a page, each with the lines that it is said to print."""
+    """Give the commands of a page that are run, each with the lines that it is said to print."""
     found = []
     for language, text in blocks(page):
-        if language in ("", "sh", "console"):
-            for line in text.replace("\\\n", " ").splitlines():
-                if line.removeprefix("$ ").startswith("certifare ") or line.startswith("$ "):
-                    found.append((shlex.split(line.removeprefix("$ "), comments=True), []))
-                elif language == "console" and found:
-                    found[-1][1].append(line)
+        if language in ("sh", "console"):
+            found += commands_in(page, language, text)
+    return found
+
+
+def commands_in(page, language, text):
+    """Give the commands of a block that are run; in a console, other lines are output."""
+    found, kept = [], False
+    for line in text.replace("\\\n", " ").splitlines():
+        command = line.removeprefix("$ ") if language == "console" else line.partition("#")[0]
+        if language == "console" and not line.startswith("$ "):
+            if kept:
+                found[-1][1].append(line)
+            continue
+        if not command.strip():
+            continue
+        kept = not left_out(page, command)
+        if kept:
+            assert language == "console" or command.startswith("certifare "), f"{page}: {line}"
+            found.append((shlex.split(command, comments=True), []))
     return found
 
 
@@ -74,20 +126,23 @@ def run(words, monkeypatch, capsys):
     return status, printed.out + printed.err
 
 
-def run_all(page, monkeypatch, capsys, skip=(), fit=()):
+def compare(words, said, status, printed):
+    """Compare what a command printed with what the page says, and its exit status with what follows from that."""
+    told = any(line.startswith(("error: ", "NO SOLUTION", "FAIL")) for line in said)
+    assert (status != 0) == told, f"{shlex.join(words)}\n{printed}"
+    printed = printed.replace("│", " ")
+    for line in said:
+        # What follows an ellipsis, or stands before one, is another each time.
+        for part in re.split(r"\S*…\S*", line):
+            assert " ".join(part.split()) in " ".join(printed.split()), f"{shlex.join(words)}\n{printed}"
+
+
+def run_all(page, monkeypatch, capsys, fit=()):
     """Run the commands of a page, ``fit`` with these options besides, and compare what they print."""
     done = []
     for words, said in commands(page):
-        if any(part in word for part in skip for word in words):
-            continue
         status, printed = run([*words, *(fit if words[1] == "fit" else ())], monkeypatch, capsys)
-        told = any(line.startswith(("error: ", "NO SOLUTION", "FAIL")) for line in said)
-        assert (status != 0) == told, f"{shlex.join(words)}\n{printed}"
-        printed = printed.replace("│", " ")
-        for line in said:
-            # What follows an ellipsis, or stands before one, is another each time.
-            for part in re.split(r"\S*…\S*", line):
-                assert " ".join(part.split()) in " ".join(printed.split()), f"{shlex.join(words)}\n{printed}"
+        compare(words, said, status, printed)
         done.append(words[1] if words[0] == "certifare" else words[0])
     return done
 
@@ -165,13 +220,19 @@ def test_producer(desk, monkeypatch, capsys):
     assert names["bundle"].verdict == "PASS"
 
 
+def build_wheel(folder):
+    """Build the wheel of this checkout."""
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder / "wheel"]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, ROOT], check=True)
+    (wheel,) = (folder / "wheel").glob("certifare-*.whl")
+    return wheel
+
+
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory):
     """What ``certifare demo --audit-kit`` writes, made by the wheel in a fresh folder, away from this checkout."""
     folder = tmp_path_factory.mktemp("audit")
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder / "wheel"]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, ROOT], check=True)
-    (wheel,) = (folder / "wheel").glob("certifare-*.whl")
+    wheel = build_wheel(folder)
     with zipfile.ZipFile(wheel) as file:
         file.extractall(folder / "installed")
     environment = {**os.environ, "PYTHONPATH": str(folder / "installed"), "CERTIFARE_STATE": "off"}
@@ -193,6 +254,31 @@ def test_item_17_6_the_auditors_page_ends_as_printed(kit, monkeypatch, capsys):
     assert done == ["cd", "verify", "key", *["verify"] * 3, "encode", "cmp", *["verify"] * 4, "--help"]
     assert execute("docs/auditor.md")["verdict"].passed
     assert Path.cwd() == folder / "certifare-audit-kit"
+
+
+@pytest.mark.skipif(
+    not {"CI", "CERTIFARE_FULL"} & set(os.environ), reason="installs certifare from the network: `make audit` runs it"
+)
+def test_the_auditors_page_followed_to_the_letter_in_a_fresh_environment(tmp_path):
+    """Nothing but Python, the wheel and what it requires; every command by a shell, in a home of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CERTIFARE"))}
+    place, programs = tmp_path, tmp_path / "venv" / "bin"
+    environment |= {"HOME": str(tmp_path), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    install = [programs / "python", "-m", "pip", "install", "--quiet", build_wheel(tmp_path)]
+    subprocess.run(install, check=True)
+    for words, said in commands("docs/auditor.md"):
+        if words[0] == "cd":
+            place = place / words[1]
+            continue
+        done = subprocess.run(
+            ["sh", "-c", shlex.join(words)], cwd=place, env=environment, capture_output=True, text=True, check=False
+        )
+        compare(words, said, done.returncode, done.stdout + done.stderr)
+    ((_, block),) = blocks("docs/auditor.md", "python")
+    asked = [programs / "python", "-c", block + "print(verdict.outcome)"]
+    done = subprocess.run(asked, cwd=place, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "PASS\n"
 
 
 def test_item_17_6_the_kit_has_what_each_check_prints(kit):
@@ -266,7 +352,7 @@ def test_the_demonstration_prints_what_the_producers_page_shows(tmp_path):
         text=True,
         check=True,
     )
-    shown = next(text for _, text in blocks("docs/producer.md") if text.startswith("╭"))
+    shown = next(block.text for block in all_blocks("docs/producer.md") if block.text.startswith("╭"))
     printed = [line.rstrip() for line in done.stdout.splitlines() if line.strip(" │")]
     for line in shown.splitlines():
         assert not line or line.rstrip() in printed, line
@@ -294,38 +380,67 @@ def test_item_17_3_the_figures_of_the_readme_are_those_of_the_results():
     assert said == np.concatenate(best).tolist()
 
 
-#: Pages whose code is not run, or not all of it, each with the reason.
-NOT_RUN = {
-    "docs/baselines.md": "needs PyTorch; research/tests/baselines run the methods",
-    "docs/reproduce-own.md": "research/tests/test_extensions.py runs it",
-    "docs/growth.md": "formulas",
-    "docs/theory.md": "formulas",
-    "docs/scale.md": "all but the first need a cluster; tests/engines have a real one",
-    "docs/guarantee.md": "hours; a reduced form is tests/test_guarantee.py",
-}
-#: Commands that are not run, by how they begin, each with the reason.
-NOT_RUN_COMMANDS = {
-    "make ": "CI runs them",
-    "pip install": "needs the network",
-    "uv tool install": "needs the network",
-    "python benchmarks/": "hours; reduced forms run in the tests",
-    "head ": "its output is compared with the file",
-}
-
-
-def test_every_code_block_runs_or_has_a_reason():
-    """A page with code has a test in this file that runs it, or stands above with the reason."""
-    tests = Path(__file__).read_text("utf-8")
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        page = path.relative_to(ROOT).as_posix()
-        found = [(language, text) for language, text in blocks(page) if language in ("", "python", "sh", "console")]
-        if page in NOT_RUN or not found:
+def covered():
+    """Say which blocks the tests of this file run or compare, by page: Python blocks by number, others by language."""
+    python, others, texts = {}, {}, set()
+    for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8"))):
+        if isinstance(node, ast.Constant):
+            texts.add(node.value)
+        if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
             continue
-        assert f'"{page}"' in tests, f"{page} has code, and no test here"
-        for language, text in found:
-            for line in text.splitlines() if language == "sh" else ():
-                known = line.startswith(("certifare ", "#", " ", *NOT_RUN_COMMANDS))
-                assert known or not line, f"{page}: {line}"
+        name, page = getattr(node.func, "id", ""), node.args[0].value
+        if name == "execute":
+            n = len(blocks(page, "python"))
+            only = next((ast.unparse(word.value) for word in node.keywords if word.arg == "only"), "slice(None)")
+            bounds = [None if text == "None" else int(text) for text in re.findall(r"None|\d+", only)]
+            python.setdefault(page, set()).update(range(n)[slice(*bounds)])
+        elif name in ("run_all", "commands"):
+            others.setdefault(page, set()).update(("sh", "console"))
+        elif name == "blocks" and len(node.args) > 1:
+            others.setdefault(page, set()).add(node.args[1].value)
+    # A recipe is named by its title.
+    for title, text in recipes().items():
+        if title in texts:
+            python.setdefault("docs/recipes.md", set()).update(
+                i for i, (_, block) in enumerate(blocks("docs/recipes.md", "python")) if block in text
+            )
+    return python, others
+
+
+def test_item_17_every_code_block_runs_or_has_a_reason():
+    """Block by block: one that is neither run nor compared here, nor marked above it, is an error."""
+    python, others = covered()
+    unaccounted = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "research").glob("*.md"))]:
+        page, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+        assert len(re.findall(r"^\s*(?:```|~~~)", text, re.M)) == 2 * len(all_blocks(page)), f"{page}: a fence is open"
+        found = {"python": -1}
+        for language, block in blocks(page):
+            found["python"] += language == "python"
+            if language == "python":
+                fine = found["python"] in python.get(page, ())
+            elif language in ("sh", "console"):
+                fine = not commands_in(page, language, block) or language in others.get(page, ())
+            else:
+                fine = language in others.get(page, ())
+            if not fine:
+                unaccounted.append(f"{page}: ```{language} {block.splitlines()[0]}")
+    assert not unaccounted, "\n".join(["not run, and no <!-- not run: … --> above them:", *unaccounted])
+
+
+def test_an_unaccounted_block_is_found(tmp_path, monkeypatch):
+    """The account above can fail."""
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "new.md"
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "covered", lambda: ({}, {}))
+    (tmp_path / "README.md").write_text("# Nothing\n")
+    for block in ("```python\n1 + 1\n```\n", "```sh\ncertifare demo\n```\n", "```text\nx\n```\n", "```sh\nls\n```\n"):
+        page.write_text(f"# A page\n\n{block}")
+        with pytest.raises(AssertionError, match=r"docs/new\.md"):
+            test_item_17_every_code_block_runs_or_has_a_reason()
+        page.write_text(f"# A page\n\n<!-- not run: a reason -->\n\n{block}")
+        test_item_17_every_code_block_runs_or_has_a_reason()
 
 
 def test_report(desk, monkeypatch, capsys):
@@ -346,7 +461,7 @@ def test_certificate_format(inside):
 def test_commands(desk, monkeypatch, capsys):
     """The page on commands, but for the demo and the experiments, which have tests of their own."""
     shutil.rmtree("bundle")
-    done = run_all("docs/cli.md", monkeypatch, capsys, skip=("COMMAND", "demo", "reproduce", "new"), fit=TREE)
+    done = run_all("docs/cli.md", monkeypatch, capsys, fit=TREE)
     assert done == [
         "fit",
         "encode",
@@ -367,7 +482,7 @@ def test_warehouse(tmp_path, monkeypatch, capsys):
     pytest.importorskip("duckdb", reason="DuckDB (the extra 'duckdb') is not installed")
     monkeypatch.chdir(tmp_path)
     execute("docs/warehouse.md", only=slice(1))
-    done = run_all("docs/warehouse.md", monkeypatch, capsys, skip=("postgresql:",))
+    done = run_all("docs/warehouse.md", monkeypatch, capsys)
     assert done == ["fit", "certify", "certify", "mkdir", *["count"] * 3, "certify", "certify", "cp", "certify"]
     execute("docs/warehouse.md", only=slice(1, None))
     assert "<= 0.1767 with 95 % confidence" in capsys.readouterr().out
@@ -386,11 +501,14 @@ def test_scale(tmp_path, monkeypatch):
     for folder, rows in (("people", range(6000)), ("fresh", range(6000, 12_000))):
         Path(folder).mkdir()
         write_people(Path(folder) / "part.parquet", rows)
-    assert execute("docs/scale.md", only=slice(1))["certificate"].bound < 1.0
+    assert execute("docs/scale.md")["certificate"].bound < 1.0
 
 
-def test_encoders_and_boosted():
+def test_encoders_and_boosted(capsys):
     execute("docs/encoders.md")
+    printed = " ".join(capsys.readouterr().out.split())
+    for _, shown in blocks("docs/encoders.md", "text") + blocks("docs/encoders.md", "sql"):
+        assert " ".join(shown.removesuffix("…\n").split()) in printed, shown
     execute("docs/boosted.md")
 
 
@@ -432,9 +550,12 @@ def test_explain(desk, monkeypatch, capsys):
     execute("docs/explain.md")
 
 
-def test_importances(desk):
+def test_importances(desk, capsys):
     """Issue 15, item 4."""
     execute("docs/importances.md")
+    printed = " ".join(capsys.readouterr().out.split())
+    ((_, shown),) = blocks("docs/importances.md", "text")
+    assert " ".join(shown.split("…")[0].split()) in printed
 
 
 def test_group_aware(desk, monkeypatch, capsys):
@@ -458,10 +579,15 @@ def test_monitor(desk, monkeypatch, capsys):
     assert "<svg" in (desk / "course.html").read_text()
 
 
+def recipes():
+    """Give the text of each recipe, by its title."""
+    text = (ROOT / "docs/recipes.md").read_text("utf-8")
+    return dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S))
+
+
 def recipe(title):
     """Give the blocks of a recipe, in order."""
-    text = (ROOT / "docs/recipes.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    return [block for _, block in re.findall(r"^```([a-z]*)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)]
+    return re.findall(r"^```[a-z]*\n(.*?)^```", recipes()[title], flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("title", ["A gate in GitHub Actions", "A pre-commit hook"])
@@ -469,6 +595,7 @@ def test_item_9_gates(desk, monkeypatch, capsys, title):
     """Issue 15, item 9: what the gates run holds on this bundle, and fails where the bound is too large."""
     yaml = pytest.importorskip("yaml")
     (block,) = recipe(title)
+    assert ("yaml", block) in blocks("docs/recipes.md", "yaml")
     found = yaml.safe_load(block)
     if "jobs" in found:
         lines = [step["run"] for step in found["jobs"]["gate"]["steps"] if "run" in step]
