@@ -10,6 +10,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import numpy as np
 import pytest
+from spellchecker import SpellChecker
 from tests.report.browser import CHROMIUM, Browser, decode_png
 
 from .make_screenshots import PICTURES, take
@@ -162,6 +163,31 @@ def test_the_spelling_is_right():
     command = [sys.executable, "-m", "codespell_lib", "--ignore-words", str(words), "--skip", skip, *places]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+#: A word, with a genitive or a contraction.
+WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ž]+(?:['’][a-z]+)?")
+#: What no dictionary knows: code, addresses, tags, comments.
+NO_PROSE = re.compile(r"^```.*?^```|<!--.*?-->|(`+).*?\1|<[^>]+>|\]\([^)\s]*\)|https?://\S+", re.MULTILINE | re.DOTALL)
+
+
+def unknown_words(text, own, dictionary):
+    """Words of a page that are neither in the dictionary nor the project's own."""
+    words = {re.sub(r"['’]s?$", "", word.lower()) for word in WORD.findall(NO_PROSE.sub(" ", text))}
+    return sorted(dictionary.unknown(word for word in words - own if len(word) > 2))
+
+
+def test_every_word_is_in_the_dictionary_or_the_projects_own():
+    """Of the pages and the README; ``dictionary.txt`` has the project's words."""
+    own = set(Path(__file__).with_name("dictionary.txt").read_text("utf-8").split())
+    dictionary = SpellChecker()
+    assert unknown_words("A clasifier of `unwrd` groups' rates, it's fine.", own, dictionary) == ["clasifier"]
+    names = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "research/README.md")
+    pages = [*(ROOT / name for name in names), *sorted((ROOT / "docs").rglob("*.md"))]
+    found = {
+        page.relative_to(ROOT).as_posix(): unknown_words(page.read_text("utf-8"), own, dictionary) for page in pages
+    }
+    assert not {page: words for page, words in found.items() if words}
 
 
 # -- in a browser -------------------------------------------------------------------------------------------------
