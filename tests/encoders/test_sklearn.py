@@ -75,7 +75,13 @@ ENCODERS = [
 ]
 
 
-@parametrize_with_checks(ENCODERS)
+def not_expected(estimator):
+    """Centres begin at records that are drawn by their place: scikit-learn expects this of its own KMeans, too."""
+    order = {"check_sample_weight_equivalence_on_dense_data": "the order of records matters"}
+    return order if isinstance(estimator, KMeansEncoder) else {}
+
+
+@parametrize_with_checks(ENCODERS, expected_failed_checks=not_expected)
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 

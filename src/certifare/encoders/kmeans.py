@@ -77,8 +77,7 @@ class KMeansEncoder(RestrictedEncoder):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    # Centres depend on the order of records, so that repeating them would not be weighing them.
-    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
         """Find the centres.
 
         Parameters
@@ -87,12 +86,14 @@ class KMeansEncoder(RestrictedEncoder):
             The features; with ``sensitive=`` also the sensitive columns.
         y, sensitive_features : optional
             Labels and groups, for :meth:`describe` only.
+        sample_weight : array, optional
+            How much each record counts for the centres, as in :meth:`FairTreeEncoder.fit`.
 
         Returns
         -------
         self
         """
-        return super().fit(X, y, sensitive_features=sensitive_features)
+        return super().fit(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
 
     def _grow(self, training: Training) -> None:
         training = in_memory(training)

@@ -38,7 +38,7 @@ def repeated_rows(weights: Any, n_records: int, seed: int) -> NDArray[np.int64] 
     if len(given) != n_records:
         raise LengthMismatchError(f"sample_weight has {len(given):,} entries, X has {n_records:,} records.")
     if not np.isfinite(given).all() or (given < 0).any() or not (given > 0).any():
-        raise ArgumentError("sample_weight must be finite and not negative, and some of them above 0.")
+        raise ArgumentError("sample_weight must be finite, not negative, and not zero for all records.")
     if (given == 1.0).all():
         return None
     if (given == np.floor(given)).all() and given.sum() <= MOST_REPEATS * n_records:
