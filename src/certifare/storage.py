@@ -10,10 +10,8 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -187,6 +185,8 @@ def check_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], bool
 
 def check_writable(folder: str | os.PathLike[str]) -> None:
     """Refuse a folder in which no file can be made."""
+    import tempfile  # which imports random numbers and hashes, that no other command needs
+
     folder = Path(folder)
     with writable(folder), tempfile.TemporaryFile(dir=folder):
         pass
@@ -194,7 +194,7 @@ def check_writable(folder: str | os.PathLike[str]) -> None:
 
 def _beside(path: Path, ending: str) -> Path:
     """Return a hidden name that is not taken, chosen before anything is made so that nothing is left behind."""
-    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.{ending}")
+    return path.with_name(f".{path.name[:40]}.{os.urandom(6).hex()}.{ending}")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -13,12 +13,8 @@ from certifare.cli.common import (
     REFUSED,
     Cap,
     Cluster,
-    ColumnNames,
     Confidence,
     Dataset,
-    Delimiter,
-    Encoding,
-    Header,
     JoinKey,
     Json,
     KeepLedger,
@@ -27,7 +23,6 @@ from certifare.cli.common import (
     LabelCuts,
     Looks,
     MetricName,
-    MissingMarker,
     Population,
     RowKey,
     Seed,
@@ -42,11 +37,11 @@ from certifare.cli.common import (
     listed,
     out,
     printable,
-    reading_of,
     second_file,
 )
 from certifare.cli.count import Sql, TableName
 from certifare.cli.from_counts import certify_database, certify_files, counts_files
+from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
 from certifare.words import amount
 
@@ -54,6 +49,7 @@ if TYPE_CHECKING:
     from certifare.certificates import Certificate
 
 
+@with_options
 def certify(
     context: typer.Context,
     encoder: Annotated[
@@ -98,11 +94,8 @@ def certify(
     ] = None,
     dataset: Dataset = None,
     max_bound: Annotated[float | None, typer.Option("--max", help="Exit with status 1 if T* is above this.")] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingMarker = None,
-    header: Header = "first",
-    names: ColumnNames = None,
+    *,
+    csv: CsvOptions,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -138,7 +131,7 @@ def certify(
     else:
         capped = ("capped",) if weight is not None and cluster is None else ()
         refuse_ignored(context, *of_file(*data), *capped)
-    reading = reading_of(delimiter, encoding, missing, header, names)
+    reading = csv.reading()
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
     if label is not None and len(label) > 1:

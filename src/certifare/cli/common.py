@@ -19,15 +19,6 @@ from typing import Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.segment import Segment
 from rich.text import Text
 
@@ -91,7 +82,7 @@ def _data_name(name: str | None) -> str | None:
     return name
 
 
-def _suggest(*values: str) -> Callable[[], list[str]]:
+def suggest(*values: str) -> Callable[[], list[str]]:
     """Make a function that shell completion takes values from."""
     return lambda: list(values)
 
@@ -159,65 +150,6 @@ RowKey = Annotated[
         rich_help_panel=COLUMNS,
     ),
 ]
-Categorical = Annotated[
-    list[str] | None,
-    typer.Option(help="Read this column as categories. Repeat for several.", rich_help_panel=COLUMNS),
-]
-Continuous = Annotated[
-    list[str] | None,
-    typer.Option(help="Read this column as a quantity. Repeat for several.", rich_help_panel=COLUMNS),
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Leave this column out. A pattern (income_*), commas and repeats name several.", rich_help_panel=COLUMNS
-    ),
-]
-Features = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--feature",
-        help="Let encoders see this column and no others. A pattern (income_*), commas and repeats name several.",
-        rich_help_panel=COLUMNS,
-    ),
-]
-UnknownGroups = Annotated[
-    bool,
-    typer.Option(
-        help="Count records without a group as a group of their own, instead of leaving them out.",
-        rich_help_panel=COLUMNS,
-    ),
-]
-Delimiter = Annotated[
-    str | None, typer.Option(help="Delimiter of a CSV file; recognised unless given.", rich_help_panel=READING)
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="Encoding of a CSV file; recognised unless given.", rich_help_panel=READING)
-]
-MissingMarker = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--missing",
-        help="Text that stands for a missing value, besides the usual (?, NA, null …). Repeat for several.",
-        rich_help_panel=READING,
-    ),
-]
-Header = Annotated[
-    str,
-    typer.Option(
-        help="first: the first line of a CSV file names its columns. none: it is a record.",
-        rich_help_panel=READING,
-        autocompletion=_suggest("first", "none"),
-    ),
-]
-ColumnNames = Annotated[
-    str | None,
-    typer.Option(
-        "--names",
-        help="Names of the columns of a CSV file without a header, with commas; nothing between two leaves one out.",
-        rich_help_panel=READING,
-    ),
-]
 Confidence = Annotated[float, typer.Option(help="1 − ε, the confidence of the bound.", rich_help_panel=CLAIM)]
 MetricName = Annotated[
     str,
@@ -225,24 +157,15 @@ MetricName = Annotated[
         "--metric",
         help="demographic_parity, equal_opportunity, equalized_odds or equalized_odds_max.",
         rich_help_panel=CLAIM,
-        autocompletion=_suggest("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"),
+        autocompletion=suggest("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"),
     ),
 ]
-Positive = Annotated[str | None, typer.Option(help="The positive label, for equal_opportunity.", rich_help_panel=CLAIM)]
 Population = Annotated[
     str,
     typer.Option(
         help="With --cluster: the claim is about random clusters or records.",
         rich_help_panel=CLAIM,
-        autocompletion=_suggest("clusters", "records"),
-    ),
-]
-PoolGroups = Annotated[
-    int | None,
-    typer.Option(
-        help="Pool groups that are likely to have fewer certification records, by the numbers of the others.",
-        min=1,
-        rich_help_panel=COLUMNS,
+        autocompletion=suggest("clusters", "records"),
     ),
 ]
 LabelCuts = Annotated[
@@ -252,17 +175,6 @@ LabelCuts = Annotated[
         metavar="NUMBERS",
         rich_help_panel=COLUMNS,
     ),
-]
-LabelQuantiles = Annotated[
-    int | None,
-    typer.Option(
-        help="Cut a label that is a quantity into so many bands of equal numbers of training and select records.",
-        min=2,
-        rich_help_panel=COLUMNS,
-    ),
-]
-GroupSize = Annotated[
-    int, typer.Option(help="Refuse groups with fewer certification records.", min=1, rich_help_panel=CLAIM)
 ]
 Key = Annotated[
     Path | None, typer.Option(help="Private key to sign with (certifare key new).", rich_help_panel=READING)
@@ -275,29 +187,6 @@ Dataset = Annotated[
     str | None,
     typer.Option(help="What to call the data in certificate and report.", callback=_data_name, rich_help_panel=READING),
 ]
-Kinds = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--kind",
-        help="boosted, tree or kmeans. Repeat for several. Both boosted and tree unless given.",
-        rich_help_panel=SEARCH,
-        autocompletion=_suggest("boosted", "tree", "kmeans"),
-    ),
-]
-Gammas = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--gamma", help="0: only the label matters; 1: only the groups. Repeat for several.", rich_help_panel=SEARCH
-    ),
-]
-CellSizes = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--min-cell-size", help="Fewest training records of a cell. Repeat for several.", rich_help_panel=SEARCH
-    ),
-]
-MinCells = Annotated[int, typer.Option(help="The fewest cells to accept.", min=2, rich_help_panel=SEARCH)]
-MaxCells = Annotated[int, typer.Option(help="The most cells to try.", min=2, rich_help_panel=SEARCH)]
 KeepLedger = Annotated[
     bool,
     typer.Option(
@@ -314,40 +203,6 @@ Looks = Annotated[
         rich_help_panel=CLAIM,
     ),
 ]
-Retain = Annotated[
-    float,
-    typer.Option(
-        help="From 0 to 1: how much weight keeping the table itself has beside the label.", rich_help_panel=SEARCH
-    ),
-]
-GroupAware = Annotated[
-    bool,
-    typer.Option(
-        "--group-aware",
-        help="Let encoders read the group: thresholds for each group, far more at the same T*. Encoding then needs it.",
-        rich_help_panel=SEARCH,
-    ),
-]
-Utility = Annotated[
-    str,
-    typer.Option(
-        help="What encoders are compared by: information (share of the label's entropy), explained (of its spread) or "
-        "accuracy.",
-        rich_help_panel=SEARCH,
-        autocompletion=_suggest("information", "explained", "accuracy"),
-    ),
-]
-Parts = Annotated[
-    str,
-    typer.Option(
-        "--split",
-        help="Shares of the train, select and certify parts.",
-        metavar="T,S,C",
-        rich_help_panel=SEARCH,
-    ),
-]
-Jobs = Annotated[int, typer.Option(help="How many encoders are grown at a time.", min=1, rich_help_panel=SEARCH)]
-SPLIT = "0.5,0.1,0.4"
 
 
 class Ended(BaseException):
@@ -467,6 +322,8 @@ def emit(document: Any, as_json: bool, show: Callable[[], None]) -> None:
 @contextmanager
 def progress(description: str, total: float | None, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """Show a progress bar on standard error; yields a function that says how much is done."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task(description, total=total)
@@ -488,6 +345,16 @@ def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
         yield lines.tell
         lines.end()
         return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -552,24 +419,6 @@ class StageLines:
         return f"{now - self._begun:6.1f} s  {printable(text)}"
 
 
-def reading_of(
-    delimiter: str | None, encoding: str | None, missing: list[str] | None, header: str, names: str | None
-) -> dict[str, Any]:
-    """Say how a file is to be read, from the options, as :func:`certifare.files.read_file` takes it."""
-    from certifare.errors import ArgumentError
-    from certifare.files import MISSING
-
-    if header not in ("first", "none"):
-        raise ArgumentError(f"--header {header}: choose first (the first line names the columns) or none.")
-    return {
-        "delimiter": delimiter,
-        "encoding": encoding,
-        "missing": (*MISSING, *listed(missing)),
-        "header": header == "first" and names is None,
-        "names": () if names is None else tuple(name.strip() for name in names.split(",")),
-    }
-
-
 def second_file(path: Path | None, key: str | None) -> dict[str, Any]:
     """Say where the sensitive columns are, if not with the records, as :func:`certifare.table.read_table` takes it."""
     from certifare.errors import ArgumentError
@@ -593,62 +442,6 @@ def cuts_of(text: str | None, quantiles: int | None = None) -> tuple[float, ...]
         return tuple(float(cut) for cut in text.split(","))
     except ValueError:
         raise ArgumentError(f"--label-cuts {text}: give numbers in ascending order, such as 20000,50000.") from None
-
-
-def table_asked(context: typer.Context) -> dict[str, Any]:
-    """Say how the table of a search is read, from the options of the command, as ``read_table`` takes it."""
-    given = context.params
-    several = ("label", "sensitive", "categorical", "continuous", "drop", "feature")
-    return {
-        **{name: listed(given[name]) for name in several},
-        **{name: given[name] for name in ("weight", "cluster")},
-        "missing_groups": "unknown" if given["unknown_groups"] else "drop",
-        "label_cuts": cuts_of(given["label_cuts"], given["label_quantiles"]),
-        **reading_of(*(given[name] for name in ("delimiter", "encoding", "missing", "header", "names"))),
-        **second_file(given["sensitive_file"], given["on"]),
-    }
-
-
-def claim_asked(context: typer.Context) -> dict[str, Any]:
-    """Say what a search claims, from the options of the command: keywords of ``Claim``."""
-    names = ("metric", "confidence", "positive", "min_group_size", "population", "looks")
-    return {name: context.params[name] for name in names}
-
-
-def search_asked(context: typer.Context) -> dict[str, Any]:
-    """Say how encoders are searched for, from the options of the command: keywords of ``produce`` and ``sweep``."""
-    names = ("utility", "retain", "group_aware", "seed", "pool_groups")
-    return {"parts": parts_of(context.params["split"]), **{name: context.params[name] for name in names}}
-
-
-def grid_of(kinds: list[str] | None, gammas: list[float] | None, sizes: list[int] | None, max_cells: int) -> Any:
-    """Return what a search tries, from its options."""
-    from certifare.frontier import Grid
-    from certifare.frontier.settings import CELLS
-
-    return Grid(
-        kinds=listed(kinds) or ("boosted", "tree"),
-        gammas=tuple(gammas) if gammas else None,
-        min_cell_sizes=tuple(sizes) if sizes else None,
-        cells=(*(k for k in CELLS if k < max_cells), max_cells),
-    )
-
-
-def parts_of(text: str) -> dict[str, float]:
-    """Shares of the three parts, from the option."""
-    from certifare.errors import SplitError
-    from certifare.parts import PARTS
-
-    try:
-        shares = [float(share) for share in text.split(",")]
-    except ValueError:
-        shares = []
-    if len(shares) != len(PARTS):
-        raise SplitError(
-            f"--split {text}: give three shares, of the records to train, select and certify on, such as {SPLIT}. "
-            "(There is no test part: figures are measured on the certification records.)"
-        )
-    return dict(zip(PARTS, shares, strict=True))
 
 
 def encoder_file(path: Path) -> Path:

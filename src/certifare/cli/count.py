@@ -11,13 +11,8 @@ from certifare.cli.common import (
     COLUMNS,
     Address,
     Cluster,
-    ColumnNames,
-    Delimiter,
-    Encoding,
-    Header,
     Json,
     Label,
-    MissingMarker,
     Population,
     RequiredSensitive,
     RowKey,
@@ -29,8 +24,8 @@ from certifare.cli.common import (
     out,
     printable,
     progress,
-    reading_of,
 )
+from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
 from certifare.words import amount
 
@@ -49,6 +44,7 @@ CountUnknownGroups = Annotated[
 ]
 
 
+@with_options
 def count(
     context: typer.Context,
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
@@ -71,11 +67,8 @@ def count(
     row_key: RowKey = None,
     holder: Annotated[str | None, typer.Option(help="Who counts; written into the file.")] = None,
     unknown_groups: CountUnknownGroups = False,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingMarker = None,
-    header: Header = "first",
-    names: ColumnNames = None,
+    *,
+    csv: CsvOptions,
     seed: Annotated[
         int | None,
         typer.Option(help="Seed of the draw by --weight or --cluster; random, and written down, unless given.", min=0),
@@ -131,7 +124,7 @@ def count(
                 **draw,
                 missing_groups=on_missing,
                 salt=bytes.fromhex(encoder_digest)[:16],
-                **reading_of(delimiter, encoding, missing, header, names),
+                **csv.reading(),
                 progress=advance,
             )
         if fitted.fingerprint_ is not None:

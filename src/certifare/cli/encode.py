@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.common import (
-    ColumnNames,
-    Delimiter,
-    Encoding,
-    Header,
     Json,
-    MissingMarker,
     emit,
     encoder_file,
     err,
     listed,
     out,
     progress,
-    reading_of,
 )
+from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
 from certifare.words import amount
 
@@ -35,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@with_options
 def encode(
     context: typer.Context,
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
@@ -68,11 +64,8 @@ def encode(
             help="Put ' before text that a spreadsheet would run as a formula. For .csv.",
         ),
     ] = False,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingMarker = None,
-    header: Header = "first",
-    names: ColumnNames = None,
+    *,
+    csv: CsvOptions,
     as_json: Json = False,
 ) -> None:
     """Encode a table, record by record, with a published encoder.
@@ -101,7 +94,7 @@ def encode(
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
     kept = tuple(dict.fromkeys(listed(keep)))
-    reading = reading_of(delimiter, encoding, missing, header, names)
+    reading = csv.reading()
     groups = None
     if fitted.reads_groups:
         groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, listed(sensitive))

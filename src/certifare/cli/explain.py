@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.common import (
-    ColumnNames,
-    Delimiter,
-    Encoding,
-    Header,
     Json,
-    MissingMarker,
     emit,
     encoder_file,
     out,
-    reading_of,
 )
+from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@with_options
 def explain(
     context: typer.Context,
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
@@ -34,11 +30,8 @@ def explain(
         str | None,
         typer.Option("--id", help="The record with this value of a column: id=4711.", metavar="COLUMN=VALUE"),
     ] = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingMarker = None,
-    header: Header = "first",
-    names: ColumnNames = None,
+    *,
+    csv: CsvOptions,
     as_json: Json = False,
 ) -> None:
     """Explain why a record is in its cell.
@@ -55,7 +48,7 @@ def explain(
     if (row is None) == (identity is None):
         raise ArgumentError("Which record? Give --row 17, or --id column=value.")
     fitted = load_encoder(encoder_file(encoder))
-    reading = reading_of(delimiter, encoding, missing, header, names)
+    reading = csv.reading()
     groups = None
     if fitted.reads_groups:
         groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names)

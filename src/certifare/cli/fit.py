@@ -14,59 +14,20 @@ from certifare.cli.common import (
     READING,
     REFUSED,
     SEARCH,
-    SPLIT,
-    Categorical,
-    CellSizes,
-    Cluster,
-    ColumnNames,
-    Confidence,
-    Continuous,
     Dataset,
-    Delimiter,
-    Drop,
-    Encoding,
-    Features,
-    Gammas,
-    GroupAware,
-    GroupSize,
-    Header,
-    Jobs,
-    JoinKey,
     Json,
-    KeepLedger,
     Key,
-    Kinds,
-    LabelCuts,
-    LabelQuantiles,
-    Looks,
-    MaxCells,
-    MetricName,
-    MinCells,
-    MissingMarker,
-    Parts,
-    PoolGroups,
-    Population,
-    Positive,
     RequiredLabel,
     RequiredSensitive,
-    Retain,
-    Seed,
-    SensitiveFile,
-    UnknownGroups,
-    Utility,
-    Weight,
-    claim_asked,
     command_line,
     emit,
     err,
-    grid_of,
+    listed,
     out,
     printable,
-    reading_of,
-    search_asked,
     stages,
-    table_asked,
 )
+from certifare.cli.options import CsvOptions, SearchOptions, with_options
 from certifare.cli.scored import ScoresFile, check_scores, write_scores
 from certifare.cli.support import of_search, refuse_ignored
 from certifare.words import amount, one
@@ -80,6 +41,7 @@ if TYPE_CHECKING:
 VERDICTS = {"PASS": "bold green", "NO SOLUTION": "bold red", "DONE": "bold"}
 
 
+@with_options
 def fit(
     context: typer.Context,
     data: Annotated[
@@ -105,34 +67,8 @@ def fit(
     point: Annotated[
         int | None, typer.Option(help="With --from: the number of the point.", min=0, rich_help_panel=SEARCH)
     ] = None,
-    min_cells: MinCells = 2,
-    max_cells: MaxCells = 200,
-    kind: Kinds = None,
-    gamma: Gammas = None,
-    min_cell_size: CellSizes = None,
-    utility: Utility = "information",
-    retain: Retain = 0.0,
-    group_aware: GroupAware = False,
-    metric: MetricName = "demographic_parity",
-    positive: Positive = None,
-    confidence: Confidence = 0.95,
-    looks: Looks = None,
-    ledger: KeepLedger = True,
-    label_cuts: LabelCuts = None,
-    label_quantiles: LabelQuantiles = None,
-    sensitive_file: SensitiveFile = None,
-    on: JoinKey = None,
-    weight: Weight = None,
-    cluster: Cluster = None,
-    population: Population = "clusters",
-    categorical: Categorical = None,
-    continuous: Continuous = None,
-    drop: Drop = None,
-    feature: Features = None,
-    unknown_groups: UnknownGroups = False,
-    pool_groups: PoolGroups = None,
-    min_group_size: GroupSize = 30,
-    split: Parts = SPLIT,
+    *,
+    search: SearchOptions,
     key: Key = None,
     suppress: Annotated[
         int | None,
@@ -144,13 +80,7 @@ def fit(
     ] = None,
     scores: ScoresFile = None,
     dataset: Dataset = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingMarker = None,
-    header: Header = "first",
-    names: ColumnNames = None,
-    seed: Seed = 0,
-    jobs: Jobs = 2,
+    csv: CsvOptions,
     as_json: Json = False,
 ) -> None:
     """Find an encoder that keeps most of the label and whose certificate meets a target, and write it as a bundle.
@@ -172,7 +102,7 @@ def fit(
     elif data is None:
         raise ArgumentError("Which table? Name a file, or a sweep that was kept with --from.")
     else:
-        refuse_ignored(context, *of_search(data, metric, kind, large=is_large(data)))
+        refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
         if not label:
             raise RoleError("Which column is to be predicted? Pass --label.")
         if not sensitive:
@@ -180,23 +110,26 @@ def fit(
     check_output(output, replace=replace)
     check_scores(scores)
     signer = _signer(key)
-    grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))
+    grid, reading = search.grid(), csv.reading()
     with stages(quiet=as_json) as progress:
         progress(f"reading {(swept or data or Path()).name}", 0, 1)
         bundle = (
-            bundle_from(swept, point, data=data, n_jobs=jobs, progress=progress)
+            bundle_from(swept, point, data=data, n_jobs=search.jobs, progress=progress)
             if swept is not None and point is not None
             else produce(
                 data,
-                **table_asked(context),
-                **claim_asked(context),
-                **search_asked(context),
-                label_quantiles=label_quantiles,
+                label=listed(label),
+                sensitive=listed(sensitive),
+                **search.table(),
+                **reading,
+                **search.claim(),
+                **search.how(),
+                label_quantiles=search.label_quantiles,
                 target=target,
-                min_cells=min_cells,
+                min_cells=search.min_cells,
                 grid=grid,
-                n_jobs=jobs,
-                ledger=ledger,
+                n_jobs=search.jobs,
+                ledger=search.ledger,
                 progress=progress,
             )
         )
@@ -213,7 +146,7 @@ def fit(
             )
             if scores is not None and data is not None:
                 progress("writing the scores", 0, 1)
-                write_scores(bundle.encoder, data, scores, reading_of(delimiter, encoding, missing, header, names))
+                write_scores(bundle.encoder, data, scores, reading)
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},
         as_json,

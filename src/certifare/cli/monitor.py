@@ -10,13 +10,8 @@ import typer
 
 from certifare.cli.common import (
     REFUSED,
-    ColumnNames,
-    Delimiter,
-    Encoding,
-    Header,
     Json,
     Label,
-    MissingMarker,
     PublicKey,
     Sensitive,
     emit,
@@ -25,9 +20,9 @@ from certifare.cli.common import (
     listed,
     out,
     printable,
-    reading_of,
 )
 from certifare.cli.count import Sql, TableName
+from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
@@ -36,6 +31,7 @@ if TYPE_CHECKING:
     from certifare.monitoring import Finding, History
 
 
+@with_options
 def monitor(
     context: typer.Context,
     bundle: Annotated[Path, typer.Argument(help="The bundle: certificate.json and encoder.json.")],
@@ -68,11 +64,8 @@ def monitor(
     table_name: TableName = None,
     page: Annotated[Path | None, typer.Option(help="Write the course over time to this page (.html).")] = None,
     key: PublicKey = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingMarker = None,
-    header: Header = "first",
-    names: ColumnNames = None,
+    *,
+    csv: CsvOptions,
     as_json: Json = False,
 ) -> None:
     """Hold a certificate against fresh records, period after period.
@@ -122,7 +115,7 @@ def monitor(
         elif files:
             counts, digest = _of_counts(encoder, files, **roles), None
         else:
-            reading = reading_of(delimiter, encoding, missing, header, names)
+            reading = csv.reading()
             counts, digest, notes = _of_file(encoder, data[0], document, **roles, **reading)  # type: ignore[index]
         course = course.add(period or data[0].stem, counts, digest=digest)  # type: ignore[index]
     elif new:

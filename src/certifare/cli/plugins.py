@@ -8,6 +8,7 @@ and never ask for others.
 from __future__ import annotations
 
 import inspect
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -26,10 +27,15 @@ GROUP = "certifare.commands"
 class Commands(TyperGroup):
     """certifare's commands, and those that are installed beside it."""
 
+    @cached_property
+    def installed(self) -> dict[str, list[EntryPoint]]:
+        """What other distributions bring, by the name of the command; looked up once, and not by our own commands."""
+        return installed()
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands that can be used; a line on standard error for each that cannot."""
         names = super().list_commands(ctx)
-        for name, points in sorted(installed().items()):
+        for name, points in sorted(self.installed.items()):
             try:
                 if name in self.commands:
                     raise PluginError(
@@ -45,7 +51,7 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name; None where there is none."""
-        if cmd_name in self.commands or not (points := installed().get(cmd_name)):
+        if cmd_name in self.commands or not (points := self.installed.get(cmd_name)):
             return super().get_command(ctx, cmd_name)
         try:
             return command_of(points)

@@ -5,68 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 from rich.table import Table as Grid
 
 from certifare.cli.common import (
     CLAIM,
-    SPLIT,
-    Categorical,
-    CellSizes,
-    Cluster,
-    ColumnNames,
-    Confidence,
-    Continuous,
-    Delimiter,
-    Drop,
-    Encoding,
-    Features,
-    Gammas,
-    GroupAware,
-    GroupSize,
-    Header,
-    Jobs,
-    JoinKey,
     Json,
-    KeepLedger,
-    Kinds,
-    LabelCuts,
-    LabelQuantiles,
-    Looks,
-    MaxCells,
-    MetricName,
-    MinCells,
-    MissingMarker,
-    Parts,
-    PoolGroups,
-    Population,
-    Positive,
     RequiredLabel,
     RequiredSensitive,
-    Retain,
-    Seed,
-    SensitiveFile,
-    UnknownGroups,
-    Utility,
-    Weight,
-    claim_asked,
     emit,
     err,
-    grid_of,
+    listed,
     out,
-    parts_of,
     printable,
-    search_asked,
     stages,
-    table_asked,
 )
+from certifare.cli.options import CsvOptions, SearchOptions, with_options
 from certifare.cli.support import of_search, refuse_ignored
 
 if TYPE_CHECKING:
     from certifare.frontier import Frontier
 
 
+@with_options
 def sweep(
     context: typer.Context,
     data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
@@ -101,44 +62,14 @@ def sweep(
     max_bound: Annotated[
         float | None, typer.Option("--max", help="Also name the best encoder within this bound.")
     ] = None,
-    min_cells: MinCells = 2,
-    max_cells: MaxCells = 200,
-    kind: Kinds = None,
-    gamma: Gammas = None,
-    min_cell_size: CellSizes = None,
-    utility: Utility = "information",
-    retain: Retain = 0.0,
-    group_aware: GroupAware = False,
-    metric: MetricName = "demographic_parity",
-    positive: Positive = None,
-    confidence: Confidence = 0.95,
-    looks: Looks = None,
-    ledger: KeepLedger = True,
-    label_cuts: LabelCuts = None,
-    label_quantiles: LabelQuantiles = None,
-    sensitive_file: SensitiveFile = None,
-    on: JoinKey = None,
-    weight: Weight = None,
-    cluster: Cluster = None,
-    population: Population = "clusters",
-    categorical: Categorical = None,
-    continuous: Continuous = None,
-    drop: Drop = None,
-    feature: Features = None,
-    unknown_groups: UnknownGroups = False,
-    pool_groups: PoolGroups = None,
-    min_group_size: GroupSize = 30,
-    split: Parts = SPLIT,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    missing: MissingMarker = None,
-    header: Header = "first",
-    names: ColumnNames = None,
-    seed: Seed = 0,
-    jobs: Jobs = 2,
+    *,
+    search: SearchOptions,
+    csv: CsvOptions,
     as_json: Json = False,
 ) -> None:
     """Try many encoders and print the frontier of utility and certified distance."""
+    import msgspec
+
     from certifare.bundle import write_rows
     from certifare.certificates.claims import Claim
     from certifare.errors import ArgumentError, MissingGroupError, RoleError
@@ -153,7 +84,7 @@ def sweep(
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     simultaneous = ("simultaneous",) if correction == "simultaneous" else ()
-    refuse_ignored(context, *of_search(data, metric, kind), *simultaneous)
+    refuse_ignored(context, *of_search(data, search.metric, search.kind), *simultaneous)
     if plot is not None and plot.suffix.lower() not in (".svg", ".png", ".html", ".json"):
         raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
     folder = output if output is not None and output.suffix.lower() != ".csv" else None
@@ -163,43 +94,46 @@ def sweep(
         if path is not None and path is not folder:
             check_file(path)
             check_writable(path.parent)
-    reading, claim, options = table_asked(context), claim_asked(context), search_asked(context)
-    grid = grid_of(kind, gamma, min_cell_size, max(max_cells, min_cells))
+    columns = {"label": listed(label), "sensitive": listed(sensitive), **search.table()}
+    reading, claim, options = {**columns, **csv.reading()}, search.claim(), search.how()
+    grid = search.grid()
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
-        if label_quantiles is not None:
+        if search.label_quantiles is not None:
             reading["label_cuts"] = training_quantiles(
                 data,
-                label_quantiles,
-                parts=parts_of(split),
-                seed=seed,
-                by_group=pool_groups is None,
+                search.label_quantiles,
+                parts=search.parts(),
+                seed=search.seed,
+                by_group=search.pool_groups is None,
                 **{name: value for name, value in reading.items() if name != "label_cuts"},
             )
         frontier = sweep_table(
             read_table(data, **reading),
             grid,
-            min_cells=min_cells,
+            min_cells=search.min_cells,
             correction=correction,  # type: ignore[arg-type]  # checked there
             candidates=candidates,  # type: ignore[arg-type]  # checked there
-            n_jobs=jobs,
-            ledger=ledger,
+            n_jobs=search.jobs,
+            ledger=search.ledger,
             state=state,
             progress=progress,
             **claim,
             **options,
         )
-        best = None if max_bound is None else frontier.best(max_bound, min_cells=min_cells)
+        best = None if max_bound is None else frontier.best(max_bound, min_cells=search.min_cells)
         if folder is not None:
             told = {"reading": reading, "claim": Claim(**claim), "options": options, "grid": grid}
-            keep_sweep(folder, frontier, data=data, **told, ledger=ledger)
+            keep_sweep(folder, frontier, data=data, **told, ledger=search.ledger)
         elif output is not None:
             with atomic_file(output) as name:
                 write_rows(name, frontier.rows())
         if plot is not None:
             progress("drawing", 0, 1)
             with atomic_file(plot) as name:
-                frontier.plot(best or frontier.best(min_cells=min_cells)).save(name, format=plot.suffix.lower()[1:])
+                frontier.plot(best or frontier.best(min_cells=search.min_cells)).save(
+                    name, format=plot.suffix.lower()[1:]
+                )
     document = {
         "correction": frontier.correction,
         "confidence": frontier.confidence,
@@ -208,7 +142,7 @@ def sweep(
         "tried": len(frontier),
         "certified": sum(point.certified for point in frontier.points),
         "front": [point.to_dict() for point in frontier.pareto()],
-        "knee": frontier.best(min_cells=min_cells).to_dict(),
+        "knee": frontier.best(min_cells=search.min_cells).to_dict(),
         "best": None if best is None else best.to_dict(),
         "look": msgspec.to_builtins(frontier.look),
         "notes": list(frontier.notes),

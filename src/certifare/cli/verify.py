@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable
 from datetime import date
@@ -26,6 +25,7 @@ from certifare.cli.common import (
     out,
     printable,
 )
+from certifare.cli.options import option, unfold
 from certifare.cli.support import refuse_ignored
 from certifare.policy import Policy
 
@@ -42,22 +42,13 @@ STYLES: dict[Outcome, str] = {"PASS": "bold green", "FAIL": "bold red", "INCONCL
 
 def with_policy(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each field of a policy; the command itself takes the policy that they make."""
-    fields = {field.name: field.default for field in dataclasses.fields(Policy)}
     types = get_type_hints(Policy, include_extras=True)
+    fields = [_option(field.name, field.default, *get_args(types[field.name])) for field in dataclasses.fields(Policy)]
 
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        given = {name: values.pop(name) for name in fields}
-        asked = {name: value for name, value in given.items() if value is not None}
-        command(**values, policy=Policy(**asked))
+    def policy(**given: Any) -> Policy:
+        return Policy(**{name: value for name, value in given.items() if value is not None})
 
-    signature = inspect.signature(command, eval_str=True)
-    kept = [parameter for parameter in signature.parameters.values() if parameter.name != "policy"]
-    options = [_option(name, default, *get_args(types[name])) for name, default in fields.items()]
-    signature = signature.replace(parameters=[*kept, *options])
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
-    return run
+    return unfold(command, inspect.signature(command, eval_str=True), {"policy": (fields, policy)})
 
 
 def _option(name: str, default: Any, kind: Any, words: str) -> inspect.Parameter:
@@ -65,10 +56,9 @@ def _option(name: str, default: Any, kind: Any, words: str) -> inspect.Parameter
     several = kind == tuple[str, ...]
     word = {"max_bound": "max"}.get(name, name.removesuffix("s") if several else name)
     form: dict[str, Any] = {"parser": date.fromisoformat, "metavar": "DATE"} if kind == date | None else {}
-    option = typer.Option(f"--{word.replace('_', '-')}", help=words, rich_help_panel=REQUIRED, **form)
-    annotation: Any = Annotated[list[str] | None if several else kind, option]
-    default = None if several else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    info = typer.Option(f"--{word.replace('_', '-')}", help=words, rich_help_panel=REQUIRED, **form)
+    annotation: Any = Annotated[list[str] | None if several else kind, info]
+    return option(name, None if several else default, annotation)
 
 
 @with_policy
