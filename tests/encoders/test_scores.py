@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from certifare import BoostedEncoder
 from certifare.encoders.scores import FeatureMap, Forest, Opaque, Scores, default_model, fit_scores
@@ -169,3 +170,25 @@ def test_a_column_without_any_value_tells_nothing(empty):
     encoder.fit(X, y, sensitive_features=s)
     assert encoder.n_cells_ > 1
     assert np.array_equal(encoder.apply(X), encoder.apply(X.assign(empty="new" if empty.dtype == object else 1.0)))
+
+
+def test_records_that_belong_together_are_scored_by_models_that_saw_none_of_them():
+    """Labels are dealt at random to 300 people with four equal records each: there is nothing to learn."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
+    rows = np.repeat(np.arange(300), 4)
+    y = rng.integers(0, 2, 300)
+    encoder = BoostedEncoder(score_model=quick(), folds=5)
+    found = {}
+    for name, given in {
+        "apart": {},
+        "together": {"units": rows},
+        "weighted": {"sample_weight": np.full(300, 4.0)},
+    }.items():
+        chosen = np.arange(300) if name == "weighted" else rows
+        training = encoder.prepare(people.iloc[chosen], y[chosen], sensitive_features=y[chosen] ^ 1, **given)
+        _, (scores, _) = fit_scores(training, (training.labels[0], training.groups), quick(), 5, 0)
+        found[name] = roc_auc_score(y[rows], scores[:, 0])
+    assert found["apart"] > 0.75
+    assert found["together"] == found["weighted"]
+    assert 0.4 < found["together"] < 0.6

@@ -132,3 +132,21 @@ def test_records_that_are_needed_for_a_target_below_what_lies_above_the_cap(weig
     factor = records_needed(alike, 0.002, 0.05)
     assert alike.predict(0.05, growth=factor, unbiased=True).bound > 0.005
     assert alike.without_cap().predict(0.05, growth=factor, unbiased=True).bound < 0.002
+
+
+def test_encoders_are_compared_by_weights_on_as_many_records_as_tell_as_much(weighted, grid):
+    """Thinned as the certification records are, a tenth of the select records would be left."""
+    search = Search(weighted, grid).run()
+    given = weighted.take(search.rows["select"])
+    weights = np.minimum(given.weights, search.cap.cap)
+    assert len(search.select) == pytest.approx(weights.sum() ** 2 / (weights @ weights), abs=1)
+    thinned = weights.sum() / search.cap.cap
+    assert len(search.select) > 1.2 * thinned
+    paid = [np.average(given.labels[0].codes, weights=weights), search.select.labels[0].codes.mean()]
+    assert paid[0] == pytest.approx(paid[1], abs=0.05)
+    train = weighted.take(search.rows["train"])
+    weights = np.minimum(train.weights, search.cap.cap)
+    counted = search.paths[0].counts["train"]
+    assert counted.groups.sum() == pytest.approx(weights.sum() ** 2 / (weights @ weights), abs=1)
+    shares = counted.labels[0].sum(axis=0) / counted.labels[0].sum()
+    assert shares[1] == pytest.approx(np.average(train.labels[0].codes, weights=weights), abs=0.02)

@@ -296,3 +296,16 @@ def test_select_and_certify_parts_are_drawn_independently():
         chosen = min(range(len(rules)), key=lambda j: certify_counts(count(select, j), method="mcdiarmid").estimate)
         misses += certify_counts(count(certify, chosen)).bound < 0.2
     assert misses <= 5  # of 30 at ε = .05
+
+
+def test_a_rare_label_is_not_given_up_because_few_select_records_have_it(grid):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=6000), "sex": rng.choice(["f", "m"], 6000)})
+    frame["ill"] = (rng.random(6000) < np.where(frame["x"] > 1.5, 0.08, 0.001)).astype(int)
+    search = Search(
+        Table.from_frame(frame, label="ill", sensitive="sex"),
+        grid,
+        parts={"train": 0.57, "select": 0.03, "certify": 0.4},
+    ).run()
+    assert search.select.labels[0].codes.sum() <= 3
+    assert search.chain()

@@ -17,6 +17,8 @@ from certifare.frontier.utility import (
     beyond_chance,
     check_utility,
     forecasts,
+    left_out_beyond_chance,
+    promised,
     utility_of,
 )
 
@@ -144,3 +146,16 @@ def test_performance_of_several_labels_and_of_more_than_two_values():
 
 def test_one_kind_of_record_has_no_area():
     assert area(np.array([[0.5, 0.5]]), np.array([[3, 0]])).estimate == 0.5
+
+
+def test_what_select_records_cannot_show_is_expected_of_them_and_shown_by_training_records():
+    """A label of one in two hundred: 60 select records have none, whatever the cells tell."""
+    rng = np.random.default_rng(3)
+    rare, few = draw(rng, [0.0005, 0.02], 20_000), np.array([[30, 0], [30, 0]])
+    assert beyond_chance([rare], [few]) < 1
+    assert promised([rare], [few]) < 2
+    assert left_out_beyond_chance([rare]) > 2
+    clear, fresh = draw(rng, [0.2, 0.8], 2_000), draw(rng, [0.2, 0.8], 400)
+    assert promised([clear], [fresh]) == pytest.approx(beyond_chance([clear], [fresh]), rel=0.2)
+    worthless = [left_out_beyond_chance([draw(rng, [0.3, 0.3, 0.3], 2_000)]) for _ in range(100)]
+    assert max(worthless) < 2

@@ -119,11 +119,20 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self.fit_from(self.prepare(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight))
 
-    def prepare(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> Training:
+    def prepare(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        units: NDArray[np.int64] | None = None,
+    ) -> Training:
         """Do the part of ``fit`` that does not depend on how the cells are grown.
 
         ``encoder.fit_from(training)`` does the rest, for any encoder of the same kind: a sweep over gamma or
-        min_cell_size prepares once.
+        min_cell_size prepares once. ``units`` tells which records of a table in memory belong together, such as one
+        person's: score models are tried on other units than they saw.
         """
         self._check_output()
         if y is None and self._needs_labels:
@@ -139,6 +148,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             rows = repeated_rows(sample_weight, len(Frame(X)), self.seed)
             if rows is not None:
                 X, y, sensitive_features = (take_rows(values, rows) for values in (X, y, sensitive_features))
+                units = rows if units is None else units[rows]
         if is_dask(X):
             from certifare.engines.dask.cluster import prepare_dask
 
@@ -156,7 +166,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             n_threads=self.n_threads,
             settings={name: parameters[name] for name in RestrictedEncoder.settings},
         )
-        return self.prepare_from(training)
+        return self.prepare_from(replace(training, units=units))
 
     def prepare_from(self, training: MemoryTraining) -> MemoryTraining:
         """Do what :meth:`prepare` does with records that an encoder of another kind prepared.

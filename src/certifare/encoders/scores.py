@@ -331,7 +331,7 @@ def fit_scores(
 
     n_folds = min(n_folds, len(training))
     seen = training.groups if group_aware else None
-    fold_of = _assign_folds(targets if seen is None else [*targets, seen], n_folds, seed)
+    fold_of = _assign_folds(targets if seen is None else [*targets, seen], training.units, n_folds, seed)
     rare = _rare(targets, fold_of, n_folds)
     features = FeatureMap(training.bins, 0 if seen is None else len(seen.values))
     codes = features.codes(training.fields)
@@ -371,13 +371,21 @@ def fit_scores(
     return Scores(features, folds, n_classes), out_of_fold
 
 
-def _assign_folds(targets: Sequence[Levels], n_folds: int, seed: int) -> NDArray[np.int64]:
-    """Deal records to folds, each combination of target values evenly."""
-    shuffled = stream(seed, "folds").permutation(len(targets[0].codes))
-    order = shuffled[np.lexsort([target.codes[shuffled] for target in reversed(targets)])]
+def _assign_folds(
+    targets: Sequence[Levels], units: NDArray[np.int64] | None, n_folds: int, seed: int
+) -> NDArray[np.int64]:
+    """Deal records to folds, each combination of target values evenly; a unit's records to one fold."""
+    codes = [target.codes for target in targets]
+    unit = None
+    if units is not None:
+        # A unit counts as its first record does.
+        _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+        codes = [column[first] for column in codes]
+    shuffled = stream(seed, "folds").permutation(len(codes[0]))
+    order = shuffled[np.lexsort([column[shuffled] for column in reversed(codes)])]
     fold_of = np.empty(len(order), dtype=np.int64)
     fold_of[order] = np.arange(len(order)) % n_folds
-    return fold_of
+    return fold_of if unit is None else fold_of[unit]
 
 
 def _rare(targets: Sequence[Levels], fold_of: NDArray[np.int64], n_folds: int) -> NDArray[np.bool_]:

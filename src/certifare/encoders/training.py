@@ -140,6 +140,9 @@ class MemoryTraining:
         The values of the features.
     codes : Codes
         The features as codes under the bins, and the groups.
+    units : ndarray of int64 or None
+        Which records belong together (one person's, or copies of one): no model may see one of them and be tried on
+        another. None where each stands for itself.
     """
 
     columns: tuple[ColumnSchema, ...]
@@ -151,6 +154,7 @@ class MemoryTraining:
     codes: Codes
     fingerprint: Fingerprint
     settings: dict[str, Any]
+    units: NDArray[np.int64] | None = None
     derived: Any = None
     bare: bool = False
 

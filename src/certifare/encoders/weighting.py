@@ -42,11 +42,31 @@ def repeated_rows(weights: Any, n_records: int, seed: int) -> NDArray[np.int64] 
     if (given == 1.0).all():
         return None
     if (given == np.floor(given)).all() and given.sum() <= MOST_REPEATS * n_records:
-        times = given.astype(np.int64)
-    else:
-        steps = np.cumsum(given * (n_records / given.sum())) + stream(seed, "sample weights").random()
-        times = np.diff(np.floor(steps), prepend=0.0).astype(np.int64)
-    return np.repeat(np.arange(n_records), times)
+        return np.repeat(np.arange(n_records), given.astype(np.int64))
+    return systematic_rows(given, n_records, stream(seed, "sample weights"))
+
+
+def systematic_rows(weights: NDArray[np.float64], total: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """About ``total`` rows, in order, each as often as its weight says, rounded up or down at random."""
+    steps = np.cumsum(weights * (total / weights.sum())) + rng.random()
+    times = np.diff(np.floor(steps), prepend=0.0).astype(np.int64)
+    return np.repeat(np.arange(len(weights)), times)
+
+
+def representative_rows(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows that stand for the weighted population, in order: no more than the weighted records tell as much as.
+
+    Their number is Kish's effective size. They are for estimates; they are not independent draws, which a certificate
+    asks for.
+
+    Examples
+    --------
+    >>> representative_rows(np.array([1.0, 1.0, 2.0, 0.0]), np.random.default_rng(0)).tolist()
+    [0, 2]
+    """
+    if not weights.any():
+        return np.zeros(0, dtype=np.int64)
+    return systematic_rows(weights, float(weights.sum() ** 2 / (weights @ weights)), rng)
 
 
 def take_rows(values: Any, rows: NDArray[np.int64]) -> Any:

@@ -25,6 +25,8 @@ SMALLEST_TARGET, LARGEST_TARGET = 1e-3, 0.4
 #: So many standard errors must an encoder's forecasts go with the label: on the select records to be worth a test; on
 #: the certification records, which are more and were not chosen by, to be delivered (5 % of cells that tell nothing).
 WORTH_TESTING, BEYOND_CHANCE = 1.0, float(-ndtri(0.05))
+#: Where the select records are not expected to show so many, training records must, at an eighth of their number.
+SHOWN = 2.0
 
 
 def chain(bounds: Sequence[float], utilities: Sequence[float], longest: int = LONGEST) -> list[int]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.training import MemoryTraining
+from certifare.encoders.weighting import representative_rows
 from certifare.errors import StateFileError
 from certifare.frames import Field, Frame
 from certifare.frontier.settings import Grid, Setting
@@ -196,7 +197,8 @@ class Explorer:
     Parameters
     ----------
     train : Table
-        Encoders are fitted on its records with a label; the others are counted with them.
+        Encoders are fitted on its records with a label; the others are counted with them. Weights tell how often each
+        is counted.
     parts : mapping of name to Table
         Records to be counted; the first part is the one on which encoders are compared.
     grid : Grid
@@ -211,6 +213,7 @@ class Explorer:
     ) -> None:
         self.train = train.of_labelled()
         self._unlabelled = train.take(np.flatnonzero(~train.labelled))
+        self._counted = _counted(train, stream(common.get("random_state", 0), "weights of the train part"))
         self.parts = dict(parts)
         self.grid = grid
         self.common = dict(common)
@@ -248,7 +251,12 @@ class Explorer:
                 encoder = setting.encoder(**self.common, n_jobs=self.n_jobs)
                 read = next((found for found in self._prepared.values() if isinstance(found, MemoryTraining)), None)
                 self._prepared[kind] = (
-                    encoder.prepare(self.train.features, self.train.labels, sensitive_features=self.train.groups)
+                    encoder.prepare(
+                        self.train.features,
+                        self.train.labels,
+                        sensitive_features=self.train.groups,
+                        units=self.train.clusters,
+                    )
                     if read is None
                     else encoder.prepare_from(read)
                 )
@@ -300,7 +308,7 @@ class Explorer:
 
     def _count_training(self, encoder: Any, setting: Setting) -> PartCounts:
         """Count the training records, and those of the train part that have no label."""
-        counted = PartCounts.of(self.train, self._training_cells(encoder, setting), int(encoder.n_cells_))
+        counted = _count(self.train, self._training_cells(encoder, setting), int(encoder.n_cells_), self._counted[True])
         return replace(counted, groups=counted.groups + self._count_unlabelled(encoder, setting))
 
     def _count_unlabelled(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
@@ -309,7 +317,7 @@ class Explorer:
         cells = (
             self.cells(encoder, setting, "unlabelled", self._unlabelled) if len(self._unlabelled) else np.zeros(0, int)
         )
-        return PartCounts.of(self._unlabelled, cells, n_cells).groups
+        return _count(self._unlabelled, cells, n_cells, self._counted[False]).groups
 
     def _training_cells(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
         """Cells of the training records; of a boosted encoder, by scores from models that never saw the record."""
@@ -338,6 +346,23 @@ class Explorer:
                 self._codes[setting.kind, name] = encoder.codes(table.features, **groups_for(encoder, table))
             codes = self._codes[setting.kind, name]
         return _cell_ids(encoder.apply_codes(codes))
+
+
+def _counted(train: Table, rng: np.random.Generator) -> dict[bool, NDArray[np.int64] | None]:
+    """Rows of the records with a label, and of those without, that are counted; None where all are, once."""
+    if train.weights is None:
+        return dict.fromkeys((True, False))
+    times = np.bincount(representative_rows(train.weights, rng), minlength=len(train))
+    return {
+        kind: np.repeat(np.arange(kept.sum()), times[kept])
+        for kind, kept in ((True, train.labelled), (False, ~train.labelled))
+    }
+
+
+def _count(table: Table, cells: NDArray[np.int64], n_cells: int, rows: NDArray[np.int64] | None) -> PartCounts:
+    return (
+        PartCounts.of(table, cells, n_cells) if rows is None else PartCounts.of(table.take(rows), cells[rows], n_cells)
+    )
 
 
 def _cell_ids(cells: NDArray[Any]) -> NDArray[np.int64]:

@@ -37,6 +37,7 @@ from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import assumptions_of, check_population
 from certifare.certificates.tail import Tail
 from certifare.encoders.hashes import count_repeats
+from certifare.encoders.weighting import representative_rows
 from certifare.errors import (
     ArgumentError,
     CandidateError,
@@ -52,20 +53,27 @@ from certifare.frames import Field, Frame
 from certifare.frontier.capping import CapForecast, choose_cap
 from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.glimpse import glimpses
-from certifare.frontier.ordering import WORTH_TESTING, chain
+from certifare.frontier.ordering import SHOWN, WORTH_TESTING, chain
 from certifare.frontier.paths import Explorer, GrowthPath, PartCounts
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
-from certifare.frontier.utility import beyond_chance, check_utility, utility_of
+from certifare.frontier.utility import (
+    beyond_chance,
+    check_utility,
+    left_out_beyond_chance,
+    promised,
+    utility_of,
+)
 from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
 from certifare.levels import sort_key
 from certifare.parts import CERTIFY, PARTS, split
+from certifare.randomness import stream
 from certifare.storage import check_writable, open_regular
 from certifare.table import POOLED, Table, suggest_comparison
 from certifare.ticking import listening
 from certifare.words import amount
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 #: A state file is not read beyond this; a growth takes some kilobytes.
 MAX_STATE_BYTES = 1 << 30
 PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
@@ -240,9 +248,9 @@ class Search:
         self.notes += [*self._repeats, *self._pooled]
         self._progress: Progress | None = None
         self._last_cells: tuple[Any, NDArray[np.int64]] | None = None
-        self.train = table.take(self.rows["train"])
         self.cap = self._choose_cap()
-        self.select = self._independent("select").table
+        self.train = self._weighing("train")
+        self.select = self._compared()
         self.certify_sample = self._independent("certify")
         self._check_sizes()
         self.explorer = Explorer(self.train, {"select": self.select}, grid, self._common(), n_jobs)
@@ -327,7 +335,7 @@ class Search:
                         explained=performance.explained.estimate,
                         auc=None if performance.auc is None else performance.auc.estimate,
                         utility=utility_of(self.utility, train.labels, select.labels),
-                        promising=beyond_chance(train.labels, select.labels) > WORTH_TESTING,
+                        promising=_promising(train.labels, select.labels),
                         retained=path.retained[k],
                         outlook=outlook,
                         prediction=outlook.predict(1.0 - self.claim.confidence),
@@ -558,6 +566,24 @@ class Search:
 
     # -- parts ------------------------------------------------------------------------------------------------
 
+    def _weighing(self, part: str) -> Table:
+        """Take the records of a part, with weights up to the cap."""
+        table = self.table.take(self.rows[part])
+        if table.weights is None or self.cap is None:
+            return table
+        return replace(table, weights=np.minimum(table.weights, self.cap.cap))
+
+    def _compared(self) -> Table:
+        """Take the records that encoders are compared on; where they weigh differently, as many as tell as much."""
+        table = self._weighing("select")
+        if table.clusters is not None or table.weights is None:
+            return self._independent("select").table
+        if self.claim.labelled:
+            table = table.of_labelled()
+        assert table.weights is not None  # noqa: S101  (a part has weights where the table has)
+        rows = representative_rows(table.weights, stream(self.seed, "weights of the select part"))
+        return replace(table.take(rows), weights=None)
+
     def _independent(self, part: str) -> Sample:
         """Draw records of a part that are independent draws of the population that the claim is about.
 
@@ -743,6 +769,16 @@ def _check_repeats(table: Table) -> tuple[str, ...]:
     for i, values in enumerate((*table.labels, *([] if table.groups is None else [table.groups]))):
         fields.append(Field(f"role {i}", values.codes, "number", False))
     return count_repeats(fields).check()
+
+
+def _promising(train: Sequence[NDArray[np.int64]], select: Sequence[NDArray[np.int64]]) -> bool:
+    """Say whether an encoder's forecasts seem to go with the label.
+
+    The select records decide, unless they are too few to show it if it were so (a rare label, heavy weights).
+    """
+    if beyond_chance(train, select) > WORTH_TESTING:
+        return True
+    return promised(train, select) < SHOWN and left_out_beyond_chance(train) > SHOWN
 
 
 def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting], n_jobs: int) -> Any:

@@ -14,7 +14,7 @@ The first two see what accuracy cannot, where a label is rare: no cell's majorit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,24 +103,50 @@ def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) 
     return float(np.mean(found))
 
 
-def beyond_chance(train: Sequence[Counts], select: Sequence[Counts]) -> float:
-    """How many standard errors the forecasts go with the label on the select records, beyond chance.
+def beyond_chance(train: Sequence[Counts], fresh: Sequence[Counts]) -> float:
+    """How many standard errors the forecasts go with the label on fresh records, beyond chance.
 
     The statistic is the mean logarithm of forecast over base rate. Its mean and its error are those that it has if the
     same labels are dealt to the same records at random. Errors of several labels are added up as if they always fell
     together, which makes the figure smaller, never larger.
     """
+    return _standard_errors(
+        (np.log(forecasts(seen) / base_rates(seen)), there, there) for seen, there in zip(train, fresh, strict=True)
+    )
+
+
+def left_out_beyond_chance(train: Sequence[Counts]) -> float:
+    """Return the same on training records, each forecast from the others of its cell; they count as an eighth."""
+    found = _standard_errors(
+        (-losses_left_out("information", seen) - np.log(base_rates(seen)), seen, seen) for seen in train
+    )
+    return found / math.sqrt(TRAINING_DISCOUNT)
+
+
+def promised(train: Sequence[Counts], fresh: Sequence[Counts]) -> float:
+    """Return what :func:`beyond_chance` is expected to be if the forecasts are right."""
+    return _standard_errors(
+        (np.log(forecasts(seen) / base_rates(seen)), there, there.sum(axis=1, keepdims=True) * forecasts(seen))
+        for seen, there in zip(train, fresh, strict=True)
+    )
+
+
+def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> float:
+    """Sum over labels of the mean score beyond chance, in standard errors.
+
+    For each label: the score of a record of each cell and value, the records that chance would deal, and those that
+    there are.
+    """
     gain = error = 0.0
-    for seen, fresh in zip(train, select, strict=True):
-        n = int(fresh.sum())
+    for score, dealt, there in found:
+        n = int(dealt.sum())
         if n < 2:
             continue
-        score = np.log(forecasts(seen) / base_rates(seen))
-        cells, values = fresh.sum(axis=1) / n, fresh.sum(axis=0) / n
+        cells, values = dealt.sum(axis=1) / n, dealt.sum(axis=0) / n
         of_cell, of_value = score @ values, cells @ score
         expected = float(cells @ of_cell)
         centred = score - of_cell[:, None] - of_value + expected
-        gain += float((fresh * score).sum()) / n - expected
+        gain += float((there * score).sum()) / n - expected
         error += math.sqrt(float(cells @ centred**2 @ values) / (n - 1))
     # Cells that all forecast the same have no error, but for roundings.
     return gain / error if error > 1e-12 else -math.inf
