@@ -342,24 +342,24 @@ def produce(
     table: Any,
     *,
     target: float | None = None,
-    min_cells: int = 2,
-    grid: Grid | None = None,
     metric: str = "demographic_parity",
     confidence: float = 0.95,
     positive: str | None = None,
+    population: str = "clusters",
+    min_group_size: int = 30,
+    looks: int | None = None,
+    ledger: bool = True,
+    min_cells: int = 2,
+    grid: Grid | None = None,
     utility: str = "information",
     retain: float = 0.0,
     group_aware: bool = False,
+    pool_groups: int | None = None,
+    label_quantiles: int | None = None,
     parts: Mapping[str, float] = PARTS,
-    population: str = "clusters",
-    min_group_size: int = 30,
     seed: int = 0,
     n_jobs: int = 2,
     progress: Progress | None = None,
-    ledger: bool = True,
-    looks: int | None = None,
-    pool_groups: int | None = None,
-    label_quantiles: int | None = None,
     **roles: Any,
 ) -> Bundle:
     """Find, certify and describe an encoder for a table.
@@ -371,35 +371,35 @@ def produce(
     target : float, optional
         The largest T* to be accepted: encoders are tested against it in a fixed sequence. Without it one encoder is
         certified, the knee of the frontier.
+    metric, confidence, positive, min_group_size
+        Of the certificate (:func:`certifare.certify_counts`).
+    population : {"clusters", "records"}
+        With clusters: what the claim is about.
+    looks : int, optional
+        How many looks are planned: each has its share of ε, and all of them hold together with ``confidence``.
+    ledger : bool
+        Whether looks at the certification records are counted (:mod:`certifare.ledger`).
     min_cells : int
         The fewest cells that the encoder may have.
     grid : Grid, optional
         What to try.
-    metric, confidence, positive, min_group_size
-        Of the certificate (:func:`certifare.certify_counts`).
     utility : {"information", "explained", "accuracy"}
         What encoders are compared by (:mod:`certifare.frontier.utility`).
     retain : float
         As in :class:`~certifare.FairTreeEncoder`.
     group_aware : bool
         Let encoders read the group, as in :class:`~certifare.FairTreeEncoder`.
+    pool_groups : int, optional
+        Pool groups that may be expected to have fewer certification records, by the numbers of the others.
+    label_quantiles : int, optional
+        Cut a label that is a quantity into so many bands of about as many training and select records each.
     parts : mapping of str to float
         Shares of train, select and certify.
-    population : {"clusters", "records"}
-        With clusters: what the claim is about.
     seed : int
     n_jobs : int
         How many growths are fitted at a time.
     progress : callable, optional
         Told what is being done, how much is done and how much there is.
-    ledger : bool
-        Whether looks at the certification records are counted (:mod:`certifare.ledger`).
-    looks : int, optional
-        How many looks are planned: each has its share of ε, and all of them hold together with ``confidence``.
-    pool_groups : int, optional
-        Pool groups that may be expected to have fewer certification records, by the numbers of the others.
-    label_quantiles : int, optional
-        Cut a label that is a quantity into so many bands of about as many training and select records each.
     **roles
         ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a dataframe
         as in :meth:`Table.from_frame`, for a file as in :func:`read_table`.

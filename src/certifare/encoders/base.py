@@ -6,8 +6,9 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +51,13 @@ if TYPE_CHECKING:
 Output: TypeAlias = Literal["representatives", "cells", "onehot", "score"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the encoders: a record goes in, one of ``n_cells_`` cells comes out.
 
     A subclass says how cells are made (:meth:`_grow`) and how a record's cell is found (:meth:`find_cells`);
-    tables, groups, representatives, descriptions and the training fingerprint are here.
+    tables, groups, representatives, descriptions and the training fingerprint are here. Encoders are dataclasses of
+    their parameters: what several have is declared once, and the constructor names all of them, as scikit-learn asks.
 
     Attributes
     ----------
@@ -76,20 +79,24 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Their names, if they have names.
     """
 
-    sensitive: Any
-    output: Output
-    n_jobs: int
+    max_bins: int = 255
+    categorical_features: Any = "from_dtype"
+    sensitive: Any = None
+    allow_sensitive_feature: bool = False
+    output: Output = "representatives"
+    random_state: int = 0
+    n_jobs: int = 1
 
-    n_cells_: int
-    columns_: tuple[ColumnSchema, ...]
-    groups_: tuple[GroupValue, ...]
-    group_column_: str
-    labels_: tuple[tuple[str, tuple[Value, ...]], ...]
-    fingerprint_: Fingerprint | None
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
+    n_cells_: int = attribute(init=False)
+    columns_: tuple[ColumnSchema, ...] = attribute(init=False)
+    groups_: tuple[GroupValue, ...] = attribute(init=False)
+    group_column_: str = attribute(init=False)
+    labels_: tuple[tuple[str, tuple[Value, ...]], ...] = attribute(init=False)
+    fingerprint_: Fingerprint | None = attribute(init=False)
+    n_features_in_: int = attribute(init=False)
+    feature_names_in_: NDArray[Any] = attribute(init=False)
 
-    settings: tuple[str, ...] = (
+    settings: ClassVar[tuple[str, ...]] = (
         "sensitive",
         "categorical_features",
         "allow_sensitive_feature",

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import field as attribute
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.encoders.description import map_rules, path_rules
-from certifare.encoders.groups import UnknownGroupsRule
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Clusters, Coordinates, check_retain
 from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
@@ -18,7 +18,7 @@ from certifare.encoders.scoretree import ScoreTree, fit_columns
 from certifare.encoders.training import MemoryTraining, Training, in_memory
 from certifare.errors import EncoderError
 from certifare.frames import Field, Frame
-from certifare.growth import Charge, Codes, GrowthMetric, MemorySource, Targets, grow
+from certifare.growth import Codes, MemorySource, Targets, grow
 from certifare.levels import name_of
 
 
@@ -45,6 +45,7 @@ class Scored:
     coordinates: Coordinates | None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BoostedEncoder(GrownEncoder):
     """Cells are regions of a map whose axes are scores: how likely the label is, and how likely the group.
 
@@ -113,6 +114,10 @@ class BoostedEncoder(GrownEncoder):
     (8, 8)
     """
 
+    score_model: Any = None
+    folds: int = 5
+    grid: int | None = None
+
     settings = (
         *GrownEncoder.settings,
         "retain",
@@ -123,55 +128,8 @@ class BoostedEncoder(GrownEncoder):
         "group_aware",
     )
 
-    score_map_: ScoreMap
-    _score_tree: ScoreTree
-
-    def __init__(
-        self,
-        gamma: float = 0.85,
-        max_cells: int = 50,
-        min_cell_size: int = 100,
-        metric: GrowthMetric = "demographic_parity",
-        *,
-        score_model: Any = None,
-        folds: int = 5,
-        grid: int | None = None,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        sensitive: Any = None,
-        retain: float = 0.0,
-        charge: Charge = "every",
-        group_aware: bool = False,
-        unknown_groups: UnknownGroupsRule = "refuse",
-        max_distance: float | None = None,
-        label_weights: Sequence[float] | None = None,
-        positive_label: Any = None,
-        allow_sensitive_feature: bool = False,
-        output: Literal["representatives", "cells", "onehot", "score"] = "representatives",
-        random_state: int = 0,
-        n_jobs: int = 1,
-    ) -> None:
-        self.gamma = gamma
-        self.max_cells = max_cells
-        self.min_cell_size = min_cell_size
-        self.metric = metric
-        self.score_model = score_model
-        self.folds = folds
-        self.grid = grid
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.sensitive = sensitive
-        self.retain = retain
-        self.charge = charge
-        self.group_aware = group_aware
-        self.unknown_groups = unknown_groups
-        self.max_distance = max_distance
-        self.label_weights = label_weights
-        self.positive_label = positive_label
-        self.allow_sensitive_feature = allow_sensitive_feature
-        self.output = output
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    score_map_: ScoreMap = attribute(init=False)
+    _score_tree: ScoreTree = attribute(init=False)
 
     @property
     def cell_map_(self) -> NDArray[np.int32]:

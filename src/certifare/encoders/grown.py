@@ -3,7 +3,8 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import field as attribute
 from typing import Any, Self
 
 import numpy as np
@@ -18,28 +19,30 @@ from certifare.encoders.representatives import Representatives
 from certifare.encoders.training import Training
 from certifare.errors import EncoderError
 from certifare.frames import Field, Frame
-from certifare.growth import Charge, Codes, Criterion, Growth, Targets
+from certifare.growth import Charge, Codes, Criterion, Growth, GrowthMetric, Targets
 from certifare.levels import Levels
 
 
+@dataclass(eq=False, repr=False)
 class GrownEncoder(RestrictedEncoder):
     """Base of the encoders that grow: what follows from the growth path."""
 
-    gamma: float
-    max_cells: int
-    min_cell_size: int
-    metric: Any
-    label_weights: Any
-    positive_label: Any
-    retain: float
-    charge: Any
-    group_aware: bool
-    unknown_groups: UnknownGroupsRule
-    max_distance: float | None
+    gamma: float = 0.85
+    max_cells: int = 50
+    min_cell_size: int = 100
+    metric: GrowthMetric = "demographic_parity"
+    _: KW_ONLY
+    retain: float = 0.0
+    charge: Charge = "every"
+    group_aware: bool = False
+    unknown_groups: UnknownGroupsRule = "refuse"
+    max_distance: float | None = None
+    label_weights: Sequence[float] | None = None
+    positive_label: Any = None
 
-    growth_: Growth
-    _node_representatives: Representatives
-    _node_statistics: Statistics | None
+    growth_: Growth = attribute(init=False)
+    _node_representatives: Representatives = attribute(init=False)
+    _node_statistics: Statistics | None = attribute(init=False)
 
     def at(self, k: int) -> Self:
         """Give the encoder with k cells from the same growth.

@@ -1,7 +1,9 @@
 """KMeansEncoder: cells around the centres of k-means, which looks at neither labels nor groups."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from dataclasses import field as attribute
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ from certifare.errors import EncoderError
 from certifare.frames import Field
 
 
+@dataclass(eq=False, repr=False)
 class KMeansEncoder(RestrictedEncoder):
     """Cells are the regions nearest to each of k centres, among standardised numbers and one-hot categories.
 
@@ -51,31 +54,12 @@ class KMeansEncoder(RestrictedEncoder):
     _needs_labels = False
     _needs_groups = False
 
-    centres_: NDArray[np.float64]
-    _space: Space
-    _representatives: Representatives
-    _statistics: Statistics | None
+    n_cells: int = 50
 
-    def __init__(
-        self,
-        n_cells: int = 50,
-        *,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        sensitive: Any = None,
-        allow_sensitive_feature: bool = False,
-        output: Literal["representatives", "cells", "onehot", "score"] = "representatives",
-        random_state: int = 0,
-        n_jobs: int = 1,
-    ) -> None:
-        self.n_cells = n_cells
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.sensitive = sensitive
-        self.allow_sensitive_feature = allow_sensitive_feature
-        self.output = output
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    centres_: NDArray[np.float64] = attribute(init=False)
+    _space: Space = attribute(init=False)
+    _representatives: Representatives = attribute(init=False)
+    _statistics: Statistics | None = attribute(init=False)
 
     def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
         """Find the centres.

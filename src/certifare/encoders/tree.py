@@ -1,22 +1,23 @@
 """FairTreeEncoder: cells are the leaves of a fair tree."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.description import path_rules
-from certifare.encoders.groups import UnknownGroupsRule
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.training import MemoryTraining, Training
 from certifare.frames import Field
-from certifare.growth import Bins, Charge, Codes, GrowthMetric, Orderings, encode, grow
+from certifare.growth import Bins, Codes, Orderings, encode, grow
 from certifare.levels import name_of
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FairTreeEncoder(GrownEncoder):
     """Cells are the leaves of a tree that keeps what predicts the label and mixes the groups.
 
@@ -95,52 +96,11 @@ class FairTreeEncoder(GrownEncoder):
     array([0, 0, 1, 1], dtype=int32)
     """
 
+    orderings: Orderings = "both"
+
     settings = (*GrownEncoder.settings, "retain")
 
-    bins_: tuple[Bins, ...]
-
-    def __init__(
-        self,
-        gamma: float = 0.85,
-        max_cells: int = 50,
-        min_cell_size: int = 100,
-        metric: GrowthMetric = "demographic_parity",
-        *,
-        orderings: Orderings = "both",
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        sensitive: Any = None,
-        retain: float = 0.0,
-        charge: Charge = "every",
-        group_aware: bool = False,
-        unknown_groups: UnknownGroupsRule = "refuse",
-        max_distance: float | None = None,
-        label_weights: Sequence[float] | None = None,
-        positive_label: Any = None,
-        allow_sensitive_feature: bool = False,
-        output: Literal["representatives", "cells", "onehot", "score"] = "representatives",
-        random_state: int = 0,
-        n_jobs: int = 1,
-    ) -> None:
-        self.gamma = gamma
-        self.max_cells = max_cells
-        self.min_cell_size = min_cell_size
-        self.metric = metric
-        self.orderings = orderings
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.sensitive = sensitive
-        self.retain = retain
-        self.charge = charge
-        self.group_aware = group_aware
-        self.unknown_groups = unknown_groups
-        self.max_distance = max_distance
-        self.label_weights = label_weights
-        self.positive_label = positive_label
-        self.allow_sensitive_feature = allow_sensitive_feature
-        self.output = output
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    bins_: tuple[Bins, ...] = attribute(init=False)
 
     def fit_parquet(self, paths: Any, *, label: Any, sensitive: Any = None, **options: Any) -> Self:
         """Make cells from Parquet files of any size, in constant memory: the same cells that ``fit`` makes.

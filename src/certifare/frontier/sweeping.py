@@ -295,26 +295,26 @@ def sweep(
     table: Any,
     grid: Grid | None = None,
     *,
-    min_cells: int = 2,
-    correction: Correction = "simultaneous",
-    candidates: Literal["front", "all"] = "front",
     metric: str = "demographic_parity",
     confidence: float = 0.95,
     positive: str | None = None,
+    population: str = "clusters",
+    min_group_size: int = 30,
+    looks: int | None = None,
+    ledger: bool = True,
+    correction: Correction = "simultaneous",
+    candidates: Literal["front", "all"] = "front",
+    min_cells: int = 2,
     utility: str = "information",
     retain: float = 0.0,
     group_aware: bool = False,
-    parts: Mapping[str, float] = PARTS,
-    population: str = "clusters",
-    min_group_size: int = 30,
-    seed: int = 0,
-    n_jobs: int = 2,
-    state: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-    ledger: bool = True,
-    looks: int | None = None,
     pool_groups: int | None = None,
     label_quantiles: int | None = None,
+    parts: Mapping[str, float] = PARTS,
+    seed: int = 0,
+    n_jobs: int = 2,
+    progress: Progress | None = None,
+    state: str | os.PathLike[str] | None = None,
     **roles: Any,
 ) -> Frontier:
     """Try many encoders and certify those worth choosing from.
@@ -325,40 +325,20 @@ def sweep(
         With a label and groups; a dataframe or a file needs ``label`` and ``sensitive`` as well.
     grid : Grid, optional
         What to try.
-    min_cells : int
-        The fewest cells of an encoder that is certified.
+    metric, confidence, positive, min_group_size, population, looks, ledger
+        Of the certificates, as in :func:`certifare.produce`.
     correction : {"simultaneous", "holdout"}
         Certify m encoders together, each at ε/m, so that one may choose after seeing all their bounds; or certify
         none yet, choose by predicted bounds, and certify one with :meth:`Frontier.certify`.
     candidates : {"front", "all"}
         With ``simultaneous``: whether the encoders that are certified are those on the front of predicted bound and
         utility (fewer, so each has a larger share of ε) or all of them.
-    metric, confidence, positive, min_group_size
-        Of the certificates (:func:`certifare.certify_counts`).
-    utility : {"information", "explained", "accuracy"}
-        What encoders are compared by (:mod:`certifare.frontier.utility`).
-    retain : float
-        As in :class:`~certifare.FairTreeEncoder`.
-    group_aware : bool
-        Let encoders read the group, as in :class:`~certifare.FairTreeEncoder`.
-    parts, seed
-        How the table is split (:func:`certifare.parts.split`).
-    population
-        With clusters: what the claim is about.
-    n_jobs : int
-        How many growths are fitted at a time.
+    min_cells : int
+        The fewest cells of an encoder that is certified.
+    utility, retain, group_aware, pool_groups, label_quantiles, parts, seed, n_jobs, progress
+        Of the search, as in :func:`certifare.produce`.
     state : path, optional
         A file in which a sweep that was interrupted finds what was done.
-    progress : callable, optional
-        Told what is being done, how much is done and how much there is.
-    ledger : bool
-        Whether looks at the certification records are counted (:mod:`certifare.ledger`).
-    looks : int, optional
-        How many looks are planned: each has its share of ε, and all of them hold together with ``confidence``.
-    pool_groups : int, optional
-        Pool groups that may be expected to have fewer certification records, by the numbers of the others.
-    label_quantiles : int, optional
-        Cut a label that is a quantity into so many bands of about as many training and select records each.
     **roles
         For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.table.table_of`.
 

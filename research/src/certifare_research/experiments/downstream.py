@@ -74,7 +74,7 @@ def classifiers(run: Run, item: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _refit(point: Point, kind: str, categorical: Sequence[str], seed: int) -> Any:
-    make = {"tree": FairTreeEncoder, "boosted": BoostedEncoder}[kind]
+    make: Any = {"tree": FairTreeEncoder, "boosted": BoostedEncoder}[kind]
     setting = point.setting
     return make(
         gamma=setting.gamma,

@@ -71,7 +71,7 @@ def _time_ours(method: str, dataset: Any, parts: Any) -> dict[str, Any]:
 
     make = {"fair tree": FairTreeEncoder, "boosted": BoostedEncoder}[method]
     small = dataset.take(parts["train"][:2000])
-    common = {
+    common: dict[str, Any] = {
         "gamma": 0.85,
         "max_cells": 50,
         "min_cell_size": 100,
