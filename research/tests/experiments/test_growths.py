@@ -5,7 +5,7 @@ import pytest
 from certifare.encoders import FairTreeEncoder
 from certifare.frontier import Grid
 from certifare_research.datasets import Dataset
-from certifare_research.experiments.growths import best, choose, explore, independent_parts
+from certifare_research.experiments.growths import best, choose, distinct, explore, independent_parts
 from certifare_research.experiments.shift import spoil
 
 
@@ -99,3 +99,18 @@ def test_spoiled_values(data):
     assert 300 < missing["skill"].slice(4000).null_count < 500
     imputed = spoil(data, complete, damaged, 0.1, "imputed", 0)
     assert imputed["job"].null_count == 0
+
+
+def test_encoders_that_do_not_feel_their_setting_are_there_once(data, parts):
+    grid = Grid(kinds=["tree"], gammas=(0.2,), cells=(2, 4, 8), min_cell_sizes=(100,))
+    points = list(explore(data, parts, grid, group_aware=True))
+    once = list(distinct(points))
+    assert {p.setting.max_distance for p in points} > {p.setting.max_distance for p in once}
+    figures = [(p.cells, p.vote("train").text(), p.adversary("train").text(), p.vote().text()) for p in points]
+    assert {f for p, f in zip(points, figures, strict=True) if p in once} == set(figures)
+
+
+def test_another_merit_chooses_another_encoder(points):
+    most, fewest = (choose(points, 0.9, merit=lambda p, sign=sign: sign * p.cells) for sign in (1, -1))
+    assert most.point.cells == max(p.cells for p in points)
+    assert fewest.point.cells == min(p.cells for p in points)

@@ -90,8 +90,8 @@ class Run:
         elif name == "classes":
             dataset = load_acs_income_classes("CA", data=self.data)
         elif name.startswith("employment"):
-            years = [int(year) for year in name.split("-")[1:]] or [2018]
-            dataset = load_acs_employment("MA", years, data=self.data)
+            years = [int(year) for year in name.split("-")[1:]]
+            dataset = load_acs_employment("MA", years, sensitive="RAC1P", data=self.data)
         else:
             dataset = load(name, self.data, self.year, self.states)
         return dataset.sample(QUICK_RECORDS, self.seed) if self.quick else dataset

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -108,6 +109,7 @@ class Point:
             "kind": self.setting.kind,
             "gamma": self.setting.gamma,
             "min_cell_size": self.setting.min_cell_size,
+            "max_distance": self.setting.max_distance,
             "cells": self.cells,
             "accuracy": vote.accuracy,
             "distance": vote.distance(metric),
@@ -162,6 +164,16 @@ def explore(
             yield Point(setting, cells, path)
 
 
+def distinct(points: Iterable[Point]) -> Iterator[Point]:
+    """Leave out encoders that were there before: a growth may not feel its setting, such as a distance far away."""
+    seen = set()
+    for point in points:
+        counts = [point.path.at(part, point.cells).groups for part in point.path.counts]
+        if (digest := hashlib.sha256(b"".join(table.tobytes() for table in counts)).digest()) not in seen:
+            seen.add(digest)
+            yield point
+
+
 def independent_parts(dataset: Dataset, shares: Mapping[str, float], seed: int = 0) -> dict[str, NDArray[np.int64]]:
     """Split at random; the certification part keeps one record per cluster, and so does the part to choose on."""
     parts = dataset.parts(shares, seed)
@@ -179,20 +191,27 @@ class Choice:
     tried: int
 
 
-def choose(points: Sequence[Point], target: float, metric: str = "demographic_parity") -> Choice | None:
+def choose(
+    points: Sequence[Point],
+    target: float,
+    metric: str = "demographic_parity",
+    merit: Callable[[Point], float] | None = None,
+) -> Choice | None:
     """Choose on training and select records, then certify; None where no certificate meets the target.
 
-    The shortlist (at most three encoders) is certified together, each at ε divided by their number.
+    The shortlist (at most four encoders) is certified together, each at ε divided by their number. The best encoder is
+    the most accurate on training and select records, unless ``merit`` says otherwise.
     """
+    merit = merit or _merit
     outlooks = [
         Outlook.of(p.counts("train"), p.counts("select"), p.counts("certify").sum(0), metric, 1) for p in points
     ]
-    listed = shortlist(outlooks, target, EPSILON, lambda able: max(able, key=lambda i: _merit(points[i])))
+    listed = shortlist(outlooks, target, EPSILON, lambda able: max(able, key=lambda i: merit(points[i])))
     certified = [(points[i], points[i].certificate(metric, candidates=len(listed))) for i in listed]
     good = [(p, c) for p, c in certified if c.bound <= target]
     if not good:
         return None
-    point, certificate = max(good, key=lambda pair: _merit(pair[0]))
+    point, certificate = max(good, key=lambda pair: merit(pair[0]))
     return Choice(point, certificate, len(listed))
 
 
@@ -214,7 +233,7 @@ def claims_of(records: Iterable[Mapping[str, Any]], data: str) -> list[dict[str,
     return [
         claim(
             data,
-            f"{r['kind']} gamma={r['gamma']} n={r['min_cell_size']} k={r['cells']}",
+            _words(r),
             classifier,
             outcome,
             r["bound"],
@@ -223,3 +242,9 @@ def claims_of(records: Iterable[Mapping[str, Any]], data: str) -> list[dict[str,
         for r in records
         for classifier, outcome in r["outcomes"].items()
     ]
+
+
+def _words(record: Mapping[str, Any]) -> str:
+    """Name an encoder by its setting."""
+    among = "" if record["max_distance"] is None else f" distance={record['max_distance']}"
+    return f"{record['kind']} gamma={record['gamma']}{among} n={record['min_cell_size']} k={record['cells']}"

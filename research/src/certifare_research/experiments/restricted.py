@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from certifare_research.experiments.framework import LEVELS, Run
-from certifare_research.experiments.growths import choose, explore, independent_parts
+from certifare_research.experiments.growths import choose, distinct, explore, independent_parts
 
-CELLS = (2, 3, 5, 8, 12, 20, 50)
-GROUP_AWARE = {"gammas": (0.05, 0.15), "min_cell_sizes": (100,), "cells": CELLS}
+CELLS = (2, 3, 5, 8, 12, 20, 50, 100)
+SIZES = {"min_cell_sizes": (100,), "cells": CELLS}
+#: This γ with every distance that the cells may have on the training records (:data:`certifare.frontier.settings`).
+GROUP_AWARE = {"gammas": (0.07,), **SIZES}
 #: Kind of encoder → (kind of growth, parameters of all its encoders, changes of the grid).
 KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "tree": ("tree", {}, {"gammas": (0.5, 0.7, 0.85, 0.95, 0.99), "min_cell_sizes": (100,), "cells": CELLS}),
-    "boosted": ("boosted", {}, {"gammas": (0.0, 0.8, 0.95), "min_cell_sizes": (100,), "cells": CELLS}),
+    "tree": ("tree", {}, SIZES),
+    "boosted": ("boosted", {}, SIZES),
     "group-aware tree": ("tree", {"group_aware": True}, GROUP_AWARE),
     "group-aware boosted": ("boosted", {"group_aware": True}, GROUP_AWARE),
 }
@@ -26,7 +28,8 @@ def restricted(run: Run, item: Sequence[Any]) -> dict[str, Any]:
     dataset = run.load(data)
     seed = run.seed + split
     parts = independent_parts(dataset, run.shares(), seed)
-    points = list(explore(dataset, parts, run.grid(kinds=[kind], **changes), seed=seed, **parameters))
+    grid = run.grid(kinds=[kind], **changes)
+    points = list(distinct(explore(dataset, parts, grid, seed=seed, **parameters)))
     chosen = []
     for level in LEVELS:
         choice = choose(points, level)

@@ -18,28 +18,39 @@ from certifare_research.experiments import charts
 from certifare_research.experiments.framework import LEVELS, Block, Page, Run
 from certifare_research.experiments.growths import Point, best, claims_of, explore, independent_parts
 
-STATES = ("CA", "TX", "NY", "FL")
+#: Populations that encoders are taken to; they are fitted in the first. By what: the data sets' names, and words.
+POPULATIONS = {
+    "states": ("us", ("CA", "TX", "NY", "FL"), "ACSIncome 2018, by sex: from state to state"),
+    "years": (
+        "employment",
+        ("2015", "2016", "2017", "2018"),
+        "Employment in Massachusetts, by race: from year to year",
+    ),
+}
 MISSING = (0.0, 0.01, 0.05, 0.1)
 SIZES = {"train": 0.5, "certify": 0.3, "test": 0.2}
+#: Distances at which the tables of the shift ask for the best accuracy.
+SHOWN = (0.02, 0.03, *LEVELS)
 
 
-def across_states(run: Run, kind: str) -> list[dict[str, Any]]:
-    """Fit in the first state; certify and test there and in others."""
-    states = {state: run.load(f"us-{state}") for state in STATES}
-    joined, parts = _join(list(states.values()))
-    rows: dict[str, NDArray[np.int64]] = dict(independent_parts(states[STATES[0]], SIZES, run.seed))
-    for state, own in zip(STATES[1:], parts[1:], strict=True):
+def across(run: Run, by: str) -> list[dict[str, Any]]:
+    """Fit trees in the first population; certify and test there and in the others."""
+    name, places, _ = POPULATIONS[by]
+    populations = {place: run.load(f"{name}-{place}") for place in places}
+    joined, parts = _join(list(populations.values()))
+    rows: dict[str, NDArray[np.int64]] = dict(independent_parts(populations[places[0]], SIZES, run.seed))
+    for place, own in zip(places[1:], parts[1:], strict=True):
         there = np.random.default_rng(run.seed).permutation(own)
         half = len(there) // 2
-        rows |= {f"certify {state}": np.sort(there[:half]), f"test {state}": np.sort(there[half:])}
-    grid = run.grid(kinds=[kind], gammas=(0.3, 0.7, 0.9, 0.99), min_cell_sizes=(100,))
+        rows |= {f"certify {place}": np.sort(there[:half]), f"test {place}": np.sort(there[half:])}
+    grid = run.grid(kinds=["tree"], gammas=(0.3, 0.7, 0.9, 0.99), min_cell_sizes=(100,))
     records = []
     for point in explore(joined, rows, grid, seed=run.seed):
-        base = point.record()
-        records.append({**base, "state": STATES[0]})
+        base = {**point.record(), "by": by}
+        records.append({**base, "place": places[0]})
         records += [
-            {**base, **_elsewhere(point, f" {state}"), "state": state, "first_bound": base["bound"]}
-            for state in STATES[1:]
+            {**base, **_elsewhere(point, f" {place}"), "place": place, "first_bound": base["bound"]}
+            for place in places[1:]
         ]
     return records
 
@@ -116,43 +127,49 @@ def spoil(
 
 
 def shift(run: Run) -> Page:
-    """Certificates of one state do not hold for another; those made anew do."""
-    (records,) = run.each(across_states, ["tree"])
-    rows, points = [], []
-    for state in STATES:
-        own = [r for r in records if r["state"] == state]
-        excesses = [max(r["distance"], r["adversary"]) - r["first_bound"] for r in own if "first_bound" in r]
-        beyond = [f"{sum(e > 0 for e in excesses)} of {len(excesses)}", max(excesses)] if excesses else [None, None]
-        for words, by in (("T* made there", "bound"), ("measured", "distance")):
-            found = [best(own, v, by) for v in LEVELS]
-            rows.append([f"{state}, {words} ≤", *[None if r is None else r["accuracy"] for r in found], *beyond])
-            front = pareto_front([r["accuracy"] for r in own], [r[by] for r in own])
-            points += [
-                {
-                    "series": f"{state}, {words}",
-                    "distance": own[i][by],
-                    "accuracy": own[i]["accuracy"],
-                    "certified": by == "bound",
-                }
-                for i in front
-            ]
-    first = STATES[0]
-    last = [f"measured above the certificate of {first}", "by at most"]
+    """Certificates of one population do not hold for another; those made anew do."""
+    found = dict(zip(POPULATIONS, run.each(across, POPULATIONS), strict=True))
+    blocks, points, claims = [], [], []
+    for by, records in found.items():
+        name, places, caption = POPULATIONS[by]
+        rows = []
+        for place in places:
+            own = [r for r in records if r["place"] == place]
+            excesses = [max(r["distance"], r["adversary"]) - r["first_bound"] for r in own if "first_bound" in r]
+            beyond = [f"{sum(e > 0 for e in excesses)} of {len(excesses)}", max(excesses)] if excesses else [None, None]
+            for words, limit in (("T* made there", "bound"), ("measured", "distance")):
+                most = [best(own, v, limit) for v in SHOWN]
+                rows.append([f"{place}, {words} ≤", *[None if r is None else r["accuracy"] for r in most], *beyond])
+                front = pareto_front([r["accuracy"] for r in own], [r[limit] for r in own])
+                points += [
+                    {
+                        "series": f"{place}, {words}",
+                        "panel": caption,
+                        "distance": own[i][limit],
+                        "accuracy": own[i]["accuracy"],
+                        "certified": limit == "bound",
+                    }
+                    for i in front
+                ]
+            claims += claims_of(own, f"{name} {place}")
+        last = [f"measured above the certificate of {places[0]}", "by at most"]
+        blocks.append(Block(caption, ["certified and tested in", *[f"{v:.2f}" for v in SHOWN], *last], rows))
     return Page(
         title="Distribution shift",
-        text=f"ACSIncome 2018, groups by sex: trees fitted in {first}, certified and tested there and in "
-        f"{', '.join(STATES[1:])} (the paper: ACSIncome-CA, 2015 and 2016). A certificate is about the population its "
-        "records came from: the last columns count encoders whose measured distance (of the vote or of an adversary) "
-        f"in another state exceeds the certificate of {first}, and by how much.",
-        blocks=[Block("Best accuracy", ["certified and tested in", *[f"{v:.2f}" for v in LEVELS], *last], rows)],
-        records=records,
-        claims=[c for state in STATES for c in claims_of((r for r in records if r["state"] == state), f"us {state}")],
-        chart=charts.fronts(points, "T* (solid) or measured distance (dashed)"),
+        text="Trees fitted in one population, certified and tested there and in others (the paper: ACSIncome-CA, 2015 "
+        "and 2016): the best accuracy. A certificate is about the population its records came from: the last columns "
+        "count encoders whose measured distance (of the vote or of an adversary) elsewhere exceeds the certificate of "
+        "the first, and by how much. (Some do by the chance of the test records, at home as well; see the "
+        "[audit](audit.md).)",
+        blocks=blocks,
+        records=[r for records in found.values() for r in records],
+        claims=claims,
+        chart=charts.fronts(points, "T* (solid) or measured distance (dashed)", facet="panel"),
         notes=(
-            "What is different: states instead of years, because the years that are at hand (employment in "
-            "Massachusetts) have a distance of .001 to .005, at which no certificate can fail. The codes of categories "
-            "are the same in all states; in the authors' code each year has its own, so that their shift is in part "
-            "one of codes.",
+            "What is different: of ACSIncome there is one year here, so states stand for years; employment in "
+            "Massachusetts has four, with groups by race (between the sexes it has a distance of .001 to .005, at "
+            "which no certificate can fail). The codes of categories are the same everywhere; in the authors' code "
+            "each year has its own, so that their shift is in part one of codes.",
         ),
     )
 

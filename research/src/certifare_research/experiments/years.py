@@ -12,17 +12,27 @@ from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.evaluation.pareto import pareto_front
 from certifare_research.evaluation.protocol import as_matrix
 from certifare_research.experiments import charts
-from certifare_research.experiments.framework import LEVELS, Block, Page, Run
+from certifare_research.experiments.framework import Block, Page, Run
 from certifare_research.experiments.growths import best, claims_of, explore, independent_parts
 
-HALVES = {"half": "a random half", "all": "all records"}
+#: What is grown on: the data set, whether half of it is left out, and its words.
+SIZES = {
+    "us half": ("us", True, "a random half"),
+    "us all": ("us", False, "all records"),
+    "employment 2015": ("employment-2015", False, "2015"),
+    "employment 2015 and 2016": ("employment-2015-2016", False, "2015 and 2016"),
+}
+#: Distances at which the tables ask for the best accuracy; race in Massachusetts has little beyond .05.
+SHOWN = (0.02, 0.03, 0.05, 0.10, 0.15)
+CAPTIONS = {"us": "ACSIncome-US 2018, by sex", "employment": "Employment in Massachusetts, by race"}
 
 
 def encoders(run: Run, item: Sequence[str]) -> dict[str, Any]:
-    """Fit encoders of one kind on half of the records or on all, and the unfair classifier."""
+    """Fit encoders of one kind on fewer or more records, and the unfair classifier."""
     how, kind = item
-    dataset = run.load("us")
-    dataset = dataset.sample(len(dataset) // 2, run.seed) if how == "half" else dataset
+    name, halved, _ = SIZES[how]
+    dataset = run.load(name)
+    dataset = dataset.sample(len(dataset) // 2, run.seed) if halved else dataset
     parts = independent_parts(dataset, run.shares(), run.seed)
     grid = run.grid(kinds=[kind], gammas=(0.3, 0.7, 0.9, 0.99), min_cell_sizes=(100,))
     records = [p.record() for p in explore(dataset, parts, grid, seed=run.seed)]
@@ -34,42 +44,46 @@ def encoders(run: Run, item: Sequence[str]) -> dict[str, Any]:
 
 
 def run(run: Run) -> Page:
-    """Compare half of the records with all."""
-    items = [(how, "tree") for how in HALVES]
+    """Compare half of the records with all, and one year with two."""
+    items = [(how, "tree") for how in SIZES]
     results = dict(zip(items, run.each(encoders, items), strict=True))
-    rows, points = [], []
+    rows: dict[str, list[list[Any]]] = {name: [] for name in CAPTIONS}
+    points = []
     for (how, _), result in results.items():
-        records = result["records"]
+        records, size = result["records"], SIZES[how][2]
         accuracy, distance = result["unfair"]
         top = max(r["accuracy"] for r in records)
+        data = how.partition(" ")[0]
         for words, by in (("T*", "bound"), ("measured", "distance")):
-            found = [best(records, v, by) for v in LEVELS]
+            found = [best(records, v, by) for v in SHOWN]
             accuracies = [None if r is None else r["accuracy"] for r in found]
             unfair = f"{accuracy:.3f} at {distance:.3f}"
-            rows.append([f"{HALVES[how]}, {words} ≤", f"{result['n']:,}", *accuracies, top, unfair, accuracy - top])
+            rows[data].append([f"{size}, {words} ≤", f"{result['n']:,}", *accuracies, top, unfair, accuracy - top])
             front = pareto_front([r["accuracy"] for r in records], [r[by] for r in records])
             points += [
                 {
-                    "series": f"{HALVES[how]}, {words}",
+                    "series": f"{size}, {words}",
+                    "panel": CAPTIONS[data],
                     "distance": records[i][by],
                     "accuracy": records[i]["accuracy"],
                     "certified": by == "bound",
                 }
                 for i in front
             ]
-    columns = ["", "records", *[f"{v:.2f}" for v in LEVELS], "most accurate", "unfair gradient boosting", "gap"]
+    columns = ["", "records", *[f"{v:.2f}" for v in SHOWN], "most accurate", "unfair gradient boosting", "gap"]
     return Page(
         title="Twice the data",
-        text="ACSIncome-US 2018, half of the records and all of them, trees (the paper: the years 2014, and 2014 with "
-        "2015). Twice the data lowers the certificate; whether the gap to the unfair classifier grows is in the last "
-        "column.",
-        blocks=[Block("Best accuracy", columns, rows)],
+        text="Trees on ACSIncome-US 2018, half of the records and all of them, and on employment in Massachusetts, one "
+        "year and two (the paper: ACSIncome-US of 2014, and of 2014 with 2015). Twice the data lowers the certificate; "
+        "whether the gap to the unfair classifier grows is in the last column.",
+        blocks=[Block(f"Best accuracy, {CAPTIONS[data]}", columns, own) for data, own in rows.items()],
         records=[{"data": how, **r} for (how, _), result in results.items() for r in result["records"]],
-        claims=[c for (how, _), result in results.items() for c in claims_of(result["records"], f"us, {how}")],
-        chart=charts.fronts(points, "T* (solid) or measured distance (dashed)"),
+        claims=[c for (how, _), result in results.items() for c in claims_of(result["records"], how)],
+        chart=charts.fronts(points, "T* (solid) or measured distance (dashed)", facet="panel"),
         notes=(
-            "What is different: the paper adds a year, here a random half is left out, so that nothing but the number "
-            "of records changes. Employment in Massachusetts, which has several years, has a distance between the "
-            "sexes of .001 to .005 alone: nothing can be shown there.",
+            "What is different: the paper adds a year. Of ACSIncome there is one year here, so a random half is left "
+            "out: nothing but the number of records changes. Employment in Massachusetts has several years, but a "
+            "distance between the sexes of .001 to .005 alone; the groups are white and other races, which unfair "
+            "gradient boosting keeps some hundredths apart.",
         ),
     )
