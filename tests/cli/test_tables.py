@@ -336,6 +336,51 @@ def test_item_6_pooled_groups_and_cuts_on_the_command_line(cli, tmp_path):
     assert kept.status == 0, kept.stderr
 
 
+def test_item_6_pooled_groups_and_cuts_from_a_database_and_in_counts(cli, tmp_path):
+    """Wherever fresh records are counted, groups and bands of the label are those of the certificate."""
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    quantities().to_csv(tmp_path / "p.csv", index=False)
+    made = cli(
+        "fit", tmp_path / "p.csv", "--label", "income", "--label-cuts", "22000", "--sensitive", "race",
+        "--pool-groups", "25", "--min-group-size", "5", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4",
+        "--metric", "equalized_odds", "-o", tmp_path / "bundle",
+    )  # fmt: skip
+    assert made.status == 0, made.stderr
+    bundle, fresh = tmp_path / "bundle", tmp_path / "fresh.csv"
+    quantities(seed=1).to_csv(fresh, index=False)
+    with duckdb.connect(str(tmp_path / "f.db")) as database:
+        database.execute(f"CREATE TABLE fresh AS SELECT * FROM read_csv('{fresh}')")  # noqa: S608
+    base = ["--sql", f"duckdb:///{tmp_path}/f.db", "--table", "fresh"]
+    claim = ["--metric", "equalized_odds", "--min-group-size", "1", "--no-ledger", "--json"]
+    wanted = cli("certify", bundle, fresh, *claim).json["counts"]
+    assert wanted["groups"] == ["a", "b", "other groups"]
+    assert wanted["labels"] == ["income < 22000", "income >= 22000"]
+    assert cli("certify", bundle, *base, *claim).json["counts"] == wanted
+    for place, source in (("file", [fresh]), ("base", [*base, "--sensitive", "race"])):
+        counts = tmp_path / f"{place}.json"
+        done = cli("count", bundle, *source, "--label", "income", "-o", counts)
+        assert done.status == 0, done.stderr
+        assert cli("certify", bundle, counts, *claim).json["counts"] == wanted
+    groups = []
+    for place, source in (("fresh", [fresh]), ("base", base), ("counts", [tmp_path / "file.json"])):
+        history = ["--history", tmp_path / f"of-{place}.json", "--min-group-size", "1", "--period", "first", "--json"]
+        done = cli("monitor", bundle, *source, *history)
+        assert done.status in (0, 1), done.stderr
+        groups.append(done.json["periods"][0]["groups"])
+    assert groups[0] == groups[1] == groups[2]
+    cut = ["--sensitive", "race>b", "--label", "income", "--label-cuts", "21000,23000"]
+    assert cli("certify", bundle, *base, *cut, *claim).status == 2  # text cannot be ordered
+    cut[1] = "race=a"
+    assert (
+        cli("certify", bundle, *base, *cut, *claim).json["counts"]
+        == cli("certify", bundle, fresh, *cut, *claim).json["counts"]
+    )
+    refused = cli("certify", bundle, tmp_path / "file.json", "--label", "income", "--label-cuts", "5")
+    assert (refused.status, "--label-cuts would be ignored with counts files" in refused.stderr) == (2, True)
+    bare = cli("certify", bundle, fresh, "--sensitive", "race", "--label-cuts", "5")
+    assert (bare.status, "--label" in bare.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("role", ["label", "sensitive"])
 def test_item_6_an_infinite_label_or_group_is_refused(role):
     people = pd.DataFrame({"x": range(4), "a": [0.0, 1.0, np.inf, 1.0], "b": [0, 1, 0, 1]})

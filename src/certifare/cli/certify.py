@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,7 +41,7 @@ from certifare.cli.common import (
     second_file,
 )
 from certifare.cli.count import Sql, TableName
-from certifare.cli.from_counts import certify_database, certify_files, counts_files
+from certifare.cli.from_counts import Published, certify_database, certify_files, counts_files
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
 from certifare.words import amount
@@ -108,10 +109,12 @@ def certify(
     from certifare.certificates.claims import metric_of
     from certifare.certification import certify as certify_records
     from certifare.document import digest
+    from certifare.engines.counting import Naming
     from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
     from certifare.ledger import open_ledger
     from certifare.records import load_fitted, read_records
-    from certifare.table import POOLED, cuts_in_names
+    from certifare.roles import Roles
+    from certifare.table import POOLED
 
     if column is not None:
         data, encoder = [*([] if encoder is None else [encoder]), *(data or ())], None
@@ -145,6 +148,20 @@ def certify(
         "candidates": candidates,
         "min_group_size": min_group_size,
     }
+    labelled = metric_of(metric).labelled
+    known = None if encoder is None or encoder in files else Published.beside(encoder_file(encoder))
+    notes: tuple[str, ...] = ()
+    naming = Naming()
+    if not files and not sensitive and known is not None and known.sensitive:
+        sensitive = list(known.sensitive)
+        if one_label is None and labelled:
+            one_label = known.label
+        naming = known.naming(one_label if labelled else None)
+        notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
+    if label_cuts is not None:
+        if one_label is None:
+            raise ArgumentError("--label-cuts cuts a label: name its column with --label.")
+        naming = replace(naming, label=one_label, cuts=Roles.of(label_cuts=cuts_of(label_cuts)).label_cuts)
     if sql is not None or files:
         roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label}
         if sql is not None:
@@ -159,6 +176,7 @@ def certify(
                 population=population,
                 key=listed(row_key),
                 seed=seed,
+                naming=naming,
                 **claim,
             )
         else:
@@ -171,23 +189,10 @@ def certify(
         certificate = _at_look(found, traces, digested, counted.certificate, looks)
         if encoder_output is not None and counted.column is not None:
             write_column(counted.column, encoder_output)
-        _finish(certificate, output, key, max_bound, as_json, _not_counted(found), **about)
+        _finish(certificate, output, key, max_bound, as_json, (*notes, *_not_counted(found)), **about)
         return
-    document = None if encoder is None else _beside(encoder_file(encoder))
-    notes: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    published_cuts: tuple[float, ...] = ()
-    if not sensitive and document is not None and document.statement.predicate.columns is not None:
-        published = document.statement.predicate.columns
-        sensitive = list(published.sensitive)
-        if one_label is None and metric_of(metric).labelled:
-            one_label = published.label
-            published_cuts = cuts_in_names(one_label, document.certificate.counts.labels)
-        kept = document.certificate.counts.groups
-        notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-    labelled = metric_of(metric).labelled
     if labelled and one_label is None:
         raise LabelsRequiredError(f"--metric {metric} looks at records of each label: name their column with --label.")
     named: dict[str, Any]
@@ -196,9 +201,10 @@ def certify(
         named = {"encoder": encoder_file(encoder)}  # type: ignore[arg-type]  # one or the other, as was checked
         fitted = load_fitted(named["encoder"])
         certify_table, digested = certify_records, digest(named["encoder"])
-        if cap is None and weight is not None and cluster is None and method != "lemmas" and document is not None:
+        if cap is None and weight is not None and cluster is None and method != "lemmas" and known is not None:
             # It was chosen on other records than these.
-            cap = None if document.certificate.tail is None else document.certificate.tail.cap
+            tail = known.document.certificate.tail
+            cap = None if tail is None else tail.cap
     else:
         from certifare.certification import certify_as_column
 
@@ -216,11 +222,11 @@ def certify(
         missing_groups="unknown" if unknown_groups else "drop",
         **reading,
         **second_file(sensitive_file, on),
-        label_cuts=(cuts_of(label_cuts) or published_cuts) if labelled else None,
+        label_cuts=naming.cuts if labelled else None,
     )
-    if POOLED in kept:
+    if POOLED in naming.groups:
         # Which groups these are was fixed before these records were looked at.
-        table = table.pooled(kept)
+        table = table.pooled(naming.groups)
     certificate = certify_table(
         fitted,
         table.features,
@@ -252,18 +258,6 @@ def certify(
         columns={"sensitive": listed(sensitive), "label": one_label},
         command=command_line(context),
     )
-
-
-def _beside(encoder: Path) -> Any:
-    """Read the certificate in the bundle that an encoder is in, if it is about this encoder; None if there is none."""
-    from certifare.document import digest, read_document
-    from certifare.errors import CertifareError
-
-    try:
-        document = read_document(encoder.parent / "certificate.json")
-    except (CertifareError, OSError):
-        return None
-    return document if document.statement.digest_of("encoder") == digest(encoder) else None
 
 
 def _at_look(ledger: Any, traces: Any, encoder: str, certificate: Certificate, looks: int | None) -> Certificate:

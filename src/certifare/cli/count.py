@@ -14,8 +14,8 @@ from certifare.cli.common import (
     Json,
     Label,
     Population,
-    RequiredSensitive,
     RowKey,
+    Sensitive,
     Weight,
     emit,
     encoder_file,
@@ -50,7 +50,7 @@ def count(
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Counts file to write.")],
     data: Annotated[Path | None, typer.Argument(help="Records: CSV, Parquet or Arrow, of any size.")] = None,
-    sensitive: RequiredSensitive = None,
+    sensitive: Sensitive = None,
     label: Label = None,
     weight: Weight = None,
     cluster: Cluster = None,
@@ -81,9 +81,10 @@ def count(
     """
     import secrets
 
+    from certifare.cli.from_counts import Published
     from certifare.document import digest
     from certifare.document.counts_files import CountsFile, Drawn
-    from certifare.engines.counting import check_overlap
+    from certifare.engines.counting import Naming, check_overlap
     from certifare.engines.memory.batches import count_file
     from certifare.engines.sql.warehouse import connect, tally_sql
     from certifare.errors import ArgumentError, MissingGroupError
@@ -97,18 +98,24 @@ def count(
     refuse_ignored(context, *where, *(("thinned",) if thinned else ()))
     if sql is not None and table is None:
         raise ArgumentError("--sql needs --table: the name of the table to count.")
-    if not sensitive:
-        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     if label is not None and len(label) > 1:
         raise ArgumentError("Certificates condition on one label column: pass --label once.")
     file = encoder_file(encoder)
+    known = Published.beside(file)
+    if not sensitive and known is not None:
+        sensitive = list(known.sensitive)
+    if not sensitive:
+        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     fitted = load_fitted(file)
     encoder_digest = digest(file)
     one_label = None if label is None else label[0]
     on_missing: Literal["unknown", "drop"] = "unknown" if unknown_groups else "drop"
     # Holders who leave the seed to chance draw independently of one another.
     own_seed = secrets.randbits(32) if seed is None else seed
-    roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label, "seed": own_seed}
+    # Counts are held against the certificate: its groups are pooled, and its label is cut, as they were there.
+    published = known is not None and known.sensitive == listed(sensitive)
+    naming = known.naming(one_label) if known is not None and published else Naming()
+    roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label, "seed": own_seed, "naming": naming}
     draw: dict[str, Any] = {"weight": weight, "cluster": cluster, "population": population, "max_weight": max_weight}
     checksum, looked_up = None, False
     notes: tuple[str, ...] = ()

@@ -11,7 +11,9 @@ from certifare.cli.common import encoder_file
 
 if TYPE_CHECKING:
     from certifare.certificates import CellCounts, Certificate
+    from certifare.document import Document
     from certifare.encoders import FairTreeEncoder
+    from certifare.engines.counting import Naming
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,55 @@ class CountedCertificate:
     context: dict[str, Any]
     origins: tuple[tuple[str, ...], ...] | None
     column: FairTreeEncoder | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the certificate beside an encoder says about its columns.
+
+    Attributes
+    ----------
+    document : Document
+    sensitive : tuple of str
+    label : str or None
+    cuts : tuple of float
+        Where the label was cut into bands; nowhere, if it was not.
+    groups : tuple of str
+        "other groups" among them pools all that are not.
+    """
+
+    document: Document
+    sensitive: tuple[str, ...]
+    label: str | None
+    cuts: tuple[float, ...]
+    groups: tuple[str, ...]
+
+    @classmethod
+    def of(cls, document: Document) -> Published:
+        """Read a certificate."""
+        from certifare.table import cuts_in_names
+
+        columns, counts = document.statement.predicate.columns, document.certificate.counts
+        sensitive, label = (tuple(columns.sensitive), columns.label) if columns is not None else ((), None)
+        return cls(document, sensitive, label, cuts_in_names(label, counts.labels), counts.groups)
+
+    @classmethod
+    def beside(cls, encoder: Path) -> Published | None:
+        """Read the certificate in the bundle that an encoder is in; None if there is none about this encoder."""
+        from certifare.document import digest, read_document
+        from certifare.errors import CertifareError
+
+        try:
+            document = read_document(encoder.parent / "certificate.json")
+        except (CertifareError, OSError):
+            return None
+        return cls.of(document) if document.statement.digest_of("encoder") == digest(encoder) else None
+
+    def naming(self, label: str | None) -> Naming:
+        """Say how records that are counted by these columns are named."""
+        from certifare.engines.counting import Naming
+
+        return Naming(label, self.cuts if label == self.label else (), self.groups)
 
 
 def certify_database(

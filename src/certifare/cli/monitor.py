@@ -111,7 +111,7 @@ def monitor(
         if label is not None and len(label) > 1:
             raise ArgumentError("Certificates condition on one label column: pass --label once.")
         if sql is not None:
-            counts, digest = _of_database(encoder, sql, str(table_name), course, **roles), None
+            counts, digest = _of_database(encoder, sql, str(table_name), document, **roles), None
         elif files:
             counts, digest = _of_counts(encoder, files, **roles), None
         else:
@@ -247,8 +247,9 @@ def _of_counts(encoder: Path, files: Sequence[Path], *, sensitive: Sequence[str]
 
 
 def _of_database(
-    encoder: Path, address: str, table: str, history: History, *, sensitive: Sequence[str], label: str | None
+    encoder: Path, address: str, table: str, document: Document, *, sensitive: Sequence[str], label: str | None
 ) -> CellCounts:
+    from certifare.cli.from_counts import Published
     from certifare.encoders import load_encoder
     from certifare.engines.sql.warehouse import connect, count_sql
     from certifare.levels import UNKNOWN
@@ -260,7 +261,8 @@ def _of_database(
             table,
             sensitive=_named(sensitive),
             label=label,
-            missing="unknown" if UNKNOWN in history.reference.groups else "drop",
+            missing="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
+            naming=Published.of(document).naming(label),
         )
 
 

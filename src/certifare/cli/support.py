@@ -82,9 +82,8 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "certify": _when(
         always="metric confidence method candidates min_group_size looks ledger sql output max_bound as_json column",
         sensitive_file="on",
-        label="label_cuts",
-        records="sensitive sensitive_file label unknown_groups weight cluster seed",
-        sql="sensitive label unknown_groups table_name weight cluster",
+        records="sensitive sensitive_file label label_cuts unknown_groups weight cluster seed",
+        sql="sensitive label label_cuts unknown_groups table_name weight cluster",
         hashed="row_key seed",
         capped="cap",
         # Counts files say which columns they are about; what is asked for must be that.
@@ -135,6 +134,7 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
         "seed": "Whoever holds the records draws: certifare count --seed.",
         "unknown_groups": "Whoever holds the records says so: certifare count --unknown-groups.",
         "cap": "Counts of thinned records are by whole weights.",
+        "label_cuts": "Whoever holds the records counts by the bands of the bundle's certificate.",
     },
     ("certify", "sql"): {"cap": "A database thins to whole weights: leave it out, or certify a file."},
     ("fit", "large"): dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups"), _MEMORY),

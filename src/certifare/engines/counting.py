@@ -5,9 +5,10 @@ Everything ends in a list of :class:`Entry`; :func:`lay_out` lays it out as ``Ce
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -30,6 +31,7 @@ from certifare.engines.preparing import Share, Worker
 from certifare.errors import (
     ArgumentError,
     CellIdError,
+    ColumnTypeError,
     EmptyGroupError,
     MissingValueError,
     SensitiveFeatureError,
@@ -37,6 +39,7 @@ from certifare.errors import (
 )
 from certifare.frames import Field
 from certifare.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of, sort_key
+from certifare.table import POOLED, band_names
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
 
@@ -120,6 +123,44 @@ def lay_out(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: 
     return CellCounts(table if labelled else table[:, :, 0], groups, labels if labelled else None, exclusions)
 
 
+@dataclass(frozen=True)
+class Naming:
+    """How groups and labels that were counted one by one are named: small groups pooled, a quantity in bands.
+
+    Attributes
+    ----------
+    label : str or None
+        What the bands of the label are named after.
+    cuts : tuple of float
+        Where the label is cut; nowhere: it stays as it is.
+    groups : tuple of str
+        If "other groups" is among these, all groups that are not are that one.
+    """
+
+    label: str | None = None
+    cuts: tuple[float, ...] = ()
+    groups: tuple[str, ...] = ()
+
+    def name(self, entry: Entry, *, unknown: bool = False) -> Entry:
+        """Name the group and the label of an entry."""
+        label, values = entry.label, entry.groups
+        if self.cuts and label is not None:
+            label = band_names(str(self.label), self.cuts)[bisect_right(self.cuts, self._number(label))]
+        if POOLED in self.groups:
+            lacking = None in values
+            group = UNKNOWN if lacking else INTERSECTION.join(str(value) for value in values)
+            values = (None,) if lacking and not unknown else (group if group in self.groups else POOLED,)
+        return Entry(entry.cell, values, label, entry.records)
+
+    def _number(self, value: str) -> float:
+        try:
+            return float(value)
+        except ValueError:
+            raise ColumnTypeError(
+                f"Column {self.label!r} holds {value!r}; a label that is cut must be numbers."
+            ) from None
+
+
 @dataclass(frozen=True, eq=False)
 class Tally:
     """What counting some records gave.
@@ -151,6 +192,10 @@ class Tally:
             return counts
         left_out = (*counts.exclusions, *self.drawn.exclusions)
         return CellCounts(counts.table, counts.groups, counts.labels, left_out)
+
+    def named(self, naming: Naming, *, unknown: bool = False) -> Tally:
+        """Name groups and labels in another way (:class:`Naming`); ``unknown``: those without a group are one."""
+        return replace(self, entries=tuple(naming.name(entry, unknown=unknown) for entry in self.entries))
 
     @property
     def repeats(self) -> Repeats:

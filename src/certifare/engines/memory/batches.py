@@ -15,7 +15,7 @@ from certifare.certificates.counts import Exclusion
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
 from certifare.encoders.base import RestrictedEncoder
 from certifare.engines.blocks import Reading, roles_of
-from certifare.engines.counting import Entry, Tally, Teller, merge_tallies, one_label, reading_for
+from certifare.engines.counting import Entry, Naming, Tally, Teller, merge_tallies, one_label, reading_for
 from certifare.engines.preparing import Share
 from certifare.errors import ColumnTypeError, EmptyTableError, TableError
 from certifare.files import TEXT, Batches, kind_of, open_batches
@@ -41,6 +41,7 @@ def count_file(
     seed: int = 0,
     missing_groups: MissingGroups = "drop",
     salt: bytes = b"",
+    naming: Naming | None = None,
     progress: Share | None = None,
     **csv: Any,
 ) -> Tally:
@@ -70,6 +71,8 @@ def count_file(
         :meth:`~certifare.engines.counting.Tally.table` decides.
     salt : bytes
         For the checksum of the records.
+    naming : Naming, optional
+        Pools groups, and cuts the label.
     progress : callable, optional
         Told which share of the file is done.
     **csv
@@ -114,7 +117,8 @@ def count_file(
     if keep is not None and len(keep) != start:
         raise TableError(f"{os.fspath(path)!r} changed while it was read: {len(keep):,} records, then {start:,}.")
     tally = replace(merge_tallies(tallies), drawn=sample)
-    return _typed(tally) if kind_of(path) == "csv" else tally
+    tally = _typed(tally) if kind_of(path) == "csv" else tally
+    return tally.named(naming or Naming(), unknown=missing_groups == "unknown")
 
 
 def _draw(

@@ -30,7 +30,7 @@ from certifare.certificates.population import population_of
 from certifare.certificates.sampling import Subsample, assumptions_of, drawn_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.expressions import DIALECTS, identifier, known_dialect, quoted_table, table_parts
-from certifare.engines.counting import NOT_LOOKED_UP, Entry, Tally, group_assumptions
+from certifare.engines.counting import NOT_LOOKED_UP, Entry, Naming, Tally, group_assumptions
 from certifare.engines.sql.queries import (
     INCOMPLETE,
     KEPT,
@@ -289,6 +289,7 @@ def count_sql(
     sensitive: Names,
     label: str | None = None,
     missing: Missing = "refuse",
+    naming: Naming | None = None,
 ) -> CellCounts:
     """Count a table by cell, group and label in the database that holds it.
 
@@ -304,8 +305,10 @@ def count_sql(
         As in :func:`counts_query`.
     missing : {"refuse", "unknown", "drop"}
         What to do with records without a group or label.
+    naming : Naming, optional
+        As in :func:`tally_sql`.
     """
-    tally = tally_sql(encoder, warehouse, table, sensitive=sensitive, label=label, missing=missing)
+    tally = tally_sql(encoder, warehouse, table, sensitive=sensitive, label=label, missing=missing, naming=naming)
     return tally.table(encoder.n_cells_, labelled=label is not None, missing=missing)
 
 
@@ -322,6 +325,7 @@ def certify_sql(
     max_weight: float | None = None,
     key: Names = (),
     seed: int = 0,
+    naming: Naming | None = None,
     **claim: Any,
 ) -> Certificate:
     """Certify an encoder on a table in a database; only counts leave it.
@@ -330,7 +334,7 @@ def certify_sql(
     ----------
     encoder, warehouse, table, sensitive, label, missing
         As in :func:`count_sql`. The label is used only if the metric conditions on it.
-    weight, cluster, max_weight, key, seed
+    weight, cluster, max_weight, key, seed, naming
         As in :func:`tally_sql`.
     **claim
         Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence``, ``population`` …
@@ -351,6 +355,7 @@ def certify_sql(
         key=key,
         seed=seed,
         part="certify",
+        naming=naming,
     )
     counts = tally.table(encoder.n_cells_, labelled=label is not None, missing=missing)
     drawn = tally.drawn
@@ -384,6 +389,7 @@ def tally_sql(
     key: Names = (),
     seed: int = 0,
     part: str = "count",
+    naming: Naming | None = None,
 ) -> Tally:
     """Count a table in its database: all records, or independent ones that are drawn there.
 
@@ -402,7 +408,10 @@ def tally_sql(
         Of the draw.
     part : str
         What the draw is for; draws for different purposes, or on other records, are independent.
+    naming : Naming, optional
+        Pools groups, and cuts the label, after the database has counted them one by one.
     """
+    naming = naming or Naming()
     roles: dict[str, Any] = {"sensitive": sensitive, "label": label}
     draw = None
     if weight is not None or cluster is not None:
@@ -423,7 +432,7 @@ def tally_sql(
     rows = warehouse.query(counts_query(encoder, warehouse.dialect, table, columns, **roles))
     entries = [_entry(row, n_groups, labelled) for row in rows]
     if draw is None:
-        return Tally(tuple(entries))
+        return Tally(tuple(entries)).named(naming, unknown=missing == "unknown")
     # The counts stand for the records: draws on other records are independent of these, even at the same seed.
     digest = hashlib.sha256(repr(sorted(map(repr, entries))).encode()).hexdigest()
     draw = replace(draw, part=f"{part} {digest}")
@@ -435,7 +444,7 @@ def tally_sql(
             f"{' and '.join(map(repr, draw.key))} does not identify the records: {int(records):,} have "
             f"{int(keys):,} different values, {int(records) - int(with_key):,} have none. Name further columns."
         )
-    return _drawn(warehouse.query(sql), draw, n_groups, labelled)
+    return _drawn(warehouse.query(sql), draw, n_groups, labelled).named(naming, unknown=missing == "unknown")
 
 
 def _drawn(rows: Sequence[Sequence[Any]], draw: Draw, n_groups: int, labelled: bool) -> Tally:
