@@ -42,3 +42,24 @@ def test_item_6_bounds_of_pooled_groups_fail_at_most_as_often_as_said():
         misses += found.bound < distance(kept)
     assert len(pools) >= 3  # chance did decide
     assert misses <= runs * epsilon + 3 * np.sqrt(runs * epsilon * (1 - epsilon))
+
+
+def test_item_6_groups_are_small_by_people_not_by_their_visits():
+    """Forty people of a third group, ten visits each: sixteen are certified, though they have 400 records."""
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(1040), 10)
+    people = pd.DataFrame({
+        "x": rng.normal(size=len(person)),
+        "person": person,
+        "group": np.where(person < 500, "a", np.where(person < 1000, "b", "c")),
+        "y": rng.integers(0, 2, len(person)),
+    })  # fmt: skip
+    table = Table.from_frame(people, label="y", sensitive="group", cluster="person")
+    pooled, (note,) = _pool(table, split(table, by_group=False), 30)
+    assert "'c' (400 records)" in note
+    assert POOLED in pooled.groups.names
+    weights = people.assign(weight=np.where(people["group"] == "c", 0.05, 1.0))
+    table = Table.from_frame(weights.drop(columns="person"), label="y", sensitive="group", weight="weight")
+    assert "'c'" in _pool(table, split(table, by_group=False), 30)[1][0]
+    alone = Table.from_frame(people.drop(columns="person"), label="y", sensitive="group")
+    assert _pool(alone, split(alone, by_group=False), 30) == (alone, ())

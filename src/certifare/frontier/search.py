@@ -667,7 +667,9 @@ class Search:
         numbers = [float(name) for name in names if sort_key(name)[0] == 0]
         if len(names) > MANY_NUMBERS and len(numbers) == len(names):
             return suggest_comparison(self.table.groups.name, numbers, "sensitive column")
-        return "" if self._pooled else f" Small groups are pooled by --pool-groups {self.claim.min_group_size}."
+        if self._pooled:
+            return " A larger --pool-groups pools more groups."
+        return f" Small groups are pooled by --pool-groups {self.claim.min_group_size}."
 
     def _common(self) -> dict[str, Any]:
         labels = self.table.labels[0]
@@ -800,7 +802,7 @@ def _pool(table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int) -> t
         raise ArgumentError(f"pool_groups={fewest}: give a number of records.")
     others = np.concatenate([part for name, part in rows.items() if name != CERTIFY])
     names = table.groups.names
-    there = np.bincount(table.groups.codes[others], minlength=len(names))
+    there = np.bincount(table.groups.codes[others], weights=_drawn(table.take(others)), minlength=len(names))
     expected = there * (len(rows[CERTIFY]) / len(others))
     order = [int(i) for i in np.argsort(expected, kind="stable") if there[i] > 0]
     n_small = sum(bool(expected[i] < fewest) for i in order)
@@ -825,6 +827,16 @@ def _pool(table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int) -> t
         f"than {amount(fewest, 'certification record')}, or is the next smallest."
     )
     return table.pooled(kept), (note,)
+
+
+def _drawn(table: Table) -> NDArray[np.float64]:
+    """How likely each record is kept where one of each cluster is, or they are thinned to the largest weight."""
+    kept = np.ones(len(table))
+    if table.clusters is not None:
+        kept /= np.bincount(table.clusters)[table.clusters]
+    elif table.weights is not None and table.weights.any():
+        kept = table.weights / table.weights.max()
+    return kept
 
 
 def _positive(table: Table, claim: Claim) -> str | None:
