@@ -442,7 +442,10 @@ def produce(
     }
     if isinstance(table, str | os.PathLike) and is_large(table):
         if label_quantiles is not None:
-            raise ArgumentError("label_quantiles needs the whole table in memory, and this one is too large for that.")
+            raise ArgumentError(
+                "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "
+                "fixed numbers (label_cuts)."
+            )
         search: Search = search_large(table, grid or Grid(), roles, claim, **options)
     else:
         if label_quantiles is not None:

@@ -178,10 +178,7 @@ class Table:
     def pooled(self, kept: Collection[str]) -> Table:
         """Make one group of all that are not among these."""
         assert self.groups is not None  # noqa: S101  (for whoever has groups)
-        values = (*(name for name in self.groups.names if name in kept and name != POOLED), POOLED)
-        place = {name: i for i, name in enumerate(values)}
-        codes = np.array([place.get(name, place[POOLED]) for name in self.groups.names])
-        return replace(self, groups=Levels(self.groups.name, codes[self.groups.codes], values).sorted().by_name())
+        return replace(self, groups=pool_levels(self.groups, kept))
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
@@ -386,17 +383,29 @@ def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         ) from error
 
 
+def pool_levels(groups: Levels, kept: Collection[str]) -> Levels:
+    """Make one group of all that are not among these."""
+    values = (*(name for name in groups.names if name in kept and name != POOLED), POOLED)
+    place = {name: i for i, name in enumerate(values)}
+    codes = np.array([place.get(name, place[POOLED]) for name in groups.names], dtype=np.int64)
+    return Levels(groups.name, codes[groups.codes], values).sorted().by_name()
+
+
 def _cut(native: pa.Table, columns: Sequence[str | Comparison], roles: Roles) -> list[Levels]:
     """Levels of the label: the bands that its cuts make, from low to high."""
     if len(columns) != 1 or isinstance(columns[0], Comparison):
         raise RoleError("label_cuts cuts one label column, and no comparison: name that alone.")
     name = columns[0]
-    column = native.column(name)
+    return [cut_into_bands(native.column(name), name, roles.label_cuts).sorted()]
+
+
+def cut_into_bands(column: pa.ChunkedArray, name: str, cuts: Sequence[float]) -> Levels:
+    """Cut a quantity into bands, from low to high."""
     if _is_categorical(column.type) or pa.types.is_boolean(column.type) or not _readable_type(column.type):
         raise ColumnTypeError(f"Column {name!r} holds {column.type}; a label that is cut must be numbers.")
     numbers = as_numbers(column)
-    place = np.searchsorted(np.array(roles.label_cuts), numbers, side="right")
-    return [Levels(name, np.where(np.isnan(numbers), -1, place), band_names(name, roles.label_cuts)).sorted()]
+    place = np.searchsorted(np.array(cuts), numbers, side="right")
+    return Levels(name, np.where(np.isnan(numbers), -1, place), band_names(name, cuts))
 
 
 def band_names(name: str, cuts: Sequence[float]) -> tuple[str, ...]:

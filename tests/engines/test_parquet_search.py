@@ -18,6 +18,7 @@ from certifare.frontier.parquet_search import Dealt, LargeSearch, is_large
 from certifare.frontier.settings import Grid
 from certifare.randomness import stream
 from certifare.roles import Roles
+from certifare.table import POOLED, Table
 
 from .conftest import make_people
 
@@ -83,6 +84,39 @@ def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.Da
     np.testing.assert_array_equal(counted.groups, np.pad(table, ((0, 0), (0, 0), (0, 1))))
     for name, by_label in zip(("paid", "member"), counted.labels, strict=True):
         np.testing.assert_array_equal(by_label, pd.crosstab(cells, rows[name]).to_numpy())
+
+
+def test_item_6_pooled_groups_and_a_label_that_is_cut(people: pd.DataFrame, path: Path) -> None:
+    """Streamed records fall into the groups and bands that the whole table in memory would give them."""
+    roles = Roles.of(label="wage", label_cuts=[12, 30], sensitive=["sex", "town"])
+    claim = Claim(metric="equalized_odds", min_group_size=1)
+    search = LargeSearch(path, GRID, roles, claim, sample_records=8000, pool_groups=150).run()
+    table = Table.from_frame(people, roles)
+    kept = search.table.groups.names
+    assert POOLED in kept
+    assert 4 < len(kept) < len(table.groups.names)
+    assert any("records of the sample" in note and "pools" in note for note in search.notes)
+    (number,) = [len(search.candidates) - 1]
+    ((encoder, certificate),) = search.certify([number])
+    certified = Dealt(0.0, 0.4, search._sampled, 0).mask(0, 24_000)
+    rows = table.take(np.flatnonzero(certified)).pooled(kept)
+    cells = encoder.apply(people[certified])
+    wanted = rows.count(cells, encoder.n_cells_, labels=True)
+    assert certificate.counts.groups == wanted.groups
+    assert certificate.counts.labels == ("12 <= wage < 30", "wage < 12", "wage >= 30")
+    np.testing.assert_array_equal(certificate.counts.table, wanted.table)
+    trained = table.take(np.flatnonzero(Dealt(0.4, 1.0, search._sampled, 0).mask(0, 24_000)))
+    assert encoder.growth_.node_counts[0].sum() == trained.labelled.sum()
+    assert any("pools" in text for text in certificate.assumptions)
+
+
+def test_item_6_groups_in_a_second_file_say_what_to_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_search, "LARGE", 100_000)
+    roles = {"label": "paid", "sensitive": "sex", "grid": GRID}
+    with pytest.raises(ArgumentError, match="join the files first"):
+        produce(path, sensitive_file="groups.csv", on="id", **roles)
+    with pytest.raises(ArgumentError, match="label_cuts"):
+        produce(path, label_quantiles=2, **roles)
 
 
 def test_boosted_encoders_are_counted_over_one_map(people: pd.DataFrame, path: Path) -> None:

@@ -59,9 +59,9 @@ _CSV = "delimiter encoding missing header names"
 _SEARCH = _when(
     always="output jobs as_json",
     table="label sensitive categorical drop feature seed kind min_cells max_cells split metric confidence utility "
-    "min_group_size looks",
+    "min_group_size looks pool_groups label_cuts",
     sensitive_file="on",
-    memory="pool_groups label_cuts label_quantiles sensitive_file weight cluster continuous unknown_groups",
+    memory="label_quantiles sensitive_file weight cluster continuous unknown_groups",
     csv=_CSV,
     cluster="population",
     equal_opportunity="positive",
@@ -137,7 +137,11 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
         "label_cuts": "Whoever holds the records counts by the bands of the bundle's certificate.",
     },
     ("certify", "sql"): {"cap": "A database thins to whole weights: leave it out, or certify a file."},
-    ("fit", "large"): dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups"), _MEMORY),
+    ("fit", "large"): {
+        **dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups"), _MEMORY),
+        "label_quantiles": "Cut the label at fixed numbers: --label-cuts.",
+        "sensitive_file": "Join the files first, in a database for instance (DuckDB reads and writes Parquet).",
+    },
     ("verify", "certificate"): dict.fromkeys(
         ("sensitive", "label", "weight", "cluster"), "Name your own records with --data, or leave it out."
     ),

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from certifare.errors import RoleError
 from certifare.frames import ColumnType, Field, Frame
 from certifare.growth import Dictionary
+from certifare.levels import UNKNOWN, Levels, intersect
 from certifare.roles import Comparison, Names, as_names, parse_role
+from certifare.table import cut_into_bands, pool_levels
 
 MissingRoles = Literal["refuse", "drop"]
 
@@ -65,16 +67,58 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A label or sensitive column: where it is read, what it is called, and what it is compared with, if anything."""
+    """A label or sensitive column: where it is read, what it is called, what it is compared with or cut at, if so."""
 
     column: str
     name: str
     comparison: Comparison | None = None
+    cuts: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, found: str | Comparison) -> Role:
         """Return the role of a column's name, or of a comparison."""
         return cls(found.column, str(found), found) if isinstance(found, Comparison) else cls(found, found)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read for it."""
+        return (self.column,)
+
+    def read(self, frame: Frame, table: Any) -> Field:
+        """Read the values of a table's records."""
+        if self.cuts:
+            field = _field(self.name, cut_into_bands(table.column(self.column), self.column, self.cuts))
+        elif self.comparison is not None:
+            values = self.comparison.evaluate(table.column(self.column))
+            field = Frame(pa.table({self.name: values})).read(0)
+        else:
+            field = frame.read(self.column)
+        return Field(self.name, field.column, field.type, field.categorical)
+
+
+@dataclass(frozen=True, slots=True)
+class PooledRole:
+    """Sensitive columns whose groups are intersected, and all groups pooled that are not among those kept."""
+
+    roles: tuple[Role, ...]
+    kept: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What the groups are called."""
+        return " × ".join(role.name for role in self.roles)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is read for it."""
+        return tuple(role.column for role in self.roles)
+
+    def read(self, frame: Frame, table: Any) -> Field:
+        """Read the group of each of a table's records; it is missing where one of the columns is."""
+        levels = [role.read(frame, table).levels().by_name() for role in self.roles]
+        lacking = np.logical_or.reduce([column.missing for column in levels])
+        groups = pool_levels(intersect([column.filled(UNKNOWN) for column in levels]).by_name(), self.kept)
+        return _field(self.name, Levels(self.name, np.where(lacking, -1, groups.codes), groups.values))
 
 
 @dataclass(frozen=True)
@@ -84,17 +128,18 @@ class Reading:
     Attributes
     ----------
     features : tuple of Feature
-    labels, groups : tuple of Role
+    labels : tuple of Role
+    groups : tuple of Role or PooledRole
     """
 
     features: tuple[Feature, ...]
     labels: tuple[Role, ...]
-    groups: tuple[Role, ...]
+    groups: tuple[Role | PooledRole, ...]
 
     @property
     def columns(self) -> list[str]:
         """Names of all columns that are read."""
-        roles = [role.column for role in (*self.labels, *self.groups)]
+        roles = [column for role in (*self.labels, *self.groups) for column in role.columns]
         return list(dict.fromkeys([*(feature.name for feature in self.features), *roles]))
 
     def of(self, positions: Collection[int]) -> Reading:
@@ -106,8 +151,8 @@ class Reading:
         frame = Frame(table)
         return Block(
             fields=tuple(frame.read(feature.name).as_type(feature.type) for feature in self.features),
-            labels=tuple(_read_role(frame, table, role) for role in self.labels),
-            groups=tuple(_read_role(frame, table, role) for role in self.groups),
+            labels=tuple(role.read(frame, table) for role in self.labels),
+            groups=tuple(role.read(frame, table) for role in self.groups),
         )
 
 
@@ -137,12 +182,8 @@ def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArr
     return [part - (stop - length) for part, stop, length in zip(parts, stops, lengths, strict=True)]
 
 
-def _read_role(frame: Frame, table: Any, role: Role) -> Field:
-    if role.comparison is None:
-        field = frame.read(role.column)
-    else:
-        field = Frame(pa.table({role.name: role.comparison.evaluate(table.column(role.column))})).read(0)
-    return Field(role.name, field.column, field.type, field.categorical)
+def _field(name: str, levels: Levels) -> Field:
+    return Frame(pa.table({name: levels.to_arrow()})).read(0)
 
 
 def _take(field: Field, keep: NDArray[np.bool_]) -> Field:

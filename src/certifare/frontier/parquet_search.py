@@ -28,7 +28,7 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Feature, Reading, by_piece, roles_of
+from certifare.engines.blocks import Feature, PooledRole, Reading, by_piece, roles_of
 from certifare.engines.counting import Finder, Tally, count_over, lay_out
 from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths
 from certifare.engines.preparing import EngineTraining, prepare_over
@@ -66,9 +66,11 @@ def search_large(
 ) -> LargeSearch:
     """Search over a large file, given what :func:`certifare.table.read_table` is told."""
     csv = {"delimiter": None, "encoding": None, "missing": MISSING, "header": True, "names": ()}
-    for option in ("sensitive_file", "on"):
-        if reading.get(option) is not None:
-            raise ArgumentError(f"{option} needs the whole table in memory, and this one is too large for that.")
+    if reading.get("sensitive_file") is not None or reading.get("on") is not None:
+        raise ArgumentError(
+            "sensitive_file is joined in memory, and this table is too large for that: join the files first, in a "
+            "database for instance (DuckDB reads and writes Parquet)."
+        )
     for option, default in csv.items():
         if reading.get(option, default) != default:
             raise ArgumentError(f"{option} is about CSV files, and {os.fspath(path)!r} is none: leave it out.")
@@ -147,6 +149,8 @@ class LargeSearch(Search):
         Of :class:`~certifare.frontier.search.Search`.
     """
 
+    _seen = " of the sample"
+
     def __init__(
         self,
         paths: Paths,
@@ -161,11 +165,9 @@ class LargeSearch(Search):
         parts: Mapping[str, float] = PARTS,
         **options: Any,
     ) -> None:
-        for role in ("weight", "cluster", "continuous", "features", "missing_groups", "label_cuts"):
+        for role in ("weight", "cluster", "continuous", "features", "missing_groups"):
             if getattr(roles, role) not in (None, (), "drop"):
                 raise ArgumentError(f"{role} needs the whole table in memory, and this one is too large for that.")
-        if options.get("pool_groups") is not None:
-            raise ArgumentError("pool_groups needs the whole table in memory, and this one is too large for that.")
         self._files = ParquetFiles.find(paths)
         self._n_threads = n_jobs
         self._folder = folder
@@ -175,7 +177,7 @@ class LargeSearch(Search):
         sample = _take(self._files, self._sampled, n_jobs)
         table = Table.from_frame(sample, roles)
         super().__init__(table, grid, claim, seed=seed, n_jobs=n_jobs, parts=parts, **options)
-        self._reading = self._read_like(table)
+        self._reading = self._read_like(self.table)
         self._checksum = (0, 0)
         self._by_square: Tally | None = None
         n_others = self._files.n_records - len(self._sampled)
@@ -211,10 +213,12 @@ class LargeSearch(Search):
         names = self._files.schema.names
         frame = Frame(table.features)
         fields = [frame.read(i) for i in range(len(frame.names))]
+        groups = roles_of(table.roles.sensitive, names, "sensitive")
         return Reading(
             tuple(Feature(field.name, field.type, field.categorical) for field in fields),
-            roles_of(table.roles.label, names, "label"),
-            roles_of(table.roles.sensitive, names, "sensitive"),
+            tuple(replace(role, cuts=table.roles.label_cuts) for role in roles_of(table.roles.label, names, "label")),
+            # What is pooled follows from the sample, and so is fixed before any certification record is looked at.
+            (PooledRole(groups, self._group_names()),) if self._pooled else groups,
         )
 
     def _dealt(self, part: str) -> ParquetEngine:

@@ -195,6 +195,9 @@ class Search:
         Groups that may be expected to have fewer certification records, by the numbers of the others, are pooled.
     """
 
+    _seen = ""
+    """Where the records are that decide what is pooled, in words."""
+
     def __init__(
         self,
         table: Table,
@@ -224,7 +227,7 @@ class Search:
                 raise ArgumentError(
                     "pool_groups: encoders that read the group need each by its own name. Leave one out."
                 )
-            table, self._pooled = _pool(table, self.rows, pool_groups)
+            table, self._pooled = _pool(table, self.rows, pool_groups, self._seen)
         self.table = table
         self.grid = grid
         claim = claim or Claim()
@@ -795,7 +798,7 @@ def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting]
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _pool(table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int) -> tuple[Table, tuple[str, ...]]:
+def _pool(table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, seen: str) -> tuple[Table, tuple[str, ...]]:
     """Pool groups that are too small, and say so. The certification records, dealt by chance alone, have no say."""
     assert table.groups is not None  # noqa: S101  (checked at the start)
     if fewest < 1:
@@ -823,8 +826,8 @@ def _pool(table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int) -> t
         if name not in kept
     )
     note = (
-        f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records, a group of it has fewer "
-        f"than {amount(fewest, 'certification record')}, or is the next smallest."
+        f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records{seen}, a group of it has "
+        f"fewer than {amount(fewest, 'certification record')}, or is the next smallest."
     )
     return table.pooled(kept), (note,)
 
