@@ -6,7 +6,7 @@ is certain and the groups are mixed. With ``g`` groups ``max Gini_s = 1 - 1/g``,
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,8 +85,7 @@ class Targets:
         return 0 if self.coordinates is None else self.coordinates.shape[1]
 
 
-@dataclass(frozen=True, eq=False)
-class Terms:
+class Terms(NamedTuple):
     """The criterion, laid out for the split search: the sums of class counts it needs, and how they make a gain.
 
     A *stratum* is a set of classes that Gini is taken over: all of them, or those with one value of the first label.

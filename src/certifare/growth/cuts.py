@@ -6,6 +6,7 @@ tells nothing about the group and adds nothing to the distance.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,67 @@ from certifare.errors import GrowthError
 from certifare.growth.binning import Bins
 from certifare.growth.criterion import Criterion
 from certifare.growth.histograms import Histogram
-from certifare.growth.splits import N_ANGLES, SHRINKAGE, TOLERANCE, Orderings, Split, SplitSearch
+from certifare.growth.splits import N_ANGLES, SHRINKAGE, TOLERANCE, Orderings, Orders, Split, SplitSearch
+
+
+class Price(NamedTuple):
+    """What an attempt gains and pays.
+
+    Attributes
+    ----------
+    coefficients : ndarray of float64, (label axes,)
+        What an axis gains when a split makes shares differ.
+    strata : ndarray of int64
+        In which the distance is taken.
+    rates : ndarray of float64, (strata, groups)
+        One over the number of records.
+    of_distance : float
+        What the distance costs, times all records.
+    most : float
+        An attempt by which the distance grows more, times parts, is none.
+    min_size : int
+        Records that each side has at least.
+    """
+
+    coefficients: NDArray[np.float64]
+    strata: NDArray[np.int64]
+    rates: NDArray[np.float64]
+    of_distance: float
+    most: float
+    min_size: int
+
+
+class Attempts(NamedTuple):
+    """Room to try cuts in.
+
+    Attributes
+    ----------
+    before : ndarray, (groups, quantities, cuts)
+        What an ordering has before each cut.
+    left : ndarray, (groups, quantities, attempts)
+        What goes left in each attempt.
+    cuts : ndarray of int64, (groups, attempts)
+        Where the groups are cut then.
+    numbers, places : ndarray
+        For the rest.
+    """
+
+    before: NDArray[np.float64]
+    left: NDArray[np.float64]
+    cuts: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    places: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, n_groups: int, n_quantities: int, n_cuts: int) -> "Attempts":
+        """Make room for so many cuts of an ordering."""
+        return cls(
+            np.empty((n_groups, n_quantities, n_cuts)),
+            np.empty((n_groups, n_quantities, n_groups * n_cuts)),
+            np.empty((n_groups, n_groups * n_cuts), dtype=np.int64),
+            np.empty((4, n_groups * n_cuts)),
+            np.empty((n_groups + 3, max(n_groups, n_cuts + 1)), dtype=np.int64),
+        )
 
 
 class CutSearch(SplitSearch):
@@ -72,7 +133,6 @@ class CutSearch(SplitSearch):
         terms = self._terms
         self._group_aware = group_aware
         self._n_groups = criterion.n_groups
-        self._coefficients = terms.coefficients[: terms.n_label_axes]
         self._counted = terms.weights[: terms.n_strata + terms.n_label_axes]
         self._strata = np.arange(min(1, terms.n_strata - 1), terms.n_strata, dtype=np.int64)
         sizes = (terms.weights[self._strata] * classes).reshape(len(self._strata), -1, self._n_groups).sum(axis=1)
@@ -81,13 +141,19 @@ class CutSearch(SplitSearch):
         n_pairs = max(self._n_groups * (self._n_groups - 1) // 2, 1)
         # The distance is half the sum of differences, averaged over pairs and strata.
         self._parts = 2.0 * n_pairs * len(self._strata)
-        self._price = criterion.gamma * self._n_records / self._parts
+        self._price = Price(
+            coefficients=terms.coefficients[: terms.n_label_axes],
+            strata=self._strata,
+            rates=self._rates,
+            of_distance=criterion.gamma * self._n_records / self._parts,
+            most=np.inf,
+            min_size=min_cell_size,
+        )
 
     def best(self, node: int, histogram: Histogram, most: float = np.inf) -> Split | None:
         """Find the split with the largest gain that adds at most ``most`` to the distance; None where there is none."""
-        orders, n_orders, n_present = self._orders(histogram)
-        n_groups, n_codes = self._n_groups, histogram.counts.shape[1]
-        n_quantities, n_cuts = len(self._counted), int(n_present.max()) + 1
+        orders = self._orders(histogram)
+        n_groups, n_codes, n_quantities = self._n_groups, histogram.counts.shape[1], len(self._counted)
         sums, totals = np.zeros((n_groups, n_quantities, n_codes)), np.zeros((n_groups, n_quantities))
         cuts = np.zeros(n_groups, dtype=np.int64)
         column, which, gain, left_count = _search(
@@ -96,29 +162,18 @@ class CutSearch(SplitSearch):
             self._counted,
             histogram.offsets,
             orders,
-            n_orders,
-            n_present,
-            self._coefficients,
-            self._strata,
-            self._rates,
-            self._price,
-            most * self._parts + TOLERANCE,
-            self._min_cell_size,
+            self._price._replace(most=most * self._parts + TOLERANCE),
             self._group_aware,
+            Attempts.of(n_groups, n_quantities, int(orders.n_present.max()) + 1),
             sums,
             totals,
-            np.empty((n_groups, n_quantities, n_cuts)),
-            np.empty((n_groups, n_quantities, n_groups * n_cuts)),
-            np.empty((n_groups, n_groups * n_cuts), dtype=np.int64),
-            np.empty((4, n_groups * n_cuts)),
-            np.empty((n_groups + 3, max(n_groups, n_cuts + 1)), dtype=np.int64),
             cuts,
         )
         if column < 0:
             return None
         start, stop = histogram.offsets[column], histogram.offsets[column + 1]
         n = totals[:, 0].sum()
-        order = orders[which, start : start + n_present[column]] - start
+        order = orders.codes[which, start : start + orders.n_present[column]] - start
         in_order = sums[:, 0, start + order].sum(axis=0)
         common_cut = int(np.abs(np.cumsum(in_order)[:-1] - left_count).argmin()) + 1
 
@@ -169,31 +224,18 @@ def _search(
     coordinates: NDArray[np.int64],
     counted: NDArray[np.float64],
     offsets: NDArray[np.int64],
-    orders: NDArray[np.int64],
-    n_orders: NDArray[np.int64],
-    n_present: NDArray[np.int64],
-    coefficients: NDArray[np.float64],
-    strata: NDArray[np.int64],
-    rates: NDArray[np.float64],
-    price: float,
-    most: float,
-    min_size: int,
+    orders: Orders,
+    price: Price,
     group_aware: bool,
+    attempts: Attempts,
     sums: NDArray[np.float64],
     totals: NDArray[np.float64],
-    before: NDArray[np.float64],
-    tried: NDArray[np.float64],
-    tried_cuts: NDArray[np.int64],
-    numbers: NDArray[np.float64],
-    places: NDArray[np.int64],
     best_cuts: NDArray[np.int64],
 ) -> tuple[int, int, float, float]:
     """Column (-1: none), ordering, gain times records, records on the left; fills the cuts, sums and totals.
 
     Sums (groups × quantities × codes) hold of each group the size, the strata's sizes and the label axes, the
-    ``coordinates`` (groups × coordinates × codes) as the last of them; ``before``
-    (groups × quantities × cuts) what an ordering has before each cut; ``tried`` likewise what goes left in each
-    attempt, and ``tried_cuts`` (groups × attempts) where the groups are cut then. The rest is room to work in.
+    ``coordinates`` (groups × coordinates × codes) as the last of them.
     """
     n_groups, n_quantities = totals.shape
     for k in range(len(counts)):
@@ -214,29 +256,30 @@ def _search(
                 totals[s, q] += sums[s, q, code]
 
     n = totals[:, 0].sum()
+    before, tried, places = attempts.before, attempts.left, attempts.places
     own, n_own, at, chosen = places[:n_groups], places[n_groups], places[n_groups + 1], places[n_groups + 2]
     best_column, best_order, best_gain, best_left = -1, -1, 0.0, 0.0
-    for column in range(len(n_orders)):
-        start, p = offsets[column], n_present[column]
+    for column in range(len(orders.n_orders)):
+        start, p = offsets[column], orders.n_present[column]
         gain, order = -np.inf, -1
-        for which in range(n_orders[column]):
-            _accumulate(sums, orders[which, start : start + p], before)
-            value, found = _best(before, 1, p, totals, coefficients, strata, rates, price, most, min_size, numbers)
+        for which in range(orders.n_orders[column]):
+            _accumulate(sums, orders.codes[which, start : start + p], before)
+            value, found = _best(before, 1, p, totals, price, attempts.numbers)
             if value > gain + TOLERANCE * n:
                 gain, order = value, which
                 chosen[:n_groups] = found
             if not group_aware:
                 continue
-            for stratum in strata:
+            for stratum in price.strata:
                 _list_own(before, p, stratum, own, n_own)
-                m = _match(before, p, stratum, own, n_own, at, numbers[0], tried, tried_cuts)
-                value, found = _best(tried, 0, m, totals, coefficients, strata, rates, price, most, min_size, numbers)
+                m = _match(p, stratum, own, n_own, at, attempts)
+                value, found = _best(tried, 0, m, totals, price, attempts.numbers)
                 if value > gain + TOLERANCE * n:
                     gain, order = value, which
-                    chosen[:n_groups] = tried_cuts[:, found]
+                    chosen[:n_groups] = attempts.cuts[:, found]
         if order < 0:
             continue
-        _accumulate(sums, orders[order, start : start + p], before)
+        _accumulate(sums, orders.codes[order, start : start + p], before)
         if group_aware:
             _list_own(before, p, 0, own, n_own)
         moved = group_aware
@@ -247,9 +290,7 @@ def _search(
                     for q in range(n_quantities):
                         for m in range(n_own[s]):
                             tried[g, q, m] = before[g, q, own[s, m] if g == s else chosen[g]]
-                value, found = _best(
-                    tried, 0, n_own[s], totals, coefficients, strata, rates, price, most, min_size, numbers
-                )
+                value, found = _best(tried, 0, n_own[s], totals, price, attempts.numbers)
                 if value > gain + TOLERANCE * n:
                     gain, moved = value, True
                     chosen[s] = own[s, found]
@@ -293,20 +334,13 @@ def _list_own(
 
 @helper
 def _match(
-    before: NDArray[np.float64],
-    p: int,
-    stratum: int,
-    own: NDArray[np.int64],
-    n_own: NDArray[np.int64],
-    at: NDArray[np.int64],
-    middles: NDArray[np.float64],
-    tried: NDArray[np.float64],
-    tried_cuts: NDArray[np.int64],
+    p: int, stratum: int, own: NDArray[np.int64], n_own: NDArray[np.int64], at: NDArray[np.int64], attempts: Attempts
 ) -> int:
     """Try the matched cuts, from the smallest share to the largest; returns how many there are.
 
     A group goes on to its next cut where the share q passes the middle between its shares at this cut and at the next.
     """
+    before, middles, tried, tried_cuts = attempts.before, attempts.numbers[0], attempts.left, attempts.cuts
     n_groups, n_quantities, _ = before.shape
     for s in range(n_groups):
         at[s] = -1
@@ -339,19 +373,15 @@ def _best(
     first: int,
     stop: int,
     totals: NDArray[np.float64],
-    coefficients: NDArray[np.float64],
-    strata: NDArray[np.int64],
-    rates: NDArray[np.float64],
-    price: float,
-    most: float,
-    min_size: int,
+    price: Price,
     numbers: NDArray[np.float64],
 ) -> tuple[float, int]:
     """Largest gain, times all records, of the attempts from ``first`` on, and its attempt.
 
     An attempt sends ``left`` (groups × quantities × attempts) to the left. It gains of the labels as in ``splits``, and
-    pays for what the distance grows by. One by which it grows more than ``most`` (both times parts) is no attempt.
+    pays for what the distance grows by.
     """
+    coefficients, strata, rates = price.coefficients, price.strata, price.rates
     n_groups, n_quantities = totals.shape
     sizes, gains, beyond, added = numbers[0], numbers[1], numbers[2], numbers[3]
     n = totals[:, 0].sum()
@@ -384,9 +414,9 @@ def _best(
 
     best, found = -np.inf, -1
     for i in range(first, stop):
-        gains[i] -= price * added[i]
-        if added[i] > most:
+        gains[i] -= price.of_distance * added[i]
+        if added[i] > price.most:
             continue
-        if gains[i] > best + TOLERANCE * n and sizes[i] >= min_size and n - sizes[i] >= min_size:
+        if gains[i] > best + TOLERANCE * n and sizes[i] >= price.min_size and n - sizes[i] >= price.min_size:
             best, found = gains[i], i
     return best, found

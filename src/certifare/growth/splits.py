@@ -7,7 +7,7 @@ Categorical columns have several orders: the paper's, and the directional ones.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,37 @@ class Split:
         return replace(self, goes_left=side, threshold=threshold, common=None)
 
 
+class Orders(NamedTuple):
+    """All orderings of each column's codes, as the search tries them.
+
+    Attributes
+    ----------
+    codes : ndarray of int64, (orderings, codes)
+        Where ordering i has the codes that occur, from the column's offset on.
+    n_orders, n_present : ndarray of int64, (columns,)
+        How many orderings there are, and codes in each.
+    """
+
+    codes: NDArray[np.int64]
+    n_orders: NDArray[np.int64]
+    n_present: NDArray[np.int64]
+
+
+class Room(NamedTuple):
+    """Room to order the codes of a node in: made for a kernel, since one that makes arrays takes longer to compile."""
+
+    order: NDArray[np.int64]
+    by_label: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    spare: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, n_codes: int) -> "Room":
+        """Make room for so many codes."""
+        return cls(*np.empty((5, max(n_codes, 257)), dtype=np.int64))
+
+
 class SplitSearch:
     """Finds the best split of a histogram.
 
@@ -145,12 +176,10 @@ class SplitSearch:
             self._continuous,
             keys,
             self._quantiles,
-            terms.coefficients,
-            terms.stratum_of,
-            terms.n_strata,
+            terms,
             self._overall,
             self._min_cell_size,
-            np.empty((5, max(n_codes, 257)), dtype=np.int64),
+            Room.of(n_codes),
             np.empty((terms.n_strata + len(terms.coefficients) + 1, n_codes)),
             side,
         )
@@ -179,32 +208,17 @@ class SplitSearch:
             keys[2:, codes] = cosines * positions[0, codes] + sines * positions[1, codes]
         return sums, totals, keys
 
-    def _orders(self, histogram: Histogram) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """List all orderings of each column's codes, as the search tries them.
-
-        Returns
-        -------
-        orders : ndarray of int64, (orderings, codes)
-            Where ordering i has the codes that occur, from the column's offset on.
-        n_orders, n_present : ndarray of int64, (columns,)
-            How many orderings there are, and codes in each.
-        """
+    def _orders(self, histogram: Histogram) -> Orders:
+        """List the orderings of all columns."""
         sums, _, keys = self._keys(histogram)
         n_codes, n_columns = sums.shape[1], len(self._continuous)
-        orders = np.zeros((max(2, len(self._quantiles) + len(keys) - 2), n_codes), dtype=np.int64)
-        n_orders, n_present = np.zeros(n_columns, dtype=np.int64), np.zeros(n_columns, dtype=np.int64)
-        _list_orders(
-            sums,
-            histogram.offsets,
-            self._continuous,
-            keys,
-            self._quantiles,
-            np.empty((5, max(n_codes, 257)), dtype=np.int64),
-            orders,
-            n_orders,
-            n_present,
+        orders = Orders(
+            np.zeros((max(2, len(self._quantiles) + len(keys) - 2), n_codes), dtype=np.int64),
+            np.zeros(n_columns, dtype=np.int64),
+            np.zeros(n_columns, dtype=np.int64),
         )
-        return orders, n_orders, n_present
+        _list_orders(sums, histogram.offsets, self._continuous, keys, self._quantiles, Room.of(n_codes), orders)
+        return orders
 
 
 def tabulate(
@@ -242,10 +256,7 @@ def tabulate(
         coordinates,
         histogram.offsets,
         np.array(categorical, dtype=np.int64),
-        terms.weights,
-        terms.n_strata,
-        terms.n_label_axes,
-        terms.n_group_axes,
+        terms,
         float(shrinkage),
         sums,
         totals,
@@ -303,10 +314,7 @@ def _tabulate(
     coordinates: NDArray[np.int64],
     offsets: NDArray[np.int64],
     categorical: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    n_strata: int,
-    n_label_axes: int,
-    n_group_axes: int,
+    terms: Terms,
     shrinkage: float,
     sums: NDArray[np.float64],
     totals: NDArray[np.float64],
@@ -314,13 +322,14 @@ def _tabulate(
     beyond: NDArray[np.float64],
 ) -> None:
     """Fill sums and totals, the paper's shares, and how far beyond the node's average each code is on each axis."""
-    n_sums, n_classes = weights.shape
+    n_sums, n_classes = terms.weights.shape
+    n_strata, n_label_axes, n_group_axes = terms.n_strata, terms.n_label_axes, terms.n_group_axes
     n_codes = counts.shape[1]
     for a in range(n_sums):
         for code in range(n_codes):
             sums[a, code] = 0.0
         for k in range(n_classes):
-            weight = weights[a, k]
+            weight = terms.weights[a, k]
             if weight != 0.0:
                 for code in range(n_codes):
                     sums[a, code] += weight * counts[k, code]
@@ -368,22 +377,20 @@ def _search(
     continuous: NDArray[np.bool_],
     keys: NDArray[np.float64],
     quantiles: NDArray[np.int64],
-    coefficients: NDArray[np.float64],
-    stratum_of: NDArray[np.int64],
-    n_strata: int,
+    terms: Terms,
     overall: NDArray[np.float64] | None,
     min_size: int,
-    places: NDArray[np.int64],
+    room: Room,
     numbers: NDArray[np.float64],
     side: NDArray[np.bool_],
 ) -> tuple[int, int, float, float]:
     """Column (-1: none), threshold, gain times records, records on the left; fills the column's part of ``side``.
 
-    ``keys`` has a row for each number that categories are sorted by: p_y, p_s, then one per direction. ``places`` and
-    ``numbers`` are room to work in: made by the caller, since a kernel that makes arrays takes longer to compile.
+    ``keys`` has a row for each number that categories are sorted by: p_y, p_s, then one per direction. ``numbers`` is
+    room to work in.
     """
     n, n_paper = totals[0], len(quantiles)
-    order, by_label, rank, spare, ends = places[0], places[1], places[2], places[3], places[4]
+    order = room.order
     prefix, gains = numbers[:-1], numbers[-1]
     best_column, best_threshold, best_gain, best_left = -1, -1, 0.0, 0.0
     for column in range(len(continuous)):
@@ -394,15 +401,11 @@ def _search(
         with_missing = order[p - 1] == stop - 1
         first_order, n_orders = _which(continuous[column], with_missing, p, n_paper, len(keys))
         for which in range(first_order, n_orders):
-            _arrange(
-                which, continuous[column], start, stop, p, sums, keys, quantiles, order, by_label, rank, spare, ends
-            )
+            _arrange(which, continuous[column], start, stop, p, sums, keys, quantiles, room)
             if which < 0:
                 continue
-            gain, cut = _best_cut(
-                order, p, which if continuous[column] else 0, sums, totals, coefficients, stratum_of, n_strata,
-                overall, min_size, prefix, gains,
-            )  # fmt: skip
+            first = which if continuous[column] else 0
+            gain, cut = _best_cut(order, p, first, sums, totals, terms, overall, min_size, prefix, gains)
             if gain <= best_gain + TOLERANCE * n:
                 continue
             best_column, best_gain, best_left = column, gain, prefix[0, cut]
@@ -426,26 +429,23 @@ def _list_orders(
     continuous: NDArray[np.bool_],
     keys: NDArray[np.float64],
     quantiles: NDArray[np.int64],
-    places: NDArray[np.int64],
-    orders: NDArray[np.int64],
-    n_orders: NDArray[np.int64],
-    n_present: NDArray[np.int64],
+    room: Room,
+    orders: Orders,
 ) -> None:
     """Fill in the orderings of all columns, and how many there are; columns with one code have none."""
-    order, by_label, rank, spare, ends = places[0], places[1], places[2], places[3], places[4]
+    order = room.order
     for column in range(len(continuous)):
         start, stop = offsets[column], offsets[column + 1]
-        p = n_present[column] = _present(sums, start, stop, order)
+        p = orders.n_present[column] = _present(sums, start, stop, order)
         if p < 2:
             continue
         with_missing = order[p - 1] == stop - 1
-        first_order, n_orders[column] = _which(continuous[column], with_missing, p, len(quantiles), len(keys))
-        for which in range(first_order, n_orders[column]):
-            _arrange(
-                which, continuous[column], start, stop, p, sums, keys, quantiles, order, by_label, rank, spare, ends
-            )
+        first_order, n_orders = _which(continuous[column], with_missing, p, len(quantiles), len(keys))
+        orders.n_orders[column] = n_orders
+        for which in range(first_order, n_orders):
+            _arrange(which, continuous[column], start, stop, p, sums, keys, quantiles, room)
             if which >= 0:
-                orders[which, start : start + p] = order[:p]
+                orders.codes[which, start : start + p] = order[:p]
 
 
 @helper
@@ -469,31 +469,28 @@ def _arrange(
     sums: NDArray[np.float64],
     keys: NDArray[np.float64],
     quantiles: NDArray[np.int64],
-    order: NDArray[np.int64],
-    by_label: NDArray[np.int64],
-    rank: NDArray[np.int64],
-    spare: NDArray[np.int64],
-    ends: NDArray[np.int64],
+    room: Room,
 ) -> None:
     """Put the p codes that occur into one ordering; they come in turn, since one may start from the one before."""
     n_paper = len(quantiles)
+    order = room.order
     if continuous:
         if which == 1:
             for i in range(p - 1, 0, -1):
                 order[i] = order[i - 1]
             order[0] = stop - 1
     elif 0 <= which < n_paper:
-        _interleave(by_label, rank, p, quantiles[which], spare, order)
+        _interleave(room, p, quantiles[which])
     else:
         # Each direction starts from the order of its neighbour, the others from that of the codes.
         if which <= 0 or which == n_paper:
             _present(sums, start, stop, order)
-        _sort(order, keys[which + 2 if which < 0 else which - n_paper + 2], p, spare, rank, ends)
+        _sort(room, keys[which + 2 if which < 0 else which - n_paper + 2], p)
         for i in range(p):
             if which == -2:
-                by_label[i] = order[i]
+                room.by_label[i] = order[i]
             elif which == -1:
-                rank[order[i]] = i
+                room.rank[order[i]] = i
 
 
 @helper
@@ -514,9 +511,7 @@ def _best_cut(
     first_cut: int,
     sums: NDArray[np.float64],
     totals: NDArray[np.float64],
-    coefficients: NDArray[np.float64],
-    stratum_of: NDArray[np.int64],
-    n_strata: int,
+    terms: Terms,
     overall: NDArray[np.float64] | None,
     min_size: int,
     prefix: NDArray[np.float64],
@@ -530,8 +525,8 @@ def _best_cut(
     gives the axes' shares among all records, a group axis counts only if one child has more of it than that and the
     other less.
     """
-    n = totals[0]
-    for a in range(n_strata + len(coefficients)):
+    n, n_strata = totals[0], terms.n_strata
+    for a in range(n_strata + len(terms.coefficients)):
         running = 0.0
         for i in range(p):
             running += sums[a, order[i]]
@@ -544,8 +539,8 @@ def _best_cut(
 
     for i in range(low, high):
         gains[i] = 0.0
-    for a in range(len(coefficients)):
-        coefficient, stratum = coefficients[a], stratum_of[a]
+    for a in range(len(terms.coefficients)):
+        coefficient, stratum = terms.coefficients[a], terms.stratum_of[a]
         here = totals[stratum]
         share = totals[n_strata + a] / here if here > 0.0 else 0.0
         for i in range(low, high):
@@ -571,19 +566,13 @@ def _crosses(mine: float, other: float) -> bool:
 
 
 @helper
-def _interleave(
-    by_label: NDArray[np.int64],
-    rank: NDArray[np.int64],
-    p: int,
-    q: int,
-    spare: NDArray[np.int64],
-    order: NDArray[np.int64],
-) -> None:
+def _interleave(room: Room, p: int, q: int) -> None:
     """Order as the paper does: q parts by group share, each sorted by label; one of each in turn, highest first."""
+    order, spare, rank = room.order, room.spare, room.rank
     filled = 0
     for j in range(q):
         for i in range(p):
-            code = by_label[i]
+            code = room.by_label[i]
             if j * p // q <= rank[code] < (j + 1) * p // q:
                 spare[filled] = code
                 filled += 1
@@ -597,19 +586,13 @@ def _interleave(
 
 
 @helper
-def _sort(
-    order: NDArray[np.int64],
-    key: NDArray[np.float64],
-    p: int,
-    spare: NDArray[np.int64],
-    digits: NDArray[np.int64],
-    ends: NDArray[np.int64],
-) -> None:
+def _sort(room: Room, key: NDArray[np.float64], p: int) -> None:
     """Sort codes by key, equal ones by code.
 
     Many codes are first sorted by the leading 16 bits of where they lie between the smallest key and the largest, a
     byte at a time. Insertion then does what remains, which is little.
     """
+    order, spare, digits, ends = room.order, room.spare, room.rank, room.ends
     if p > INSERTION_ONLY:
         smallest, largest = np.inf, -np.inf
         for i in range(p):
