@@ -16,7 +16,7 @@ from certifare.errors import GrowthError
 from certifare.growth.binning import Bins
 from certifare.growth.criterion import Criterion
 from certifare.growth.histograms import Histogram
-from certifare.growth.splits import N_ANGLES, SHRINKAGE, TOLERANCE, Orderings, Orders, Split, SplitSearch
+from certifare.growth.splits import N_ANGLES, SHRINKAGE, TOLERANCE, Orderings, CodeOrders, Split, SplitSearch
 
 
 class Price(NamedTuple):
@@ -224,7 +224,7 @@ def _search(
     coordinates: NDArray[np.int64],
     counted: NDArray[np.float64],
     offsets: NDArray[np.int64],
-    orders: Orders,
+    orders: CodeOrders,
     price: Price,
     group_aware: bool,
     attempts: Attempts,

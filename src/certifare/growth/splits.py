@@ -88,7 +88,7 @@ class Split:
         return replace(self, goes_left=side, threshold=threshold, common=None)
 
 
-class Orders(NamedTuple):
+class CodeOrders(NamedTuple):
     """All orderings of each column's codes, as the search tries them.
 
     Attributes
@@ -208,11 +208,11 @@ class SplitSearch:
             keys[2:, codes] = cosines * positions[0, codes] + sines * positions[1, codes]
         return sums, totals, keys
 
-    def _orders(self, histogram: Histogram) -> Orders:
+    def _orders(self, histogram: Histogram) -> CodeOrders:
         """List the orderings of all columns."""
         sums, _, keys = self._keys(histogram)
         n_codes, n_columns = sums.shape[1], len(self._continuous)
-        orders = Orders(
+        orders = CodeOrders(
             np.zeros((max(2, len(self._quantiles) + len(keys) - 2), n_codes), dtype=np.int64),
             np.zeros(n_columns, dtype=np.int64),
             np.zeros(n_columns, dtype=np.int64),
@@ -430,7 +430,7 @@ def _list_orders(
     keys: NDArray[np.float64],
     quantiles: NDArray[np.int64],
     room: Room,
-    orders: Orders,
+    orders: CodeOrders,
 ) -> None:
     """Fill in the orderings of all columns, and how many there are; columns with one code have none."""
     order = room.order
