@@ -1,10 +1,12 @@
-"""Kernels work where nothing can be written."""
+"""Kernels work where nothing can be written, and what is kept of them can be read by later versions."""
 
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
 
 import certifare
 
@@ -36,3 +38,22 @@ def test_an_installation_that_cannot_be_written_to_compiles_without_a_cache(tmp_
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert 0.1 < float(done.stdout) < 0.4
+
+
+def test_kernels_take_no_named_tuples():
+    """What is kept on disk would name their class, and could not be read by a version that has none of that name."""
+    from numba.core.types import BaseNamedTuple
+
+    from certifare.growth import Criterion, MemorySource, Targets, cuts, encode, fit_bins, grow, splits
+
+    rng = np.random.default_rng(0)
+    x, label, group = rng.integers(0, 4, 200), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
+    bins = fit_bins([x], ["x"], [True])
+    source = MemorySource(encode(bins, [x]), Targets.from_columns([label], group, (2,), 2))
+    for charge in ("every", "distance"):
+        criterion = Criterion(0.5, "demographic_parity", (2,), 2, charge=charge)
+        grow(source, bins, criterion, max_cells=2, min_cell_size=1)
+    kernels = [value for module in (splits, cuts) for value in vars(module).values() if hasattr(value, "signatures")]
+    taken = [argument for kernel in kernels for signature in kernel.signatures for argument in signature]
+    assert any("Tuple" in str(argument) for argument in taken)
+    assert not any(isinstance(argument, BaseNamedTuple) for argument in taken)

@@ -1,4 +1,8 @@
-"""How every kernel is compiled: to run without the interpreter's lock, and kept on disk, so that it compiles once."""
+"""How every kernel is compiled: to run without the interpreter's lock, and kept on disk, so that it compiles once.
+
+What belongs together is handed to a kernel as a plain tuple, never as a named one: what is kept on disk names the
+class, and could not be read any more once a later version has no such class.
+"""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast

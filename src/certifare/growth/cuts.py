@@ -6,7 +6,7 @@ tells nothing about the group and adds nothing to the distance.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from certifare.errors import GrowthError
 from certifare.growth.binning import Bins
 from certifare.growth.criterion import Criterion
 from certifare.growth.histograms import Histogram
-from certifare.growth.splits import N_ANGLES, SHRINKAGE, TOLERANCE, Orderings, CodeOrders, Split, SplitSearch
+from certifare.growth.splits import N_ANGLES, SHRINKAGE, TOLERANCE, Orderings, Split, SplitSearch
 
 
 class Price(NamedTuple):
@@ -161,10 +161,10 @@ class CutSearch(SplitSearch):
             histogram.sums.reshape(n_groups, -1, n_codes),
             self._counted,
             histogram.offsets,
-            orders,
-            self._price._replace(most=most * self._parts + TOLERANCE),
+            tuple(orders),
+            tuple(self._price._replace(most=most * self._parts + TOLERANCE)),
             self._group_aware,
-            Attempts.of(n_groups, n_quantities, int(orders.n_present.max()) + 1),
+            tuple(Attempts.of(n_groups, n_quantities, int(orders.n_present.max()) + 1)),
             sums,
             totals,
             cuts,
@@ -224,10 +224,10 @@ def _search(
     coordinates: NDArray[np.int64],
     counted: NDArray[np.float64],
     offsets: NDArray[np.int64],
-    orders: CodeOrders,
-    price: Price,
+    orders: tuple[NDArray[np.int64], ...],
+    price: tuple[Any, ...],
     group_aware: bool,
-    attempts: Attempts,
+    attempts: tuple[NDArray[Any], ...],
     sums: NDArray[np.float64],
     totals: NDArray[np.float64],
     best_cuts: NDArray[np.int64],
@@ -256,30 +256,32 @@ def _search(
                 totals[s, q] += sums[s, q, code]
 
     n = totals[:, 0].sum()
-    before, tried, places = attempts.before, attempts.left, attempts.places
+    codes, n_orders, n_present = orders
+    strata = price[1]
+    before, tried, tried_cuts, numbers, places = attempts
     own, n_own, at, chosen = places[:n_groups], places[n_groups], places[n_groups + 1], places[n_groups + 2]
     best_column, best_order, best_gain, best_left = -1, -1, 0.0, 0.0
-    for column in range(len(orders.n_orders)):
-        start, p = offsets[column], orders.n_present[column]
+    for column in range(len(n_orders)):
+        start, p = offsets[column], n_present[column]
         gain, order = -np.inf, -1
-        for which in range(orders.n_orders[column]):
-            _accumulate(sums, orders.codes[which, start : start + p], before)
-            value, found = _best(before, 1, p, totals, price, attempts.numbers)
+        for which in range(n_orders[column]):
+            _accumulate(sums, codes[which, start : start + p], before)
+            value, found = _best(before, 1, p, totals, price, numbers)
             if value > gain + TOLERANCE * n:
                 gain, order = value, which
                 chosen[:n_groups] = found
             if not group_aware:
                 continue
-            for stratum in price.strata:
+            for stratum in strata:
                 _list_own(before, p, stratum, own, n_own)
                 m = _match(p, stratum, own, n_own, at, attempts)
-                value, found = _best(tried, 0, m, totals, price, attempts.numbers)
+                value, found = _best(tried, 0, m, totals, price, numbers)
                 if value > gain + TOLERANCE * n:
                     gain, order = value, which
-                    chosen[:n_groups] = attempts.cuts[:, found]
+                    chosen[:n_groups] = tried_cuts[:, found]
         if order < 0:
             continue
-        _accumulate(sums, orders.codes[order, start : start + p], before)
+        _accumulate(sums, codes[order, start : start + p], before)
         if group_aware:
             _list_own(before, p, 0, own, n_own)
         moved = group_aware
@@ -290,7 +292,7 @@ def _search(
                     for q in range(n_quantities):
                         for m in range(n_own[s]):
                             tried[g, q, m] = before[g, q, own[s, m] if g == s else chosen[g]]
-                value, found = _best(tried, 0, n_own[s], totals, price, attempts.numbers)
+                value, found = _best(tried, 0, n_own[s], totals, price, numbers)
                 if value > gain + TOLERANCE * n:
                     gain, moved = value, True
                     chosen[s] = own[s, found]
@@ -334,13 +336,19 @@ def _list_own(
 
 @helper
 def _match(
-    p: int, stratum: int, own: NDArray[np.int64], n_own: NDArray[np.int64], at: NDArray[np.int64], attempts: Attempts
+    p: int,
+    stratum: int,
+    own: NDArray[np.int64],
+    n_own: NDArray[np.int64],
+    at: NDArray[np.int64],
+    attempts: tuple[NDArray[Any], ...],
 ) -> int:
     """Try the matched cuts, from the smallest share to the largest; returns how many there are.
 
     A group goes on to its next cut where the share q passes the middle between its shares at this cut and at the next.
     """
-    before, middles, tried, tried_cuts = attempts.before, attempts.numbers[0], attempts.left, attempts.cuts
+    before, tried, tried_cuts, numbers, _ = attempts
+    middles = numbers[0]
     n_groups, n_quantities, _ = before.shape
     for s in range(n_groups):
         at[s] = -1
@@ -373,7 +381,7 @@ def _best(
     first: int,
     stop: int,
     totals: NDArray[np.float64],
-    price: Price,
+    price: tuple[Any, ...],
     numbers: NDArray[np.float64],
 ) -> tuple[float, int]:
     """Largest gain, times all records, of the attempts from ``first`` on, and its attempt.
@@ -381,7 +389,7 @@ def _best(
     An attempt sends ``left`` (groups × quantities × attempts) to the left. It gains of the labels as in ``splits``, and
     pays for what the distance grows by.
     """
-    coefficients, strata, rates = price.coefficients, price.strata, price.rates
+    coefficients, strata, rates, of_distance, most, min_size = price
     n_groups, n_quantities = totals.shape
     sizes, gains, beyond, added = numbers[0], numbers[1], numbers[2], numbers[3]
     n = totals[:, 0].sum()
@@ -414,9 +422,9 @@ def _best(
 
     best, found = -np.inf, -1
     for i in range(first, stop):
-        gains[i] -= price.of_distance * added[i]
-        if added[i] > price.most:
+        gains[i] -= of_distance * added[i]
+        if added[i] > most:
             continue
-        if gains[i] > best + TOLERANCE * n and sizes[i] >= price.min_size and n - sizes[i] >= price.min_size:
+        if gains[i] > best + TOLERANCE * n and sizes[i] >= min_size and n - sizes[i] >= min_size:
             best, found = gains[i], i
     return best, found

@@ -176,10 +176,10 @@ class SplitSearch:
             self._continuous,
             keys,
             self._quantiles,
-            terms,
+            tuple(terms),
             self._overall,
             self._min_cell_size,
-            Room.of(n_codes),
+            tuple(Room.of(n_codes)),
             np.empty((terms.n_strata + len(terms.coefficients) + 1, n_codes)),
             side,
         )
@@ -217,7 +217,8 @@ class SplitSearch:
             np.zeros(n_columns, dtype=np.int64),
             np.zeros(n_columns, dtype=np.int64),
         )
-        _list_orders(sums, histogram.offsets, self._continuous, keys, self._quantiles, Room.of(n_codes), orders)
+        room = tuple(Room.of(n_codes))
+        _list_orders(sums, histogram.offsets, self._continuous, keys, self._quantiles, room, tuple(orders))
         return orders
 
 
@@ -256,7 +257,7 @@ def tabulate(
         coordinates,
         histogram.offsets,
         np.array(categorical, dtype=np.int64),
-        terms,
+        tuple(terms),
         float(shrinkage),
         sums,
         totals,
@@ -314,7 +315,7 @@ def _tabulate(
     coordinates: NDArray[np.int64],
     offsets: NDArray[np.int64],
     categorical: NDArray[np.int64],
-    terms: Terms,
+    terms: tuple[Any, ...],
     shrinkage: float,
     sums: NDArray[np.float64],
     totals: NDArray[np.float64],
@@ -322,14 +323,14 @@ def _tabulate(
     beyond: NDArray[np.float64],
 ) -> None:
     """Fill sums and totals, the paper's shares, and how far beyond the node's average each code is on each axis."""
-    n_sums, n_classes = terms.weights.shape
-    n_strata, n_label_axes, n_group_axes = terms.n_strata, terms.n_label_axes, terms.n_group_axes
+    weights, _, _, n_strata, n_label_axes, n_group_axes, _ = terms
+    n_sums, n_classes = weights.shape
     n_codes = counts.shape[1]
     for a in range(n_sums):
         for code in range(n_codes):
             sums[a, code] = 0.0
         for k in range(n_classes):
-            weight = terms.weights[a, k]
+            weight = weights[a, k]
             if weight != 0.0:
                 for code in range(n_codes):
                     sums[a, code] += weight * counts[k, code]
@@ -377,10 +378,10 @@ def _search(
     continuous: NDArray[np.bool_],
     keys: NDArray[np.float64],
     quantiles: NDArray[np.int64],
-    terms: Terms,
+    terms: tuple[Any, ...],
     overall: NDArray[np.float64] | None,
     min_size: int,
-    room: Room,
+    room: tuple[NDArray[np.int64], ...],
     numbers: NDArray[np.float64],
     side: NDArray[np.bool_],
 ) -> tuple[int, int, float, float]:
@@ -390,7 +391,7 @@ def _search(
     room to work in.
     """
     n, n_paper = totals[0], len(quantiles)
-    order = room.order
+    order = room[0]
     prefix, gains = numbers[:-1], numbers[-1]
     best_column, best_threshold, best_gain, best_left = -1, -1, 0.0, 0.0
     for column in range(len(continuous)):
@@ -429,23 +430,22 @@ def _list_orders(
     continuous: NDArray[np.bool_],
     keys: NDArray[np.float64],
     quantiles: NDArray[np.int64],
-    room: Room,
-    orders: CodeOrders,
+    room: tuple[NDArray[np.int64], ...],
+    orders: tuple[NDArray[np.int64], ...],
 ) -> None:
     """Fill in the orderings of all columns, and how many there are; columns with one code have none."""
-    order = room.order
+    order, (codes, n_orders, n_present) = room[0], orders
     for column in range(len(continuous)):
         start, stop = offsets[column], offsets[column + 1]
-        p = orders.n_present[column] = _present(sums, start, stop, order)
+        p = n_present[column] = _present(sums, start, stop, order)
         if p < 2:
             continue
         with_missing = order[p - 1] == stop - 1
-        first_order, n_orders = _which(continuous[column], with_missing, p, len(quantiles), len(keys))
-        orders.n_orders[column] = n_orders
-        for which in range(first_order, n_orders):
+        first_order, n_orders[column] = _which(continuous[column], with_missing, p, len(quantiles), len(keys))
+        for which in range(first_order, n_orders[column]):
             _arrange(which, continuous[column], start, stop, p, sums, keys, quantiles, room)
             if which >= 0:
-                orders.codes[which, start : start + p] = order[:p]
+                codes[which, start : start + p] = order[:p]
 
 
 @helper
@@ -469,11 +469,11 @@ def _arrange(
     sums: NDArray[np.float64],
     keys: NDArray[np.float64],
     quantiles: NDArray[np.int64],
-    room: Room,
+    room: tuple[NDArray[np.int64], ...],
 ) -> None:
     """Put the p codes that occur into one ordering; they come in turn, since one may start from the one before."""
     n_paper = len(quantiles)
-    order = room.order
+    order, by_label, rank, _, _ = room
     if continuous:
         if which == 1:
             for i in range(p - 1, 0, -1):
@@ -488,9 +488,9 @@ def _arrange(
         _sort(room, keys[which + 2 if which < 0 else which - n_paper + 2], p)
         for i in range(p):
             if which == -2:
-                room.by_label[i] = order[i]
+                by_label[i] = order[i]
             elif which == -1:
-                room.rank[order[i]] = i
+                rank[order[i]] = i
 
 
 @helper
@@ -511,7 +511,7 @@ def _best_cut(
     first_cut: int,
     sums: NDArray[np.float64],
     totals: NDArray[np.float64],
-    terms: Terms,
+    terms: tuple[Any, ...],
     overall: NDArray[np.float64] | None,
     min_size: int,
     prefix: NDArray[np.float64],
@@ -525,8 +525,9 @@ def _best_cut(
     gives the axes' shares among all records, a group axis counts only if one child has more of it than that and the
     other less.
     """
-    n, n_strata = totals[0], terms.n_strata
-    for a in range(n_strata + len(terms.coefficients)):
+    _, coefficients, stratum_of, n_strata, _, _, _ = terms
+    n = totals[0]
+    for a in range(n_strata + len(coefficients)):
         running = 0.0
         for i in range(p):
             running += sums[a, order[i]]
@@ -539,8 +540,8 @@ def _best_cut(
 
     for i in range(low, high):
         gains[i] = 0.0
-    for a in range(len(terms.coefficients)):
-        coefficient, stratum = terms.coefficients[a], terms.stratum_of[a]
+    for a in range(len(coefficients)):
+        coefficient, stratum = coefficients[a], stratum_of[a]
         here = totals[stratum]
         share = totals[n_strata + a] / here if here > 0.0 else 0.0
         for i in range(low, high):
@@ -566,13 +567,13 @@ def _crosses(mine: float, other: float) -> bool:
 
 
 @helper
-def _interleave(room: Room, p: int, q: int) -> None:
+def _interleave(room: tuple[NDArray[np.int64], ...], p: int, q: int) -> None:
     """Order as the paper does: q parts by group share, each sorted by label; one of each in turn, highest first."""
-    order, spare, rank = room.order, room.spare, room.rank
+    order, by_label, rank, spare, _ = room
     filled = 0
     for j in range(q):
         for i in range(p):
-            code = room.by_label[i]
+            code = by_label[i]
             if j * p // q <= rank[code] < (j + 1) * p // q:
                 spare[filled] = code
                 filled += 1
@@ -586,13 +587,13 @@ def _interleave(room: Room, p: int, q: int) -> None:
 
 
 @helper
-def _sort(room: Room, key: NDArray[np.float64], p: int) -> None:
+def _sort(room: tuple[NDArray[np.int64], ...], key: NDArray[np.float64], p: int) -> None:
     """Sort codes by key, equal ones by code.
 
     Many codes are first sorted by the leading 16 bits of where they lie between the smallest key and the largest, a
     byte at a time. Insertion then does what remains, which is little.
     """
-    order, spare, digits, ends = room.order, room.spare, room.rank, room.ends
+    order, _, digits, spare, ends = room
     if p > INSERTION_ONLY:
         smallest, largest = np.inf, -np.inf
         for i in range(p):
