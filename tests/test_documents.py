@@ -24,6 +24,7 @@ from certifare.cli import main
 from certifare.data import adult
 
 ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared" / "data"
 #: Three columns and trees alone: a target that they can meet.
 TREE = ("--kind", "tree", "--target", "0.1")
 
@@ -516,6 +517,21 @@ def test_scores(desk, monkeypatch, capsys):
     """Issue 15, item 1."""
     assert run_all("docs/scores.md", monkeypatch, capsys) == ["encode"]
     execute("docs/scores.md")
+
+
+def test_from_raw_files_to_certified_scores(tmp_path, monkeypatch, capsys):
+    """Issue 15: one command for each of the shared tables, none of them edited."""
+    if not SHARED.is_dir():
+        pytest.skip("the shared data folder is not beside this checkout")
+    tables = sorted(SHARED.glob("*.parquet"))
+    for table in tables:
+        (tmp_path / table.name).symlink_to(table)
+    monkeypatch.chdir(tmp_path)
+    assert run_all("docs/raw.md", monkeypatch, capsys) == ["fit"] * len(tables)
+    for words, _ in commands("docs/raw.md"):
+        scores = pacsv.read_csv(words[words.index("--scores") + 1])
+        assert len(scores) == pq.read_metadata(words[2]).num_rows
+        assert all(pa.compute.min(column).as_py() > 0.0 for column in scores.columns)
 
 
 def test_existing(tmp_path, monkeypatch, capsys):
