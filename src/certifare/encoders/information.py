@@ -57,44 +57,84 @@ def retained_information(
     >>> retained_information([age], [False], np.array([0, 0, 1, 1]), 2).mean
     1.0
     """
-    shares = {}
-    for field, is_categorical in zip(fields, categorical, strict=True):
-        share = _category_share(field, cells, n_cells) if is_categorical else _number_share(field, cells, n_cells)
-        if share is not None:
-            shares[field.name] = share
-    return RetainedInformation(float(np.mean(list(shares.values()))) if shares else 0.0, shares)
+    return Spreads(fields, categorical).retained(cells, n_cells)
 
 
-def _number_share(field: Field, cells: NDArray[np.integer], n_cells: int) -> float | None:
-    present = ~field.missing()
-    values, where = np.asarray(field.column, dtype=np.float64)[present], cells[present]
-    if len(values) < 2:
-        return None
-    values = scaled(values)[0]
-    values = values - values.mean()
-    total = values.var(ddof=1)
-    if total <= 0.0:
-        return None
-    sizes = np.bincount(where, minlength=n_cells)
-    sums = np.bincount(where, weights=values, minlength=n_cells)
-    squares = np.bincount(where, weights=values * values, minlength=n_cells)
-    within = np.full(n_cells, total)  # one record alone explains nothing
-    many = sizes > 1
-    within[many] = (squares[many] - sums[many] ** 2 / sizes[many]) / (sizes[many] - 1)
-    return float(1.0 - (sizes * within).sum() / sizes.sum() / total)
+class Spreads:
+    """Columns of some records, read once to be compared with many cells; parameters as above."""
+
+    def __init__(self, fields: Sequence[Field], categorical: Sequence[bool]) -> None:
+        found = {
+            field.name: _Categories.of(field) if is_categorical else _Numbers.of(field)
+            for field, is_categorical in zip(fields, categorical, strict=True)
+        }
+        self._columns = {name: column for name, column in found.items() if column is not None}
+
+    def retained(self, cells: NDArray[np.integer], n_cells: int) -> RetainedInformation:
+        """Measure what the cells of these records retain."""
+        shares = {name: column.share(cells, n_cells) for name, column in self._columns.items()}
+        return RetainedInformation(float(np.mean(list(shares.values()))) if shares else 0.0, shares)
 
 
-def _category_share(field: Field, cells: NDArray[np.integer], n_cells: int) -> float | None:
-    codes = _category_codes(field)
-    n_values = int(codes.max()) + 1
-    pairs, counts = np.unique(cells.astype(np.int64) * n_values + codes, return_counts=True)
-    sizes = np.bincount(cells, minlength=n_cells)
-    total = _differ(np.bincount(codes).astype(np.float64), np.zeros(n_values, dtype=np.int64), 1)[0]
-    if not total > 0.0:
-        return None
-    within = _differ(counts.astype(np.float64), pairs // n_values, n_cells)
-    within[sizes < 2] = total
-    return float(1.0 - (sizes * within).sum() / sizes.sum() / total)
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """Numbers that are present, scaled and about their mean, and their variance."""
+
+    present: NDArray[np.bool_]
+    values: NDArray[np.float64]
+    total: float
+
+    @classmethod
+    def of(cls, field: Field) -> "_Numbers | None":
+        """Read a column; None where it does not vary."""
+        present = ~field.missing()
+        values = np.asarray(field.column, dtype=np.float64)[present]
+        if len(values) < 2:
+            return None
+        values = scaled(values)[0]
+        values = values - values.mean()
+        total = values.var(ddof=1)
+        return cls(present, values, total) if total > 0.0 else None
+
+    def share(self, cells: NDArray[np.integer], n_cells: int) -> float:
+        values, where = self.values, cells[self.present]
+        sizes = np.bincount(where, minlength=n_cells)
+        sums = np.bincount(where, weights=values, minlength=n_cells)
+        squares = np.bincount(where, weights=values * values, minlength=n_cells)
+        within = np.full(n_cells, self.total)  # one record alone explains nothing
+        many = sizes > 1
+        within[many] = (squares[many] - sums[many] ** 2 / sizes[many]) / (sizes[many] - 1)
+        return float(1.0 - (sizes * within).sum() / sizes.sum() / self.total)
+
+
+@dataclass(frozen=True, eq=False)
+class _Categories:
+    """Codes of categories, and the probability that two records differ."""
+
+    codes: NDArray[np.int64]
+    n_values: int
+    total: float
+
+    @classmethod
+    def of(cls, field: Field) -> "_Categories | None":
+        """Read a column; None where it does not vary."""
+        codes = _category_codes(field)
+        n_values = int(codes.max()) + 1
+        total = _differ(np.bincount(codes).astype(np.float64), np.zeros(n_values, dtype=np.int64), 1)[0]
+        return cls(codes, n_values, float(total)) if total > 0.0 else None
+
+    def share(self, cells: NDArray[np.integer], n_cells: int) -> float:
+        flat = cells.astype(np.int64) * self.n_values + self.codes
+        if n_cells * self.n_values <= 4 * len(flat):
+            counts = np.bincount(flat, minlength=n_cells * self.n_values)
+            pairs = np.flatnonzero(counts)
+            counts = counts[pairs]
+        else:
+            pairs, counts = np.unique(flat, return_counts=True)
+        sizes = np.bincount(cells, minlength=n_cells)
+        within = _differ(counts.astype(np.float64), pairs // self.n_values, n_cells)
+        within[sizes < 2] = self.total
+        return float(1.0 - (sizes * within).sum() / sizes.sum() / self.total)
 
 
 def _category_codes(field: Field) -> NDArray[np.int64]:

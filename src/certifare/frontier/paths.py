@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.encoders.information import Spreads
 from certifare.encoders.training import MemoryTraining
 from certifare.encoders.weighting import representative_rows
 from certifare.errors import StateFileError
@@ -224,6 +225,7 @@ class Explorer:
         self._probe_rows = np.sort(rng.permutation(np.flatnonzero(compared.labelled))[:PROBE_RECORDS])
         self.probe = compared.take(self._probe_rows)
         self._probe_fields = _fields(self.probe.take(np.arange(min(RETAINED_RECORDS, len(self.probe)))))
+        self._probe_spreads: dict[tuple[bool, ...], Spreads] = {}
         self._prepared: dict[str, Any] = {}
         self._codes: dict[tuple[str, str], Codes] = {}
         self._whole: dict[Setting, Any] = {}
@@ -284,8 +286,6 @@ class Explorer:
 
     def walk(self, setting: Setting) -> GrowthPath:
         """Fit a growth and count every part on it."""
-        from certifare.encoders.information import retained_information
-
         encoder = self.fit(setting, bare=True)
         n_cells = int(encoder.n_cells_)
         if _grows(setting):
@@ -300,11 +300,19 @@ class Explorer:
             if i == 0:
                 probe = cells[self._probe_rows].astype(np.uint16)
         path = GrowthPath(setting, starts, counts, probe, {})
-        categorical = [column.categorical for column in encoder.columns_]
+        spreads = self._spreads(encoder)
         for k in starts:
             cells = path.probe_cells(k)[: len(self._probe_fields[0])]
-            path.retained[k] = retained_information(self._probe_fields, categorical, cells, k).mean
+            path.retained[k] = spreads.retained(cells, k).mean
         return path
+
+    def _spreads(self, encoder: Any) -> Spreads:
+        """Give the columns of the records on which retained information is measured, as an encoder sees them."""
+        categorical = tuple(column.categorical for column in encoder.columns_)
+        with self._lock:
+            if categorical not in self._probe_spreads:
+                self._probe_spreads[categorical] = Spreads(self._probe_fields, categorical)
+            return self._probe_spreads[categorical]
 
     def _count_training(self, encoder: Any, setting: Setting) -> PartCounts:
         """Count the training records, and those of the train part that have no label."""
