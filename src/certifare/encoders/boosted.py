@@ -250,7 +250,9 @@ class BoostedEncoder(GrownEncoder):
         """Write the encoder as an ONNX model: an input for each column, outputs ``cell`` and the scores.
 
         Numbers are doubles (NaN: missing), truth values 0 and 1, text is text (empty: missing), each of the shape
-        (records, 1). It needs the package onnx (``pip install 'certifare[onnx]'``); ``onnxruntime`` runs the model.
+        (records, 1). A group-aware encoder has one more input, the name of the group as text; a group that it was not
+        fitted with has the cell −1, or its own with ``unknown_groups="common"``. It needs the package onnx
+        (``pip install 'certifare[onnx]'``); ``onnxruntime`` runs the model.
 
         Returns
         -------
