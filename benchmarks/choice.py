@@ -376,11 +376,11 @@ and every figure but T\\* is measured on it.
 
 SPLITS_HEAD = """# How records are best shared out
 
-Made by `python benchmarks/choice.py --splits --datasets german compas law adult --seeds 3 --write docs/splits.md`. A fifth of
-each data set is held out, and AUC is measured there. The rest is shared out to train, to select and to certify; with
-50 / 10 / 30 a tenth is not used, as when there was a test part. AUC is the mean of what `fit --target` delivers for
-seven targets from 0.02 to 0.20 (0.5 where it delivers nothing), and of those that every split solves; *alone* is the
-encoder that is chosen without a target, and its T\\*.
+Made by `python benchmarks/choice.py --splits --datasets german compas law adult --seeds 3 --write docs/splits.md`. A
+fifth of each data set is held out, and AUC is measured there. The rest is shared out to train, to select and to
+certify; with 50 / 10 / 30 a tenth is not used, as when there was a test part. AUC is the mean of what `fit --target`
+delivers for seven targets from 0.02 to 0.20 (0.5 where it delivers nothing), and of those that every split solves;
+*alone* is the encoder that is chosen without a target, and its T\\*.
 
 What the tenth is worth that the test part took: at the same encoder the distance from the estimate to T\\* shrinks with
 the root of the number of records, by 13 % from 30 % to 40 % of them, and more targets are met. Beyond that, none of
