@@ -40,7 +40,8 @@ def encode(
         str, typer.Option("--as", help="What stands for a record: representatives, cells, onehot or score.")
     ] = "representatives",
     keep: Annotated[
-        list[str] | None, typer.Option(help="Copy this column as it is (the label, say). Repeat for several.")
+        list[str] | None,
+        typer.Option(help="Copy this column as it is (the label, say). Patterns and commas, or repeat for several."),
     ] = None,
     sensitive: Annotated[
         list[str] | None,
@@ -79,10 +80,11 @@ def encode(
     import pyarrow as pa
 
     from certifare.encoders import load_encoder
-    from certifare.errors import ArgumentError, MissingColumnError, UnknownGroupError
+    from certifare.errors import ArgumentError, UnknownGroupError
     from certifare.files import as_written, kind_of, open_batches, text_types
     from certifare.levels import name_of
     from certifare.records import GroupColumns, open_records
+    from certifare.roles import select
     from certifare.storage import atomic_file
 
     fitted = load_encoder(encoder_file(encoder))
@@ -93,17 +95,15 @@ def encode(
     fitted.set_params(output=form)
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
-    kept = tuple(dict.fromkeys(listed(keep)))
     reading = csv.reading()
+    names = open_batches(data, {}, **reading).names if keep else ()
+    kept = tuple(dict.fromkeys(name for text in listed(keep) for name in select([text], names, "columns to keep")))
     groups = None
     if fitted.reads_groups:
         groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, listed(sensitive))
         # Whoever is of an unknown group is counted over the whole table, before it is refused.
         fitted.set_params(sensitive=None, unknown_groups="common")
     batches = open_records(fitted, data, {**dict.fromkeys(kept), **(groups.types if groups else {})}, **reading)
-    for name in kept:
-        if name not in batches.names:
-            raise MissingColumnError(f"There is no column {name!r} to keep; the table has {', '.join(batches.names)}.")
     # Text has no types; a Parquet file that is made of it gets those that its values have.
     typed = bool(kept) and kind_of(data) == "csv" and output.suffix.lower() == ".parquet"
     types = text_types(data, kept, **reading) if typed else {}
