@@ -761,7 +761,7 @@ def tracks() -> Iterator[Track]:
     yield Track(
         "sweep, smallest prediction certified, group-aware", 300, partial(choosing_luck, plain, 1_500, group_aware=True)
     )
-    yield Track("certify, group-aware", 2_000, partial(certifying, plain, 600, group_aware=True))
+    yield Track("certify, group-aware", 8_000, partial(certifying, plain, 600, group_aware=True))
     apart = partial(certifying, shifted_ranks(), 600, group_aware=True)
     yield Track("certify, group-aware, thresholds far apart", 500, apart)
     yield Track("certify, group-aware, five groups", 300, partial(certifying, five, 2_000, group_aware=True))
