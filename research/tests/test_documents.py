@@ -62,3 +62,9 @@ def test_item_14_certified_transfer_is_ahead_of_what_the_published_methods_measu
     for row in rows:
         if row[0] != "MISCHRT":
             assert max(row[i] for i in own) > (row[-1] or 0.0), row[0]
+
+
+def test_item_16_9_no_method_is_extrapolated():
+    page = (DOCS / "results" / "efficiency.md").read_text()
+    assert "~" not in page
+    assert len(table_of(page, "One setting to its end, Vermont")) == 8

@@ -167,9 +167,9 @@ def run(run: Run) -> Page:
         notes=(
             "Published lengths: CVIB and FCRL 200 epochs of batches of 128, sIPM-LFR 300 of 512, LAFTR 500 of 64, FNF "
             "100 for each group, FairPath 1,000 batches whatever the number of records. But for FairPath and FNF's "
-            "matching, the steps grow with the records: California has 50 times as many, and LAFTR would take hours "
-            "on one core, which is why the whole grids were trained on a GPU. Fourteen jobs shared it, so each "
-            "alone is faster.",
+            "matching, the steps grow with the records, of which California has 50 times as many, and a step with the "
+            "categories. Whole grids were therefore trained on a GPU, which fourteen jobs shared, so each alone is "
+            "faster.",
             "Peak memory is of the whole process, PyTorch and the data included. The paper's M = 1 has 165,546 records "
             "and a GPU (1080 Ti).",
         ),
@@ -177,6 +177,8 @@ def run(run: Run) -> Page:
 
 
 def _time(seconds: float) -> str:
+    if seconds < 0.1:
+        return f"{seconds:.2f} s"
     return f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
 
 

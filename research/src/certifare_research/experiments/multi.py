@@ -7,7 +7,7 @@ from typing import Any
 from certifare_research.evaluation.pareto import pareto_front
 from certifare_research.experiments import charts, published
 from certifare_research.experiments.framework import Block, Page, Run
-from certifare_research.experiments.growths import best, claims_of, explore, independent_parts
+from certifare_research.experiments.growths import best, claims_of, distinct, explore, independent_parts
 
 LEVELS = (0.10, 0.15, 0.20, 0.30)
 
@@ -16,8 +16,8 @@ def encoders(run: Run, kind: str) -> list[dict[str, Any]]:
     """Return records of all encoders of one kind."""
     dataset = run.load("classes")
     parts = independent_parts(dataset, run.shares(), run.seed)
-    grid = run.grid(kinds=[kind], gammas=(0.0, 0.5, 0.85, 0.97), min_cell_sizes=(100,))
-    return [point.record() for point in explore(dataset, parts, grid, seed=run.seed)]
+    grid = run.grid(kinds=[kind], min_cell_sizes=(100,))
+    return [point.record() for point in distinct(explore(dataset, parts, grid, seed=run.seed))]
 
 
 def run(run: Run) -> Page:
