@@ -311,6 +311,7 @@ def test_a_signal_leaves_nothing_behind(here, name):
 import signal, sys
 from certifare.cli import main
 from certifare.encoders.base import RestrictedEncoder
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 def wait(self, X):
     print("ready", flush=True)
     signal.pause()
