@@ -62,7 +62,7 @@ def representative_rows(weights: NDArray[np.float64], rng: np.random.Generator) 
     Examples
     --------
     >>> representative_rows(np.array([1.0, 1.0, 2.0, 0.0]), np.random.default_rng(0)).tolist()
-    [0, 2]
+    [0, 2, 2]
     """
     if not weights.any():
         return np.zeros(0, dtype=np.int64)

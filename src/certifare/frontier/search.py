@@ -798,7 +798,9 @@ def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting]
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _pool(table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, seen: str) -> tuple[Table, tuple[str, ...]]:
+def _pool(
+    table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, seen: str = ""
+) -> tuple[Table, tuple[str, ...]]:
     """Pool groups that are too small, and say so. The certification records, dealt by chance alone, have no say."""
     assert table.groups is not None  # noqa: S101  (checked at the start)
     if fewest < 1:
