@@ -149,10 +149,10 @@ class Glimpse:
     own: float | None
 
     def __str__(self) -> str:
-        own = "nothing" if self.own is None else f"{self.own:.1%}"
+        own = "nothing" if self.own is None else f"at most {self.own:.1%}"
         return (
             f"group-aware cells would tell about {self.utility:.1%} ({self.measure}) at a predicted T* ≤ "
-            f"{self.limit:g}, these tell {own}, as the select records show (--group-aware)"
+            f"{self.limit:g}, others {own}, as the select records show (--group-aware)"
         )
 
 
