@@ -116,3 +116,15 @@ def test_item_13_6_what_a_kept_sweep_refuses(cli, table, tmp_path, make_people):
     assert "There is no sweep in" in cli("fit", "--from", tmp_path, "--point", 0, "-o", tmp_path / "bundle").stderr
     assert "Which table?" in cli("fit").stderr
     assert not (tmp_path / "bundle").exists()
+
+
+def test_item_13_6_a_boosted_point_of_a_kept_sweep(cli, table, tmp_path):
+    """The growths come from the state that was kept: what they were counted by is found again."""
+    kept, bundle = tmp_path / "kept", tmp_path / "bundle"
+    boosted = ["--kind", "boosted", *QUICK[2:]]
+    swept = cli("sweep", table, *ROLES, *boosted, "-o", kept, "--correction", "holdout")
+    assert swept.status == 0, swept.stderr
+    number = re.search(r"The chart marks point (\d+)", swept.stdout)[1]
+    made = cli("fit", "--from", kept, "--point", number, "-o", bundle)
+    assert made.status == 0, made.stderr
+    assert "if groups are read" in made.stdout

@@ -269,7 +269,10 @@ class Explorer:
         return kind in self._prepared
 
     def codes_of(self, kind: str, part: str) -> Codes:
-        """Give the codes of a part's records, which a growth has found."""
+        """Give the codes of a part's records; a search that went on from its state may not have found them yet."""
+        if (kind, part) not in self._codes:
+            setting = next(s for s in self.settings if s.kind == kind)
+            self._find_codes(self.fit(replace(setting, max_cells=1), bare=True), kind, part, self.parts[part])
         return self._codes[kind, part]
 
     def fit(self, setting: Setting, *, bare: bool = False) -> Any:
@@ -349,11 +352,14 @@ class Explorer:
         """Cells of a part's records, from codes that all growths of a kind share: finding those is the slow part."""
         if not _grows(setting):
             return _cell_ids(encoder.apply(table.features))
+        return _cell_ids(encoder.apply_codes(self._find_codes(encoder, setting.kind, name, table)))
+
+    def _find_codes(self, encoder: Any, kind: str, name: str, table: Table) -> Codes:
+        """Find the codes of a part's records, once."""
         with self._lock:
-            if (setting.kind, name) not in self._codes:
-                self._codes[setting.kind, name] = encoder.codes(table.features, **groups_for(encoder, table))
-            codes = self._codes[setting.kind, name]
-        return _cell_ids(encoder.apply_codes(codes))
+            if (kind, name) not in self._codes:
+                self._codes[kind, name] = encoder.codes(table.features, **groups_for(encoder, table))
+            return self._codes[kind, name]
 
 
 def _counted(train: Table, rng: np.random.Generator) -> dict[bool, NDArray[np.int64] | None]:

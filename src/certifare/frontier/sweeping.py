@@ -191,7 +191,10 @@ class Frontier:
         """Return the certificate of a point that was certified."""
         number = self._checked(point)
         if number not in self._certificates:
-            raise CandidateError("This encoder was not certified; its bound is a prediction from other records.")
+            raise CandidateError(
+                f"Point {number} was not certified: its bound is a prediction from other records. Choose one of those "
+                "that the table marks as certified, or sweep with correction='holdout'."
+            )
         return self._certificates[number]
 
     def certify(self, point: Point, progress: Progress | None = None) -> Certificate:
