@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare.certificates import CellCounts
-from certifare.engines.counting import Entry, lay_out
-from certifare.errors import ArgumentError, CellIdError, CertifareError, EmptyGroupError
+from certifare.engines.counting import Entry, Naming, lay_out
+from certifare.errors import ArgumentError, CellIdError, CertifareError, ColumnTypeError, EmptyGroupError
+from certifare.table import band_names
 
 values = st.sampled_from(["f", "m", "10", "9", "-1", "unknown", None])
 
@@ -48,3 +49,13 @@ def test_bad_entries() -> None:
 def test_counts_of_many_records_stay_exact() -> None:
     entries = [Entry(0, ("f",), None, 10**12), Entry(0, ("m",), None, 1)]
     np.testing.assert_array_equal(lay_out(entries, 1, labelled=False).table, [[10**12, 1]])
+
+
+def test_item_15_6_bands_of_counted_labels():
+    """As in memory: a number on a cut belongs to the band above, and NaN is no label."""
+    naming = Naming("income", (20.0, 50.0))
+    labels = [naming.name(Entry(0, ("f",), value, 1)).label for value in ("19.9", "20", "49", "50", "inf", "nan", None)]
+    low, middle, high = band_names("income", (20.0, 50.0))
+    assert labels == [low, middle, middle, high, high, None, None]
+    with pytest.raises(ColumnTypeError, match="'income' holds 'much'; a label that is cut must be numbers"):
+        naming.name(Entry(0, ("f",), "much", 1))

@@ -5,6 +5,7 @@ Everything ends in a list of :class:`Entry`; :func:`lay_out` lays it out as ``Ce
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -145,7 +146,10 @@ class Naming:
         """Name the group and the label of an entry."""
         label, values = entry.label, entry.groups
         if self.cuts and label is not None:
-            label = band_names(str(self.label), self.cuts)[bisect_right(self.cuts, self._number(label))]
+            number = self._number(label)
+            # A database may hold NaN, which is no number, and no label.
+            lacks = math.isnan(number)
+            label = None if lacks else band_names(str(self.label), self.cuts)[bisect_right(self.cuts, number)]
         if POOLED in self.groups:
             lacking = None in values
             group = UNKNOWN if lacking else INTERSECTION.join(str(value) for value in values)

@@ -99,7 +99,8 @@ class Candidate:
     utility : float
         What encoders are compared by, on the select and training parts.
     promising : bool
-        Whether its forecasts seem to go with the label beyond chance, on the select part.
+        Whether its forecasts seem to go with the label beyond chance, on the select part, or on the train part where
+        the other has too few records to show it.
     retained : float
         Retained information, on the select part.
     outlook : Outlook
