@@ -156,6 +156,7 @@ def test_records_without_a_group_can_be_a_group():
     ("options", "error", "message"),
     [
         ({"label": "incme"}, MissingColumnError, "for the label. Did you mean 'income'"),
+        ({"label": "income, race"}, MissingColumnError, "Name 'income' and 'race' one by one: repeat the option"),
         ({"label": "race", "sensitive": "Sex"}, MissingColumnError, "for the sensitive. Did you mean 'sex'"),
         ({"drop": "agee"}, MissingColumnError, "Did you mean 'age'"),
         ({"categorical": "zipp"}, MissingColumnError, "Did you mean 'zip'"),

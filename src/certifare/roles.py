@@ -313,7 +313,10 @@ def absent(name: str, names: Sequence[str], role: str = "column") -> MissingColu
     """Make the error for a column that is not there, with the name that was probably meant."""
     lowered = {other.lower(): other for other in names}
     near = get_close_matches(name.lower(), list(lowered), 3, 0.6)
-    if near:
+    several = [part.strip() for part in name.split(",")]
+    if len(several) > 1 and set(several) <= set(names):
+        hint = f" Name {' and '.join(map(repr, several))} one by one: repeat the option, or pass a list."
+    elif near:
         hint = f" Did you mean {' or '.join(repr(lowered[n]) for n in near)}?"
     else:
         shown = ", ".join(map(repr, names[:12])) + (f" and {len(names) - 12:,} more" if len(names) > 12 else "")
