@@ -206,9 +206,10 @@ class BoostedEncoder(GrownEncoder):
         score_map = mapped.score_map
         clusters = None if score_map.clusters is None else score_map.clusters.levels(in_memory(training).fields)
         targets, criterion = self.make_criterion(training, clusters)
-        bins, codes = score_map.columns()
+        counts = mapped.counts(targets)
+        bins, codes = score_map.columns(counts.shape[1])
         growth = grow(
-            SquareSource(mapped.counts(targets), codes, [b.n_codes for b in bins]),
+            SquareSource(counts, codes, [b.n_codes for b in bins]),
             bins,
             criterion,
             max_cells=self.max_cells,

@@ -30,8 +30,8 @@ FEWEST_BINS, MOST_BINS = 8, 32
 RECORDS_PER_SQUARE = 25
 """A grid is as fine as it can be with about this many training records in a square."""
 
-MOST_CUTS = 1 << 16
-"""Lines that are tried at a node, in all directions together."""
+MOST_CUTS, MOST_COUNTS = 1 << 16, 1 << 20
+"""Lines that are tried at a node, in all directions together; and the same times classes, which ``retain`` has many."""
 
 MOST_AXES, GROUP_AXES = 4, 2
 LEAST_SHARE = 0.05
@@ -102,18 +102,22 @@ class ScoreMap:
         squares = np.ravel_multi_index(tuple(places), self.shape)
         return Codes((squares.astype(np.uint16),), (self.n_squares,))
 
-    def columns(self) -> tuple[tuple[Bins, ...], list[NDArray[Any]]]:
-        """Columns of squares to grow over: the rank of each square along each direction, and its cluster."""
+    def columns(self, n_classes: int = 1) -> tuple[tuple[Bins, ...], list[NDArray[Any]]]:
+        """Columns of squares to grow over: the rank of each square along each direction, and its cluster.
+
+        The more classes are counted, the fewer ranks there are where directions are many.
+        """
         grid = np.meshgrid(*(axis.coordinates for axis in self.axes), indexing="ij")
         points = np.stack([coordinate.ravel() for coordinate in grid], axis=1)
         repeats = self.n_squares // len(points)
         bins: list[Bins] = []
         codes: list[NDArray[Any]] = []
         vectors = directions(len(self.axes))
+        most = min(MOST_CUTS, MOST_COUNTS // n_classes) // len(vectors)
         for i, direction in enumerate(vectors):
             # Rounded, so that squares which differ by the last bit only are equal along the direction.
             keys, ranks = np.unique(np.round(points @ direction, 12), return_inverse=True)
-            n_codes = min(len(keys), MOST_CUTS // len(vectors))
+            n_codes = min(len(keys), most)
             code_of = np.arange(len(keys)) * n_codes // len(keys)
             last = np.searchsorted(code_of, np.arange(n_codes), side="right") - 1
             bins.append(ContinuousBins(f"direction {i}", keys[last[:-1]]))
