@@ -35,8 +35,6 @@ import numpy as np
 
 PARTS = {"ca": "acs", "us": "acs", "health": "health", "transfer": "transfer", "adult": "acs"}
 FARE = "FARE as published"
-#: Shares of the published epochs at which every method without a plan for its learning rate is looked at as well.
-SHORTER = (0.1, 0.3)
 NETWORKS = {"mlp50": (50,), "logistic": (), "mlp50-50": (50, 50)}
 REPEATS = 5
 #: Settings per method that trees and forests are trained on.
@@ -59,7 +57,8 @@ class Job:
     trees: bool = False
     changes: dict[str, Any] = field(default_factory=dict)
     settings: list[Any] | None = None
-    #: How long it will take, compared with others: the longest begin first.
+    #: Which of the names it belongs to, and how long it will take, compared with others: the longest begin first.
+    place: int = 0
     weight: float = 0.0
 
     @property
@@ -69,12 +68,12 @@ class Job:
 
 
 def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
-    """List the jobs for some splits of data sets, as published."""
+    """List the jobs for some splits of data sets, as published: splits in the order given, the longest job first."""
     from certifare_research.baselines.grids import METHODS, grid
 
     everything = args.methods.split(",") if args.methods else [FARE, *METHODS, "identity"]
     jobs = []
-    for name in names:
+    for place, name in enumerate(names):
         data, split = _split(name)
         methods = name.partition("=")[2].split(",") if "=" in name else everything
         effort = float(name.partition("=")[0].partition("@")[2] or args.effort)
@@ -84,13 +83,13 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
                 continue
             first = data == "ca" and split == 0
             job = Job(data, split, method, effort=effort, networks=tuple(NETWORKS) if first else ("mlp50",))
+            job.place = place
             job.trees = first
             if method in ("FairPath", "identity", FARE):
                 job.effort = 1.0  # nothing to scale
             if method in ("CVIB", "FCRL", "LAFTR", "sIPM-LFR") and data == "ca":
-                job.shorter = tuple(share / effort for share in SHORTER if share < effort)
+                job.shorter = tuple(share / effort for share in args.shorter if share < effort)
             job.weight = {"LAFTR": 9, "CVIB": 5, "FCRL": 4, "sIPM-LFR": 4, "FNF": 2}.get(method, 1) * effort
-            job.weight *= {"us": 4, "health": 2, "transfer": 2}.get(data, 1)
             if method == "LAFTR" and data in ("us", "health"):
                 settings = grid(method, family)
                 if data == "us":
@@ -99,7 +98,7 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
                 continue
             metrics = args.flow_metrics.split(",") if method == "FNF" and data == "health" else [job.metric]
             jobs += [replace(job, metric=metric) for metric in metrics]
-    return sorted(jobs, key=lambda job: -job.weight)
+    return sorted(jobs, key=lambda job: (job.place, -job.weight))
 
 
 def prepare(names: list[str], out: Path) -> None:
@@ -147,11 +146,12 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
     """Train and evaluate, in a process of its own."""
     import torch
 
+    from certifare_research.baselines.arrays import Arrays
     from certifare_research.baselines.grids import arguments, describe, encode_grid, grid
 
     if args.tf32:
         torch.set_float32_matmul_precision("high")
-    arrays = read(Path(args.arrays), job.data, job.split)
+    arrays = Arrays.load(Path(args.arrays) / f"{job.data}-{job.split}.npz")
     arrays = subset(arrays, args.rows) if args.rows else arrays
     results = Results(path)
     if job.method == FARE:
@@ -180,6 +180,7 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
             metric=job.metric,
             matrix=matrix,
             shorter={share: keep(share) for share in job.shorter},
+            fuse=args.fuse,
             **job.changes,
         )
     )
@@ -321,26 +322,8 @@ def say(args, text: str) -> None:
     print(f"{time.time() - args.began:4.0f} s: {text}", flush=True)
 
 
-def read(folder: Path, data: str, split: int):
-    """Read the arrays of a split: its own file, or the first split's, scaled anew for another training part."""
-    from certifare_research.baselines.arrays import Arrays
-
-    path = folder / f"{data}-{split}.npz"
-    if path.is_file():
-        return Arrays.load(path)
-    first = Arrays.load(folder / f"{data}-0.npz")
-    with np.load(folder / f"{data}-masks.npz") as masks:
-        train = masks[str(split)]
-    before = first.numbers[first.train].astype(np.float64)
-    scaled = (np.abs(before.mean(0)) < 1e-3) & (np.abs(before.std(0) - 1) < 1e-3)
-    numbers = first.numbers.copy()
-    known = first.numbers[train].astype(np.float64)
-    numbers[:, scaled] = ((first.numbers - known.mean(0)) / np.maximum(known.std(0), 1e-9))[:, scaled]
-    return replace(first, numbers=numbers, train=train)
-
-
 def run(names: list[str], args: argparse.Namespace) -> None:
-    """Start the jobs, the longest first, so many side by side; collect what they write."""
+    """Start the jobs, so many side by side; collect what they write."""
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("spawn")
@@ -401,6 +384,14 @@ def main() -> None:
         "--flow-metrics", default="demographic_parity,equal_opportunity,equalized_odds", help="FNF on Health"
     )
     parser.add_argument("--effort", type=float, default=1.0, help="share of the published epochs")
+    parser.add_argument(
+        "--shorter",
+        type=float,
+        nargs="*",
+        default=(0.1, 0.3),
+        help="shares of the published epochs that are looked at as well, on CA and for methods without a plan for "
+        "their learning rate",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the training")
     parser.add_argument("--thin", type=int, help="at most so many settings per method")
     parser.add_argument("--adversaries", type=int, default=8, help="settings per method that are attacked")
@@ -408,6 +399,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="a random sample of the records")
     parser.add_argument("--trees", action="store_true", help="trees and forests on the first split of CA")
     parser.add_argument("--tf32", action="store_true", help="matrix products in TensorFloat-32")
+    parser.add_argument("--fuse", action="store_true", help="compile the losses; takes a minute, then saves time")
     parser.add_argument("--workers", type=int, default=12, help="jobs side by side")
     parser.add_argument("--scratch", default=".", help="folder for files of single jobs")
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which all jobs are ended")

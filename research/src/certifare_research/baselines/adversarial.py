@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -27,8 +28,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from certifare_research.baselines.loop import Lengths, Progress, at_lengths, pick_device, train
-from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, seeded
+from certifare_research.baselines import native
+from certifare_research.baselines.loop import Lengths, Progress, at_lengths, fused, pick_device, train
+from certifare_research.baselines.networks import StackedMLP, adam, clipped, descend, per_setting, seeded
 
 OpponentName = Literal["published", "steady"]
 STEADY_HIDDEN = (100, 100)
@@ -166,12 +168,15 @@ def train_laftr(
     progress: Progress | None = None,
     max_steps: int | None = None,
     lengths: Lengths | None = None,
+    fuse: bool = False,
 ) -> LAFTRCodes:
     """Train one LAFTR encoder for each setting.
 
     Encoder, classifier and decoder minimise L = ⅓·mean(|y − ŷ| + r·‖x − x̂‖²/d − g·|s − ŝ|/P(s)); the auditor
     minimises −L, or with ``opponent="steady"`` the cross-entropy of its guess. ``hidden``: width of encoder and
-    decoder, and of classifier and auditor. ``sees_group``: whether the encoder's input has s beside x.
+    decoder, and of classifier and auditor. ``sees_group``: whether the encoder's input has s beside x. ``fuse``: train
+    with compiled code, whole (:mod:`~certifare_research.baselines.native`) where there is some for these sizes, else
+    the losses.
     """
     place = pick_device(device)
     X, Y, S = (torch.as_tensor(a, device=place) for a in (_laftr_inputs(x, s, sees_group), y, s))
@@ -195,24 +200,51 @@ def train_laftr(
     reconstruction = per_setting([setting.reconstruction for setting in settings], place)
     shares = torch.stack([1.0 - S.mean(), S.mean()])
 
-    def loss_of(rows: Tensor, with_task: bool) -> Tensor:
-        bx, by, bs = X[rows], Y[rows], S[rows]
+    on_epoch = at_lengths(lengths, lambda: LAFTRCodes(encoder, place, sees_group=sees_group))
+    if fuse and not steady and decoder is None and native.able(place, (wide, size, narrow), batch_size, len(x)):
+        native.train_natively(
+            (encoder, classifier, judge),
+            g,
+            _laftr_inputs(x, s, sees_group),
+            y,
+            s,
+            epochs=epochs,
+            seed=seed,
+            device=place,
+            on_epoch=on_epoch,
+            progress=progress,
+            max_steps=max_steps,
+        )
+        return LAFTRCodes(encoder, place, sees_group=sees_group)
+
+    def audit_of(z: Tensor, bs: Tensor) -> Tensor:
+        return g * audit_loss(auditor.guess(z), bs, shares) / 3
+
+    def model_loss_of(bx: Tensor, by: Tensor, bs: Tensor) -> Tensor:
         z = encoder(bx)
-        loss = -g * audit_loss(auditor.guess(z), bs, shares)
-        if with_task:
-            loss = loss + (torch.sigmoid(classifier(z)).squeeze(-1) - by).abs().mean(-1)
-            if decoder is not None:
-                group = bs.view(1, -1, 1).expand(k, -1, 1)
-                rebuilt = decoder(torch.cat([z, group], dim=-1))
-                loss = loss + reconstruction * (rebuilt - bx).square().mean((-1, -2))
-        return loss.sum() / 3
+        loss = (torch.sigmoid(classifier(z)).squeeze(-1) - by).abs().mean(-1)
+        if decoder is not None:
+            group = bs.view(1, -1, 1).expand(k, -1, 1)
+            rebuilt = decoder(torch.cat([z, group], dim=-1))
+            loss = loss + reconstruction * (rebuilt - bx).square().mean((-1, -2))
+        return (loss / 3 - audit_of(z, bs)).sum()
+
+    def codes_of(bx: Tensor) -> Tensor:
+        with torch.no_grad():
+            return encoder(bx)  # type: ignore[no-any-return]
+
+    def auditor_loss_of(bx: Tensor, bs: Tensor) -> Tensor:
+        return audit_of(codes_of(bx), bs).sum()
+
+    model_loss, auditor_loss = fused(model_loss_of, fuse), fused(auditor_loss_of, fuse)
 
     def step(rows: Sequence[Tensor]) -> None:
-        descend(model_adam, loss_of(rows[0], with_task=True))
+        bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
+        descend(model_adam, model_loss(bx, by, bs))
         if steady:
-            auditor.learn(encoder(X[rows[0]]).detach(), S[rows[0]], shares)
+            auditor.learn(codes_of(bx), bs, shares)
         else:
-            descend(audit_adam, -loss_of(rows[0], with_task=False))
+            descend(audit_adam, auditor_loss(bx, bs))
 
     train(
         step,
@@ -221,7 +253,7 @@ def train_laftr(
         epochs=epochs,
         seed=seed,
         device=place,
-        on_epoch=at_lengths(lengths, lambda: LAFTRCodes(encoder, place, sees_group=sees_group)),
+        on_epoch=on_epoch,
         progress=progress,
         max_steps=max_steps,
     )
@@ -244,6 +276,7 @@ def train_sipm(
     progress: Progress | None = None,
     max_steps: int | None = None,
     lengths: Lengths | None = None,
+    fuse: bool = False,
 ) -> SIPMCodes:
     """Train one sIPM-LFR encoder for each setting.
 
@@ -273,20 +306,30 @@ def train_sipm(
     def gap(z: Tensor, s_: Tensor) -> Tensor:
         return sigmoid_ipm(discriminator.guess(z), s_)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
+    def model_loss_of(bx: Tensor, by: Tensor, bs: Tensor) -> Tensor:
         z = encoder(bx)
         logits = head(z).squeeze(-1)
         loss = task * (functional.softplus(logits) - logits * by).mean(-1) + fairness * gap(z, bs)
         if decoder is not None:
             loss = loss + reconstruction * (torch.sigmoid(decoder(z)) - bx).square().sum(-1).mean(-1)
-        descend(model_adam, loss.sum(), clip=5.0)
-        fixed = encoder(bx).detach()
+        return loss.sum()
+
+    def judge_loss_of(z: Tensor, bs: Tensor) -> Tensor:
+        return -(fairness * gap(z, bs)).sum()
+
+    model_loss, judge_loss = fused(model_loss_of, fuse), fused(judge_loss_of, fuse)
+    clip = fused(partial(clipped, most=5.0), fuse)
+
+    def step(rows: Sequence[Tensor]) -> None:
+        bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
+        descend(model_adam, model_loss(bx, by, bs), clip)
+        with torch.no_grad():
+            z = encoder(bx)
         if steady:
-            discriminator.learn(fixed, bs, shares)
+            discriminator.learn(z, bs, shares)
             return
         for _ in range(2):
-            descend(judge_adam, -(fairness * gap(fixed, bs)).sum(), clip=5.0)
+            descend(judge_adam, judge_loss(z, bs), clip)
 
     train(
         step,

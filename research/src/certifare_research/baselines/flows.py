@@ -75,9 +75,8 @@ class RealNVP(nn.Module):
         z, log_det = self(x)
         return normal_log_density(z) + log_det
 
-    def sample(self, shape: Sequence[int], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Draw x, with its log density."""
-        z = torch.randn(*shape, self.masks.shape[1], generator=generator, device=self.masks.device)
+    def sample(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Map standard normals to samples, with their log density."""
         x, log_det = self.inverse(z)
         return x, normal_log_density(z) - log_det
 

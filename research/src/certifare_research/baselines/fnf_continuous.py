@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from certifare_research.baselines.flows import RealNVP, alternating_masks, random_masks
-from certifare_research.baselines.loop import Progress, pick_device, train
+from certifare_research.baselines.loop import Progress, fused, pick_device, train
 from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, scale_rate, seeded
 
 Metric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
@@ -160,6 +160,7 @@ def train_fnf_continuous(
     device: str | torch.device | None = None,
     progress: Progress | None = None,
     max_steps: int | None = None,
+    fuse: bool = False,
 ) -> FlowPairs:
     """Train one pair of flows for each setting: loss = γ_t·KL_sym + (1 − γ_t)·CE.
 
@@ -195,22 +196,27 @@ def train_fnf_continuous(
     ramp = torch.zeros((), device=place)
     noise = seeded(seed, place)
 
-    def step(rows: Sequence[Tensor]) -> None:
+    def loss_of(batches: Sequence[Tensor], labels: Sequence[Tensor], normals: Tensor) -> Tensor:
         errors = []
-        for group, flow, own in zip(members, flows, rows, strict=True):
-            picked = group[own]
-            z, _ = flow(X[picked].expand(k, -1, -1))
+        for flow, bx, by in zip(flows, batches, labels, strict=True):
+            z, _ = flow(bx.expand(k, -1, -1))
             logits = classifier(z)
             gap = logits[..., 1] - logits[..., 0]
-            errors.append((functional.softplus(gap) - gap * Y[picked]).mean(-1))
+            errors.append((functional.softplus(gap) - gap * by).mean(-1))
         divergences = []
-        for first, second in priors:
-            size = (1, len(rows[0]))
-            samples = (first.sample(size, noise), second.sample(size, noise))
-            divergences.append(symmetric_divergence(flows, (first, second), samples))
+        for pair, drawn in zip(priors, normals, strict=True):
+            samples = (pair[0].sample(drawn[0]), pair[1].sample(drawn[1]))
+            divergences.append(symmetric_divergence(flows, pair, samples))
         divergence = torch.stack(divergences).mean(0)
         weight = gamma * ramp
-        descend(optimizer, (weight * divergence + (1 - weight) * 0.5 * (errors[0] + errors[1])).sum())
+        return (weight * divergence + (1 - weight) * 0.5 * (errors[0] + errors[1])).sum()
+
+    loss = fused(loss_of, fuse)
+
+    def step(rows: Sequence[Tensor]) -> None:
+        picked = [group[own] for group, own in zip(members, rows, strict=True)]
+        normals = torch.randn(len(priors), 2, 1, len(rows[0]), d, generator=noise, device=place)
+        descend(optimizer, loss([X[own] for own in picked], [Y[own] for own in picked], normals))
 
     slow_down = _thirds(optimizer, epochs)
 

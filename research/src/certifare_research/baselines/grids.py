@@ -153,12 +153,14 @@ def encode_grid(
     progress: Progress | None = None,
     matrix: NDArray[np.float32] | None = None,
     shorter: Mapping[float, Callable[[NDArray[np.float32]], None]] | None = None,
+    fuse: bool = False,
     **changes: Any,
 ) -> NDArray[np.float32]:
     """Train all settings on the training records and encode every record: (settings, records, size).
 
     ``shorter`` has shares of the epochs after which the encoders so far are used as well (not for methods whose
-    learning rate follows a plan), and what is called with their codes. ``changes`` are arguments of the training.
+    learning rate follows a plan), and what is called with their codes. ``fuse``: compile their losses, as
+    :func:`~certifare_research.baselines.loop.fused` says. ``changes`` are arguments of the training.
     """
     x = arrays.matrix() if matrix is None else matrix
     if method == IDENTITY:
@@ -175,8 +177,9 @@ def encode_grid(
         options["sizes"] = arrays.discrete_sizes
     elif method == "FNF":
         inputs = x[:, TRANSFER_FLOW_COLUMNS if arrays.family == "transfer" else HEALTH_FLOW_COLUMNS]
-        options["metric"] = metric
+        options |= {"metric": metric, "fuse": fuse}
     elif method != "FairPath":
+        options["fuse"] = fuse
         options["lengths"] = {
             round(options["epochs"] * share): lambda codes, use=use: use(codes.encode(inputs, s))
             for share, use in (shorter or {}).items()

@@ -37,6 +37,14 @@ def at_lengths(lengths: Lengths | None, trained: Callable[[], Any]) -> Callable[
     return on_epoch
 
 
+def fused(function: Callable[..., Any], fuse: bool) -> Callable[..., Any]:
+    """Return the function compiled, if asked: its small operations become few (on a GPU, this needs Triton).
+
+    Compiling takes half a minute, so it pays for long trainings.
+    """
+    return torch.compile(function, fullgraph=True, dynamic=False) if fuse else function
+
+
 def pick_device(device: str | torch.device | None = None) -> torch.device:
     """Return the device asked for; else a GPU where there is one, else the CPU."""
     if device is not None:

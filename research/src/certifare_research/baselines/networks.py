@@ -117,17 +117,23 @@ def scale_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
             group["lr"] *= factor
 
 
-def descend(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | None = None) -> None:
-    """Take one step down ``loss`` in the optimiser's parameters alone.
+def clipped(gradients: Sequence[Tensor], most: float) -> list[Tensor]:
+    """Limit the norm of each setting's gradient, as if it were trained alone."""
+    square = torch.stack([g.square().flatten(1).sum(1) for g in gradients]).sum(0)
+    scale = (most / (square.sqrt() + 1e-6)).clamp(max=1.0)
+    return [g * scale.view(-1, *([1] * (g.dim() - 1))) for g in gradients]
 
-    ``clip`` limits the norm of each setting's gradient, as if it were trained alone.
-    """
+
+def descend(
+    optimizer: torch.optim.Optimizer,
+    loss: Tensor,
+    clip: Callable[[Sequence[Tensor]], Sequence[Tensor]] | None = None,
+) -> None:
+    """Take one step down ``loss`` in the optimiser's parameters alone; ``clip`` limits its gradients."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    gradients = torch.autograd.grad(loss, parameters)
+    gradients: Sequence[Tensor] = torch.autograd.grad(loss, parameters)
     if clip is not None:
-        square = torch.stack([g.square().flatten(1).sum(1) for g in gradients]).sum(0)
-        scale = (clip / (square.sqrt() + 1e-6)).clamp(max=1.0)
-        gradients = tuple(g * scale.view(-1, *([1] * (g.dim() - 1))) for g in gradients)
+        gradients = clip(gradients)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient.contiguous()  # fused optimisers want the parameters' own memory order
     optimizer.step()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from certifare_research.baselines.loop import Lengths, Progress, at_lengths, pick_device, train
+from certifare_research.baselines.loop import Lengths, Progress, at_lengths, fused, pick_device, train
 from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, seeded
 
 CODE_SIZE = 8
@@ -139,14 +139,13 @@ class Codes:
         with torch.no_grad():
             for chunk in torch.split(torch.as_tensor(x), 1 << 16):
                 mean, deviation = self.posterior(chunk.to(self.device))
-                noise = torch.randn(mean.shape[1:], generator=generator, device=self.device)
-                parts.append((mean + deviation * noise).cpu())
+                parts.append((mean + deviation * _noise(len(chunk), generator)).cpu())
         return torch.cat(parts, dim=1).numpy()
 
 
-def _sample(mean: Tensor, deviation: Tensor, generator: torch.Generator) -> Tensor:
-    noise = torch.randn(mean.shape[1:], generator=generator, device=mean.device)
-    return mean + deviation * noise
+def _noise(rows: int, generator: torch.Generator) -> Tensor:
+    """Draw what is added to the codes of so many records, equal for all settings."""
+    return torch.randn((rows, CODE_SIZE), generator=generator, device=generator.device)
 
 
 def _with_group(z: Tensor, s: Tensor) -> Tensor:
@@ -167,6 +166,7 @@ def train_cvib(
     progress: Progress | None = None,
     max_steps: int | None = None,
     lengths: Lengths | None = None,
+    fuse: bool = False,
 ) -> Codes:
     """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C."""
     place = pick_device(device)
@@ -182,14 +182,19 @@ def train_cvib(
     beta = per_setting([setting.beta for setting in settings], place)
     noise = seeded(seed, place)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
+    def loss_of(bx: Tensor, by: Tensor, bs: Tensor, drawn: Tensor) -> Tensor:
         mean, deviation = posterior(bx)
-        z = _sample(mean, deviation, noise)
+        z = mean + deviation * drawn
         divergence = pairwise_divergence(mean, deviation)
         rebuilt = reconstruction_loss(decoder(_with_group(z, bs)), bx)
         loss = label_loss(predictor(z), by) + lambda_ * (rebuilt + divergence) + beta * divergence
-        descend(optimizer, loss.sum())
+        return loss.sum()
+
+    loss = fused(loss_of, fuse)
+
+    def step(rows: Sequence[Tensor]) -> None:
+        own = rows[0]
+        descend(optimizer, loss(X[own], Y[own], S[own], _noise(len(own), noise)))
 
     train(
         step,
@@ -220,6 +225,7 @@ def train_fcrl(
     progress: Progress | None = None,
     max_steps: int | None = None,
     lengths: Lengths | None = None,
+    fuse: bool = False,
 ) -> Codes:
     """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s)."""
     place = pick_device(device)
@@ -235,16 +241,21 @@ def train_fcrl(
     beta = per_setting([setting.beta for setting in settings], place)
     noise = seeded(seed, place)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
+    def loss_of(bx: Tensor, by: Tensor, bs: Tensor, drawn: Tensor) -> Tensor:
         mean, deviation = posterior(bx)
-        z = _sample(mean, deviation, noise)
+        z = mean + deviation * drawn
         loss = (
             label_loss(predictor(_with_group(z, bs)), by)
             + beta * divergence_from_prior(mean, deviation)
             - lambda_ * critic(bx, z, bs)
         )
-        descend(optimizer, loss.sum())
+        return loss.sum()
+
+    loss = fused(loss_of, fuse)
+
+    def step(rows: Sequence[Tensor]) -> None:
+        own = rows[0]
+        descend(optimizer, loss(X[own], Y[own], S[own], _noise(len(own), noise)))
 
     train(
         step,
