@@ -159,7 +159,7 @@ def decode_png(data):
     return _unfilter(rows[:, 0].copy(), rows[:, 1:].copy(), channels).reshape(height, width, channels)
 
 
-@njit(cache=True)
+@njit  # not cached: tests know this module by two names, and a cached function finds one alone
 def _unfilter(filters, rows, step):
     for y in range(rows.shape[0]):
         for x in range(rows.shape[1]):
