@@ -57,8 +57,7 @@ class Job:
     trees: bool = False
     changes: dict[str, Any] = field(default_factory=dict)
     settings: list[Any] | None = None
-    #: Which of the names it belongs to, and how long it will take, compared with others: the longest begin first.
-    place: int = 0
+    #: How long it will take, compared with others of its split: the longest begin first.
     weight: float = 0.0
 
     @property
@@ -72,8 +71,9 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
     from certifare_research.baselines.grids import METHODS, grid
 
     everything = args.methods.split(",") if args.methods else [FARE, *METHODS, "identity"]
-    jobs = []
-    for place, name in enumerate(names):
+    jobs: list[Job] = []
+    for name in names:
+        own: list[Job] = []
         data, split = _split(name)
         methods = name.partition("=")[2].split(",") if "=" in name else everything
         effort = float(name.partition("=")[0].partition("@")[2] or args.effort)
@@ -83,7 +83,6 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
                 continue
             first = data == "ca" and split == 0
             job = Job(data, split, method, effort=effort, networks=tuple(NETWORKS) if first else ("mlp50",))
-            job.place = place
             job.trees = first
             if method in ("FairPath", "identity", FARE):
                 job.effort = 1.0  # nothing to scale
@@ -94,11 +93,12 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
                 settings = grid(method, family)
                 if data == "us":
                     settings = [s for s in settings if s.g <= 4 or s.g in (10.0, 50.0)]
-                jobs += [replace(job, changes={"size": size}, settings=settings) for size in (8, 32)]
+                own += [replace(job, changes={"size": size}, settings=settings) for size in (8, 32)]
                 continue
             metrics = args.flow_metrics.split(",") if method == "FNF" and data == "health" else [job.metric]
-            jobs += [replace(job, metric=metric) for metric in metrics]
-    return sorted(jobs, key=lambda job: (job.place, -job.weight))
+            own += [replace(job, metric=metric) for metric in metrics]
+        jobs += sorted(own, key=lambda job: -job.weight)
+    return jobs
 
 
 def prepare(names: list[str], out: Path) -> None:

@@ -97,6 +97,13 @@ def test_squares_are_ranked_along_directions():
         assert ranks.max() + 2 == column_bins.n_codes
 
 
+@pytest.mark.parametrize(("n_classes", "most"), [(1, 6), (1 << 12, 4), (1 << 30, 2)])
+def test_more_classes_make_fewer_ranks_but_never_none(n_classes, most):
+    bins, codes = small_map().columns(n_classes)
+    assert max(ranks.max() for ranks in codes) + 1 == most
+    assert all(ranks.max() + 2 == column_bins.n_codes for column_bins, ranks in zip(bins, codes, strict=True))
+
+
 def test_growing_over_squares_equals_growing_over_records():
     """Counting squares or records is the same: the histograms add up."""
     rng = np.random.default_rng(0)

@@ -113,7 +113,7 @@ class ScoreMap:
         bins: list[Bins] = []
         codes: list[NDArray[Any]] = []
         vectors = directions(len(self.axes))
-        most = min(MOST_CUTS, MOST_COUNTS // n_classes) // len(vectors)
+        most = max(2, min(MOST_CUTS, MOST_COUNTS // n_classes) // len(vectors))
         for i, direction in enumerate(vectors):
             # Rounded, so that squares which differ by the last bit only are equal along the direction.
             keys, ranks = np.unique(np.round(points @ direction, 12), return_inverse=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from torch.nn import functional
 
 from certifare_research.baselines import native
 from certifare_research.baselines.loop import Lengths, Progress, at_lengths, fused, pick_device, train
-from certifare_research.baselines.networks import StackedMLP, adam, clipped, descend, per_setting, seeded
+from certifare_research.baselines.networks import StackedMLP, adam, clipped, descend, per_setting, seeded, with_group
 
 OpponentName = Literal["published", "steady"]
 STEADY_HIDDEN = (100, 100)
@@ -200,22 +200,18 @@ def train_laftr(
     reconstruction = per_setting([setting.reconstruction for setting in settings], place)
     shares = torch.stack([1.0 - S.mean(), S.mean()])
 
-    on_epoch = at_lengths(lengths, lambda: LAFTRCodes(encoder, place, sees_group=sees_group))
+    codes = LAFTRCodes(encoder, place, sees_group=sees_group)
+    course: dict[str, Any] = {
+        "epochs": epochs,
+        "seed": seed,
+        "device": place,
+        "on_epoch": at_lengths(lengths, lambda: codes),
+        "progress": progress,
+        "max_steps": max_steps,
+    }
     if fuse and not steady and decoder is None and native.able(place, (wide, size, narrow), batch_size, len(x)):
-        native.train_natively(
-            (encoder, classifier, judge),
-            g,
-            _laftr_inputs(x, s, sees_group),
-            y,
-            s,
-            epochs=epochs,
-            seed=seed,
-            device=place,
-            on_epoch=on_epoch,
-            progress=progress,
-            max_steps=max_steps,
-        )
-        return LAFTRCodes(encoder, place, sees_group=sees_group)
+        native.train_natively((encoder, classifier, judge), g, _laftr_inputs(x, s, sees_group), y, s, **course)
+        return codes
 
     def audit_of(z: Tensor, bs: Tensor) -> Tensor:
         return g * audit_loss(auditor.guess(z), bs, shares) / 3
@@ -224,8 +220,7 @@ def train_laftr(
         z = encoder(bx)
         loss = (torch.sigmoid(classifier(z)).squeeze(-1) - by).abs().mean(-1)
         if decoder is not None:
-            group = bs.view(1, -1, 1).expand(k, -1, 1)
-            rebuilt = decoder(torch.cat([z, group], dim=-1))
+            rebuilt = decoder(with_group(z, bs))
             loss = loss + reconstruction * (rebuilt - bx).square().mean((-1, -2))
         return (loss / 3 - audit_of(z, bs)).sum()
 
@@ -246,18 +241,8 @@ def train_laftr(
         else:
             descend(audit_adam, auditor_loss(bx, bs))
 
-    train(
-        step,
-        [len(X)],
-        batch_size=batch_size,
-        epochs=epochs,
-        seed=seed,
-        device=place,
-        on_epoch=on_epoch,
-        progress=progress,
-        max_steps=max_steps,
-    )
-    return LAFTRCodes(encoder, place, sees_group=sees_group)
+    train(step, [len(X)], batch_size=batch_size, **course)
+    return codes
 
 
 def train_sipm(

@@ -139,6 +139,11 @@ def descend(
     optimizer.step()
 
 
+def with_group(z: Tensor, s: Tensor) -> Tensor:
+    """Codes (settings, rows, size), and the group of each record behind them."""
+    return torch.cat([z, s.view(1, -1, 1).expand(len(z), -1, 1)], dim=-1)
+
+
 def per_setting(values: Sequence[float], device: torch.device) -> Tensor:
     """Hyper-parameters as a tensor, one entry per setting."""
     return torch.tensor(list(values), dtype=torch.float32, device=device)

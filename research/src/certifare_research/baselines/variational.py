@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from certifare_research.baselines.loop import Lengths, Progress, at_lengths, fused, pick_device, train
-from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, seeded
+from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, seeded, with_group
 
 CODE_SIZE = 8
 TINY = 1e-8
@@ -148,10 +148,6 @@ def _noise(rows: int, generator: torch.Generator) -> Tensor:
     return torch.randn((rows, CODE_SIZE), generator=generator, device=generator.device)
 
 
-def _with_group(z: Tensor, s: Tensor) -> Tensor:
-    return torch.cat([z, s.view(1, -1, 1).expand(len(z), -1, 1)], dim=-1)
-
-
 def train_cvib(
     x: NDArray[np.float32],
     y: NDArray[np.float32],
@@ -186,7 +182,7 @@ def train_cvib(
         mean, deviation = posterior(bx)
         z = mean + deviation * drawn
         divergence = pairwise_divergence(mean, deviation)
-        rebuilt = reconstruction_loss(decoder(_with_group(z, bs)), bx)
+        rebuilt = reconstruction_loss(decoder(with_group(z, bs)), bx)
         loss = label_loss(predictor(z), by) + lambda_ * (rebuilt + divergence) + beta * divergence
         return loss.sum()
 
@@ -245,7 +241,7 @@ def train_fcrl(
         mean, deviation = posterior(bx)
         z = mean + deviation * drawn
         loss = (
-            label_loss(predictor(_with_group(z, bs)), by)
+            label_loss(predictor(with_group(z, bs)), by)
             + beta * divergence_from_prior(mean, deviation)
             - lambda_ * critic(bx, z, bs)
         )
