@@ -9,8 +9,9 @@ Back here:      python benchmarks/train_baselines.py gather --out baselines.csv 
                 certifare reproduce comparison --baselines baselines.csv
 
 A name is a data set and the seed of its split. Every method of a data set is one job in a process of its own, all its
-settings one stack; processes share the GPU best under NVIDIA's multi-process service (nvidia-cuda-mps-control -d). What
-has not ended after --limit seconds is ended and said, with what it had found so far.
+settings one stack; methods that can train several splits (health-3+4) in one stack do. Processes share the GPU best
+under NVIDIA's multi-process service (nvidia-cuda-mps-control -d). What has not ended after --limit seconds is ended and
+said, with what it had found so far.
 Results are JSON lines: counts of (group, label, prediction) on the test records, so that every figure can be computed
 from them, with every argument of the training.
 """
@@ -45,10 +46,10 @@ ATTACK_RECORDS = 100_000
 
 @dataclass
 class Job:
-    """One method on one split of one data set."""
+    """One method on one split of one data set, or on several in one stack."""
 
     data: str
-    split: int
+    splits: tuple[int, ...]
     method: str
     metric: str = "demographic_parity"
     effort: float = 1.0
@@ -63,26 +64,26 @@ class Job:
     @property
     def name(self) -> str:
         """Name it in messages."""
-        return f"{self.data}-{self.split} {self.method} {self.metric} {self.changes}"
+        return f"{self.data}-{'+'.join(map(str, self.splits))} {self.method} {self.metric} {self.changes}"
 
 
 def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
     """List the jobs for some splits of data sets, as published: splits in the order given, the longest job first."""
-    from certifare_research.baselines.grids import METHODS, grid
+    from certifare_research.baselines.grids import METHODS, grid, stacks
 
     everything = args.methods.split(",") if args.methods else [FARE, *METHODS, "identity"]
     jobs: list[Job] = []
     for name in names:
         own: list[Job] = []
-        data, split = _split(name)
+        data, splits = _split(name)
         methods = name.partition("=")[2].split(",") if "=" in name else everything
         effort = float(name.partition("=")[0].partition("@")[2] or args.effort)
         family = PARTS[data]
         for method in methods:
             if method == FARE and data == "transfer":
                 continue
-            first = data == "ca" and split == 0
-            job = Job(data, split, method, effort=effort, networks=tuple(NETWORKS) if first else ("mlp50",))
+            first = data == "ca" and splits == (0,)
+            job = Job(data, splits, method, effort=effort, networks=tuple(NETWORKS) if first else ("mlp50",))
             job.trees = first
             if method in ("FairPath", "identity", FARE):
                 job.effort = 1.0  # nothing to scale
@@ -93,7 +94,14 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
                 settings = grid(method, family)
                 if data == "us":
                     settings = [s for s in settings if s.g <= 4 or s.g in (10.0, 50.0)]
-                own += [replace(job, changes={"size": size}, settings=settings) for size in (8, 32)]
+                own += [
+                    replace(job, splits=(split,), changes={"size": size}, settings=settings)
+                    for size in (8, 32)
+                    for split in splits
+                ]
+                continue
+            if not stacks(method, family):
+                own += [replace(job, splits=(split,)) for split in splits]
                 continue
             metrics = args.flow_metrics.split(",") if method == "FNF" and data == "health" else [job.metric]
             own += [replace(job, metric=metric) for metric in metrics]
@@ -107,7 +115,7 @@ def prepare(names: list[str], out: Path) -> None:
     from certifare_research.experiments.arrays import load, prepared
 
     out.mkdir(parents=True, exist_ok=True)
-    for name in names:
+    for name in (f"{data}-{split}" for data, splits in map(_split, names) for split in splits):
         data, split = name.rsplit("-", 1)
         prepared(data, seed=int(split)).save(out / f"{name}.npz")
         if data in as_published.SWEEPS:
@@ -147,38 +155,37 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
     import torch
 
     from certifare_research.baselines.arrays import Arrays
-    from certifare_research.baselines.grids import arguments, describe, encode_grid, grid
+    from certifare_research.baselines.grids import arguments, describe, encode_grids, grid
 
     if args.tf32:
         torch.set_float32_matmul_precision("high")
-    arrays = Arrays.load(Path(args.arrays) / f"{job.data}-{job.split}.npz")
-    arrays = subset(arrays, args.rows) if args.rows else arrays
+    splits = [Arrays.load(Path(args.arrays) / f"{job.data}-{split}.npz") for split in job.splits]
+    splits = [subset(arrays, args.rows) for arrays in splits] if args.rows else splits
     results = Results(path)
     if job.method == FARE:
-        run_fare(job, arrays, args, results)
+        run_fare(job, splits[0], args, results)
         return
-    matrix = arrays.matrix()
-    settings = job.settings or grid(job.method, arrays.family, args.thin)
+    family = splits[0].family
+    settings = job.settings or grid(job.method, family, args.thin)
     settings = settings[:: max(1, -(-len(settings) // args.thin))] if args.thin else settings
-    trained: dict[float, np.ndarray] = {}
+    trained: dict[float, list[np.ndarray]] = {}
     seconds: dict[float, float] = {}
     begun = time.time()
 
     def keep(share: float):
-        def use(z: np.ndarray) -> None:
+        def use(z: list[np.ndarray]) -> None:
             trained[share], seconds[share] = z, time.time() - begun
 
         return use
 
     keep(1.0)(
-        encode_grid(
+        encode_grids(
             job.method,
-            arrays,
+            splits,
             settings,
             effort=job.effort,
             seed=args.seed,
             metric=job.metric,
-            matrix=matrix,
             shorter={share: keep(share) for share in job.shorter},
             fuse=args.fuse,
             **job.changes,
@@ -188,10 +195,9 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
     say(args, f"{job.name}: {len(settings)} settings trained in {seconds[1.0]:.0f} s, {memory:.1f} GiB at most so far")
     tasks: list[Any] = []
     for share in sorted(trained, reverse=True):
-        own = arguments(job.method, arrays.family, job.effort * share, **job.changes)
+        own = arguments(job.method, family, job.effort * share, **job.changes)
         base = {
             "data": job.data,
-            "split": job.split,
             "method": job.method,
             "metric": job.metric,
             "effort": round(job.effort * share, 4),
@@ -199,8 +205,11 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
             "arguments": words(own),
             "seconds": round(seconds[share], 1),
         }
-        tasks += evaluate(job, base, [describe(s) for s in settings], trained[share], arrays, args, results)
-        say(args, f"{job.name}, effort {base['effort']}: evaluated")
+        for split, arrays in zip(job.splits, splits, strict=True):
+            z = trained[share].pop(0)
+            known = base | {"split": split}
+            tasks += evaluate(job, known, [describe(s) for s in settings], z, arrays, args, results)
+            say(args, f"{job.name}, split {split}, effort {base['effort']}: evaluated")
     torch.cuda.empty_cache()
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(*task) for task in tasks]:
@@ -220,7 +229,7 @@ def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
     tasks = {"y": arrays.y, **{t: arrays.tasks[:, i] for i, t in enumerate(arrays.task_names)}}
     known, fresh = z[:, at], z[:, test]
     left: list[Any] = []
-    full, first, every = base["effort"] == job.effort, job.split == 0, range(len(settings))
+    full, first, every = base["effort"] == job.effort, base["split"] == 0, range(len(settings))
     if full or (job.data == "ca" and first):
         many = spread(every, args.adversaries if first else args.adversaries // 2)
         left += [
@@ -240,6 +249,7 @@ def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
                 hidden=NETWORKS[kind],
                 repeats=REPEATS,
                 max_epochs=args.max_epochs,
+                fuse=args.fuse,
                 **({"alpha": 0.1, "tol": 1e-3} if job.method == "identity" else {}),
             )
             for i, setting in enumerate(settings):
@@ -260,11 +270,11 @@ def run_fare(job: Job, arrays, args, results: Results) -> None:
     from certifare_research.baselines.cells import load
     from certifare_research.evaluation.stacked import predict_stacked
 
-    encoders = list(load(Path(args.arrays) / f"{job.data}-{job.split}-fare.npz"))
+    encoders = list(load(Path(args.arrays) / f"{job.data}-{job.splits[0]}-fare.npz"))
     encoders = encoders[:2] if args.thin else encoders
     s, y, at = arrays.s.astype(np.int64), arrays.y.astype(np.int64), arrays.train
     most = max(1, 400_000_000 // encoders[0][2].size)
-    base = {"data": job.data, "split": job.split, "method": FARE, "metric": job.metric, "effort": 1.0, "seed": 0}
+    base = {"data": job.data, "split": job.splits[0], "method": FARE, "metric": job.metric, "effort": 1.0, "seed": 0}
     for start in range(0, len(encoders), most):
         chunk = encoders[start : start + most]
         z = np.stack([e[2] for e in chunk])
@@ -354,10 +364,10 @@ def run(names: list[str], args: argparse.Namespace) -> None:
     sys.exit(1 if failed else 0)
 
 
-def _split(name: str) -> tuple[str, int]:
-    """``ca-0``, or ``ca-0@0.3=CVIB,FCRL`` with the effort and the methods."""
-    data, split = name.partition("=")[0].partition("@")[0].rsplit("-", 1)
-    return data, int(split)
+def _split(name: str) -> tuple[str, tuple[int, ...]]:
+    """``ca-0``, or ``ca-0+1@0.3=CVIB,FCRL`` with two splits, the effort and the methods."""
+    data, _, splits = name.partition("=")[0].partition("@")[0].rpartition("-")
+    return data, tuple(map(int, splits.split("+")))
 
 
 def subset(arrays, rows: int):
@@ -374,8 +384,8 @@ def main() -> None:
     parser.add_argument(
         "names",
         nargs="+",
-        help=f"data sets ({', '.join(PARTS)}) with a split, and where wanted an effort and methods "
-        "(ca-0, us-0@0.25=CVIB,FCRL); for gather: files",
+        help=f"data sets ({', '.join(PARTS)}) with a split or several, and where wanted an effort and methods "
+        "(ca-0, health-3+4, us-0@0.25=CVIB,FCRL); for gather: files",
     )
     parser.add_argument("--arrays", default="dist/arrays")
     parser.add_argument("--out", default="dist/baselines")
@@ -411,8 +421,8 @@ def main() -> None:
         print(f"{args.out}: {gather(map(Path, args.names), Path(args.out))} rows")
         return
     for name in args.names:
-        data, _, split = name.partition("=")[0].partition("@")[0].rpartition("-")
-        if data not in PARTS or not split.isdigit():
+        data, _, splits = name.partition("=")[0].partition("@")[0].rpartition("-")
+        if data not in PARTS or not all(split.isdigit() for split in splits.split("+")):
             parser.error(f"no data set {name!r}: choose from {', '.join(PARTS)}, with a split (ca-0)")
     if args.command == "prepare":
         prepare(args.names, Path(args.out))

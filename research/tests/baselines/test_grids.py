@@ -1,10 +1,23 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
 
 from certifare_research.baselines.arrays import Arrays
-from certifare_research.baselines.grids import IDENTITY, METHODS, VARIANTS, arguments, describe, encode_grid, grid
+from certifare_research.baselines.fnf_continuous import FlowSetting
+from certifare_research.baselines.grids import (
+    IDENTITY,
+    METHODS,
+    STACKED,
+    VARIANTS,
+    arguments,
+    describe,
+    encode_grid,
+    encode_grids,
+    grid,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,8 +44,8 @@ def test_unknown_method():
         grid("magic", "acs")
 
 
-def arrays():
-    rng = np.random.default_rng(0)
+def arrays(seed=0):
+    rng = np.random.default_rng(seed)
     n = 240
     s = rng.integers(0, 2, n).astype(np.int8)
     codes = np.stack([rng.integers(0, 3, n), rng.integers(0, 2, n)], axis=1).astype(np.int16)
@@ -83,3 +96,44 @@ def test_a_shorter_training_comes_with_the_longer_one(method):
     encode_grid(method, arrays(), settings, epochs=4, device="cpu", shorter={0.5: short.append})
     alone = encode_grid(method, arrays(), settings, epochs=2, device="cpu")
     np.testing.assert_allclose(short[0], alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", [*STACKED[:-1]])
+def test_splits_in_one_stack_are_trained_as_alone(method):
+    """The first pool's order is the same beside another, for an epoch."""
+    settings, options = grid(method, "acs", thin=2), {"epochs": 1, "device": "cpu"}
+    for first, second in ((0, 1), (1, 0)):
+        together = encode_grids(method, [arrays(first), arrays(second)], settings, **options)
+        np.testing.assert_allclose(together[0], encode_grid(method, arrays(first), settings, **options), atol=1e-5)
+        assert np.abs(together[0] - together[1]).max() > 1e-3
+
+
+def test_flows_of_splits_in_one_stack_are_trained_as_alone():
+    """Whole groups as batches and no divergence: no draw decides anything."""
+    settings = [FlowSetting(0.0)] * 2
+    options = {"batch_size": 1000, "epochs": 4, "prior_epochs": 1, "device": "cpu"}
+    splits = [flow_arrays(0), flow_arrays(1)]
+    together = encode_grids("FNF", splits, settings, **options)
+    for own, split in zip(together, splits, strict=True):
+        np.testing.assert_allclose(own, encode_grid("FNF", split, settings, **options), atol=1e-4)
+    assert np.abs(together[0] - together[1]).max() > 1e-3
+
+
+def flow_arrays(seed):
+    rng = np.random.default_rng(seed)
+    s = np.arange(200, dtype=np.int8) % 2
+    numbers = rng.random((200, 101)).round(1).astype(np.float32)
+    y = (numbers[:, 2] > 0.5).astype(np.int8)
+    none = np.zeros((200, 0), dtype=np.int16)
+    return Arrays(
+        name="few", family="health", numbers=numbers, codes=none, sizes=(), y=y, s=s, train=np.ones(200, dtype=bool)
+    )
+
+
+def test_splits_that_cannot_be_stacked_are_refused():
+    with pytest.raises(ValueError, match="one split at a time"):
+        encode_grids("FairPath", [arrays(), arrays()], grid("FairPath", "acs", thin=2), device="cpu")
+    with pytest.raises(ValueError, match="equally wide"):
+        encode_grids(
+            "CVIB", [arrays(), replace(arrays(), sizes=(4, 2))], grid("CVIB", "acs", thin=2), effort=0.01, device="cpu"
+        )

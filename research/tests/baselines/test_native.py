@@ -62,8 +62,11 @@ def test_ones_are_listed_for_each_record():
     np.testing.assert_array_equal(native._ones(bits), [[1, 2], [-1, -1], [0, -1]])
 
 
-@pytest.mark.parametrize("method", ["CVIB", "FCRL", "sIPM-LFR", "FNF", "LAFTR"])
-def test_a_loss_is_one_graph_and_gives_the_same_codes(method, people, monkeypatch):
+@pytest.mark.parametrize(
+    ("method", "family"),
+    [*((method, "health") for method in ("CVIB", "FCRL", "sIPM-LFR", "FNF", "LAFTR")), ("FNF", "acs")],
+)
+def test_a_loss_is_one_graph_and_gives_the_same_codes(method, family, people, monkeypatch):
     """Traced as for a GPU, but with PyTorch's own operations: code generation takes a minute."""
     x, y, s = people
     compile_ = torch.compile
@@ -72,15 +75,17 @@ def test_a_loss_is_one_graph_and_gives_the_same_codes(method, people, monkeypatc
     numbers = np.random.default_rng(1).normal(size=(len(x), 101)).astype(np.float32)
     arrays = Arrays(
         name="people",
-        family="health",
+        family=family,
         numbers=numbers,
         codes=np.zeros((len(x), 0), dtype=np.int16),
+        discrete=x[:, 40:43].astype(np.int16),
+        discrete_sizes=(2, 2, 2),
         sizes=(),
         y=y.astype(np.int8),
         s=s.astype(np.int8),
         train=np.ones(len(x), dtype=bool),
     )
-    settings = grid(method, "health", thin=2)
+    settings = grid(method, family, thin=2)
     expected, found = (
         encode_grid(method, arrays, settings, effort=0.02, device="cpu", fuse=fuse) for fuse in (False, True)
     )

@@ -6,7 +6,16 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
 
 from certifare_research.baselines.loop import epochs_of, train  # noqa: E402
-from certifare_research.baselines.networks import StackedMLP, adam, clipped, descend, seeded  # noqa: E402
+from certifare_research.baselines.networks import (  # noqa: E402
+    StackedMLP,
+    adam,
+    clipped,
+    descend,
+    each,
+    joined,
+    part,
+    seeded,
+)
 from certifare_research.baselines.variational import FCRLSetting, train_fcrl  # noqa: E402
 
 
@@ -18,6 +27,19 @@ def test_stack_equals_single_networks():
     for out in stack(x):
         torch.testing.assert_close(out, by_hand)
     torch.testing.assert_close(stack(x.expand(3, 5, 4)), stack(x))
+
+
+def test_a_stack_of_splits_gives_each_its_own_input():
+    stack = StackedMLP(6, (4, 5, 2), torch.relu, seeded(0))
+    for own in stack.parameters():
+        own.data += torch.randn(own.shape, generator=seeded(1))
+    x = torch.randn(2, 7, 4, generator=seeded(2))
+    found = stack(x)
+    torch.testing.assert_close(found, stack(each(x, 3)))
+    for split in (0, 1):
+        own = part(stack, slice(3 * split, 3 * split + 3))
+        torch.testing.assert_close(own(x[split]), found[3 * split : 3 * split + 3])
+    torch.testing.assert_close(joined([part(stack, slice(2)), part(stack, slice(2, 6))])(each(x, 3)), found)
 
 
 def test_gradients_are_clipped_per_setting():

@@ -3,9 +3,9 @@ import pytest
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
-pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch (the extra 'baselines') is not installed")
 
-from certifare_research.evaluation import predict_stacked
+from certifare_research.evaluation import predict_stacked  # noqa: E402
 
 
 @pytest.fixture
@@ -62,3 +62,14 @@ def test_constant_columns_do_no_harm():
     z = np.ones((100, 2), dtype=np.float32)
     predicted = predict_stacked(z, np.zeros(100, dtype=int), z, repeats=1, max_epochs=2, device="cpu")
     assert (predicted == 0).all()
+
+
+def test_a_compiled_loss_gives_the_same_predictions(problem, monkeypatch):
+    """Traced as for a GPU, but with PyTorch's own operations; more often than a function may be compiled by default."""
+    z, y = problem
+    compile_ = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda f, **options: compile_(f, **options, backend="aot_eager"))
+    options = {"repeats": 2, "max_epochs": 2, "device": "cpu"}
+    expected = predict_stacked(z[:200], y[:200], z, **options)
+    for _ in range(10):
+        np.testing.assert_array_equal(predict_stacked(z[:200], y[:200], z, fuse=True, **options), expected)

@@ -29,8 +29,28 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from certifare_research.baselines import native
-from certifare_research.baselines.loop import Lengths, Progress, at_lengths, fused, pick_device, train
-from certifare_research.baselines.networks import StackedMLP, adam, clipped, descend, per_setting, seeded, with_group
+from certifare_research.baselines.loop import (
+    Column,
+    Lengths,
+    Pools,
+    Progress,
+    at_lengths,
+    by_split,
+    fused,
+    pick_device,
+    train,
+)
+from certifare_research.baselines.networks import (
+    StackedMLP,
+    adam,
+    clipped,
+    descend,
+    each,
+    part,
+    per_setting,
+    seeded,
+    with_group,
+)
 
 OpponentName = Literal["published", "steady"]
 STEADY_HIDDEN = (100, 100)
@@ -72,11 +92,8 @@ def audit_loss(guess: Tensor, s: Tensor, shares: Tensor) -> Tensor:
 
 def sigmoid_ipm(scores: Tensor, s: Tensor) -> Tensor:
     """|mean of the discriminator in one group − mean in the other|, for each setting."""
-    first, second = s, 1.0 - s
-    gap = (scores * first).sum(-1) / first.sum().clamp(min=1.0) - (scores * second).sum(-1) / second.sum().clamp(
-        min=1.0
-    )
-    return gap.abs()
+    means = [(scores * own).sum(-1) / own.sum(-1).clamp(min=1.0) for own in (s, 1.0 - s)]
+    return (means[0] - means[1]).abs()
 
 
 def balanced_cross_entropy(logits: Tensor, s: Tensor, shares: Tensor) -> Tensor:
@@ -134,15 +151,19 @@ def _laftr_inputs(x: NDArray[np.float32], s: NDArray[np.float32] | None, sees_gr
 
 
 class SIPMCodes:
-    """Trained sIPM-LFR encoders, one per setting."""
+    """Trained sIPM-LFR encoders, one per setting of each split."""
 
-    def __init__(self, encoder: StackedMLP, device: torch.device) -> None:
+    def __init__(self, encoder: StackedMLP, settings: int, device: torch.device) -> None:
         self.encoder = encoder
+        self.settings = settings
         self.device = device
 
-    def encode(self, x: NDArray[np.float32], s: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    def encode(
+        self, x: NDArray[np.float32], s: NDArray[np.float32] | None = None, *, split: int = 0
+    ) -> NDArray[np.float32]:
         """Representation of each record: (settings, rows, 60). The group is not needed."""
-        return _encode(self.encoder, x, self.device)
+        own = part(self.encoder, slice(split * self.settings, (split + 1) * self.settings))
+        return _encode(own, x, self.device)
 
 
 def _encode(encoder: nn.Module, x: NDArray[np.float32], device: torch.device) -> NDArray[np.float32]:
@@ -233,7 +254,7 @@ def train_laftr(
 
     model_loss, auditor_loss = fused(model_loss_of, fuse), fused(auditor_loss_of, fuse)
 
-    def step(rows: Sequence[Tensor]) -> None:
+    def step(rows: Tensor) -> None:
         bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
         descend(model_adam, model_loss(bx, by, bs))
         if steady:
@@ -246,9 +267,9 @@ def train_laftr(
 
 
 def train_sipm(
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
-    s: NDArray[np.float32],
+    x: Column,
+    y: Column,
+    s: Column,
     settings: Sequence[SIPMSetting],
     *,
     size: int = 60,
@@ -270,61 +291,63 @@ def train_sipm(
     to guess the group better.
     """
     place = pick_device(device)
-    X, Y, S = (torch.as_tensor(a, device=place) for a in (x, y, s))
-    k, d = len(settings), X.shape[1]
+    pools = Pools([by_split(a) for a in (x, y, s)], place)
+    k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
     weights = seeded(seed)
-    encoder = StackedMLP(k, (d, size, size), leaky(0.01), weights).to(place)
-    head = StackedMLP(k, (size, size, 1), torch.sigmoid, weights).to(place)
+    encoder = StackedMLP(k * splits, (d, size, size), leaky(0.01), weights).to(place)
+    head = StackedMLP(k * splits, (size, size, 1), torch.sigmoid, weights).to(place)
     steady = opponent == "steady"
-    judge = StackedMLP(k, (size, *(STEADY_HIDDEN if steady else ()), 1), torch.sigmoid, weights).to(place)
+    judge = StackedMLP(k * splits, (size, *(STEADY_HIDDEN if steady else ()), 1), torch.sigmoid, weights).to(place)
     rebuilds = any(setting.reconstruction for setting in settings)
-    decoder = StackedMLP(k, (size, size, d), leaky(0.01), weights).to(place) if rebuilds else None
+    decoder = StackedMLP(k * splits, (size, size, d), leaky(0.01), weights).to(place) if rebuilds else None
     model = nn.ModuleList([encoder, head, *([decoder] if decoder is not None else [])])
     model_adam = adam(model.parameters(), place, lr=lr)
     judge_adam = adam(judge.parameters(), place, lr=STEADY_RATE if steady else lr)
     discriminator = Opponent(judge, judge_adam, steady=steady)
-    shares = torch.stack([1.0 - S.mean(), S.mean()])
-    task = per_setting([setting.task for setting in settings], place)
-    fairness = per_setting([setting.fairness for setting in settings], place)
-    reconstruction = per_setting([setting.reconstruction for setting in settings], place)
+    share = per_setting([float(np.mean(own)) for own in by_split(s)], place).repeat_interleave(k).unsqueeze(1)
+    shares = torch.stack([1.0 - share, share])
+    task = per_setting([setting.task for setting in settings], place, splits)
+    fairness = per_setting([setting.fairness for setting in settings], place, splits)
+    reconstruction = per_setting([setting.reconstruction for setting in settings], place, splits)
 
     def gap(z: Tensor, s_: Tensor) -> Tensor:
         return sigmoid_ipm(discriminator.guess(z), s_)
 
     def model_loss_of(bx: Tensor, by: Tensor, bs: Tensor) -> Tensor:
+        by, bs = each(by, k), each(bs, k)
         z = encoder(bx)
         logits = head(z).squeeze(-1)
         loss = task * (functional.softplus(logits) - logits * by).mean(-1) + fairness * gap(z, bs)
         if decoder is not None:
-            loss = loss + reconstruction * (torch.sigmoid(decoder(z)) - bx).square().sum(-1).mean(-1)
+            loss = loss + reconstruction * (torch.sigmoid(decoder(z)) - each(bx, k)).square().sum(-1).mean(-1)
         return loss.sum()
 
     def judge_loss_of(z: Tensor, bs: Tensor) -> Tensor:
-        return -(fairness * gap(z, bs)).sum()
+        return -(fairness * gap(z, each(bs, k))).sum()
 
     model_loss, judge_loss = fused(model_loss_of, fuse), fused(judge_loss_of, fuse)
     clip = fused(partial(clipped, most=5.0), fuse)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        bx, by, bs = X[rows[0]], Y[rows[0]], S[rows[0]]
+    def step(rows: Tensor) -> None:
+        bx, by, bs = pools.take(rows)
         descend(model_adam, model_loss(bx, by, bs), clip)
         with torch.no_grad():
             z = encoder(bx)
         if steady:
-            discriminator.learn(z, bs, shares)
+            discriminator.learn(z, each(bs, k), shares)
             return
         for _ in range(2):
             descend(judge_adam, judge_loss(z, bs), clip)
 
     train(
         step,
-        [len(X)],
+        pools.sizes,
         batch_size=batch_size,
         epochs=epochs,
         seed=seed,
         device=place,
-        on_epoch=at_lengths(lengths, lambda: SIPMCodes(encoder, place)),
+        on_epoch=at_lengths(lengths, lambda: SIPMCodes(encoder, k, place)),
         progress=progress,
         max_steps=max_steps,
     )
-    return SIPMCodes(encoder, place)
+    return SIPMCodes(encoder, k, place)

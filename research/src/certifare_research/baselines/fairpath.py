@@ -110,7 +110,7 @@ def train_fairpath(
     kappa = per_setting([setting.kappa for setting in settings], place).unsqueeze(-1)
     parameters = list(features.parameters())
 
-    def step(rows: Sequence[Tensor]) -> None:
+    def step(rows: Tensor) -> None:
         picked = [group[own] for group, own in zip(members, rows, strict=True)]
         labels = [Y[own] for own in picked]
         inputs = [with_one(torch.relu(features(X[own]))) for own in picked]

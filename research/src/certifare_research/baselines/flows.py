@@ -49,6 +49,10 @@ class RealNVP(nn.Module):
         self.scales = nn.ModuleList([StackedMLP(settings, sizes, torch.relu, generator) for _ in masks])
         self.shifts = nn.ModuleList([StackedMLP(settings, sizes, torch.relu, generator) for _ in masks])
 
+    def __len__(self) -> int:
+        """How many flows."""
+        return len(next(self.parameters()))
+
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map x to z: (settings, rows, features), and log |det dz/dx|: (settings, rows)."""
         total = x.new_zeros(x.shape[:-1])

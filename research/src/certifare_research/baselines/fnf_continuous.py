@@ -21,8 +21,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from certifare_research.baselines.flows import RealNVP, alternating_masks, random_masks
-from certifare_research.baselines.loop import Progress, fused, pick_device, train
-from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, scale_rate, seeded
+from certifare_research.baselines.loop import Column, Pools, Progress, by_split, fused, pick_device, train
+from certifare_research.baselines.networks import (
+    StackedMLP,
+    adam,
+    descend,
+    each,
+    joined,
+    part,
+    per_setting,
+    scale_rate,
+    seeded,
+)
 
 Metric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 SHRINK = 0.95
@@ -69,7 +79,7 @@ def _smallest_gap(column: NDArray[np.float64]) -> float:
 
 
 def train_prior(
-    x: Tensor,
+    x: Sequence[Tensor],
     *,
     epochs: int = 80,
     batch_size: int = 256,
@@ -77,18 +87,25 @@ def train_prior(
     hidden: Sequence[int] = (20,),
     seed: int = 0,
     progress: Progress | None = None,
+    fuse: bool = False,
 ) -> RealNVP:
-    """Fit the density of one group's records by maximum likelihood, and freeze it."""
-    place = x.device
-    flow = RealNVP(1, alternating_masks(couplings, x.shape[1]), hidden, seeded(seed)).to(place)
+    """Fit the density of one group's records in each split by maximum likelihood, and freeze it."""
+    place = x[0].device
+    pools = Pools([x], place)
+    flow = RealNVP(len(x), alternating_masks(couplings, x[0].shape[1]), hidden, seeded(seed)).to(place)
     optimizer = adam(flow.parameters(), place, lr=1e-2, weight_decay=1e-4)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        descend(optimizer, -flow.log_density(x[rows[0]].unsqueeze(0)).mean())
+    def loss_of(batch: Tensor) -> Tensor:
+        return -flow.log_density(batch).mean(-1).sum()
+
+    loss = fused(loss_of, fuse)
+
+    def step(rows: Tensor) -> None:
+        descend(optimizer, loss(*pools.take(rows)))
 
     train(
         step,
-        [len(x)],
+        pools.sizes,
         batch_size=batch_size,
         epochs=epochs,
         seed=seed,
@@ -99,56 +116,62 @@ def train_prior(
     return flow.requires_grad_(False)
 
 
-def symmetric_divergence(
-    flows: tuple[RealNVP, RealNVP],
-    priors: tuple[RealNVP, RealNVP],
-    samples: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]],
-) -> Tensor:
-    """Half of KL(z_0 ‖ z_1) + KL(z_1 ‖ z_0), by samples (x, log density) of the priors, for each setting."""
-    total: Tensor | None = None
-    for own, other in ((0, 1), (1, 0)):
-        x, log_prior = samples[own]
-        z, log_det = flows[own](x.expand(_settings(flows[own]), *x.shape[-2:]))
-        back, back_det = flows[other].inverse(z)
-        own_density = log_prior - log_det
-        other_density = priors[other].log_density(back.flatten(0, 1).unsqueeze(0)).view(back.shape[:2]) + back_det
-        part = (own_density - other_density).mean(-1)
-        total = part if total is None else total + part
-    assert total is not None  # noqa: S101 - for the type checker
-    return 0.5 * total
+def symmetric_divergence(flow: RealNVP, prior: RealNVP, z: Tensor, log_density: Tensor, settings: int) -> Tensor:
+    """Half of KL(z_0 ‖ z_1) + KL(z_1 ‖ z_0), by samples, for each setting of each split.
 
-
-def _settings(flow: RealNVP) -> int:
-    return int(next(flow.parameters()).shape[0])
+    Parameters
+    ----------
+    flow : RealNVP
+        Flows in the order (group, split, setting).
+    prior : RealNVP
+        Densities of x in the order (label, group, split); over labels the mean is taken.
+    z, log_density : Tensor
+        Samples of the priors through their own flows, and their densities there: (flows, labels · rows, features) and
+        (flows, labels · rows).
+    settings : int
+    """
+    nets, width, d = z.shape
+    pools = nets // settings
+    labels = len(prior) // pools
+    back, back_det = flow.inverse(z.roll(nets // 2, 0))  # by the other group's flow
+    by_prior = back.view(pools, settings, labels, -1, d).permute(2, 0, 1, 3, 4)
+    other = prior.log_density(by_prior.reshape(labels * pools, -1, d)).view(by_prior.shape[:-1])
+    other = other.permute(1, 2, 0, 3).reshape(nets, width) + back_det
+    return 0.5 * (log_density - other).mean(-1).view(2, -1).sum(0)
 
 
 class FlowPairs:
-    """Trained pairs of flows, one per setting."""
+    """Trained pairs of flows, one per setting of each split, in the order (group, split, setting)."""
 
-    def __init__(self, flows: tuple[RealNVP, RealNVP], unbounded: Unbounded, device: torch.device, seed: int) -> None:
-        self.flows = flows
+    def __init__(
+        self, flow: RealNVP, unbounded: Sequence[Unbounded], settings: int, device: torch.device, seed: int
+    ) -> None:
+        self.flow = flow
         self.unbounded = unbounded
+        self.settings = settings
         self.device = device
         self.seed = seed
 
-    def encode(self, x: NDArray[np.float32], s: NDArray[np.float32]) -> NDArray[np.float32]:
+    def encode(self, x: NDArray[np.float32], s: NDArray[np.float32], *, split: int = 0) -> NDArray[np.float32]:
         """Z of each record's own group's flow: (settings, rows, features)."""
-        values = torch.as_tensor(self.unbounded.apply(x, self.seed + 1))
+        values = torch.as_tensor(self.unbounded[split].apply(x, self.seed + 1))
         groups = torch.as_tensor(s).to(self.device)
+        firsts = [(group * len(self.unbounded) + split) * self.settings for group in (0, 1)]
+        flows = [part(self.flow, slice(first, first + self.settings)) for first in firsts]
         parts = []
         with torch.no_grad():
             for rows in torch.split(torch.arange(len(values)), 1 << 15):
                 chunk = values[rows].to(self.device).unsqueeze(0)
-                both = [flow(chunk.expand(_settings(flow), -1, -1))[0] for flow in self.flows]
+                both = [flow(chunk.expand(self.settings, -1, -1))[0] for flow in flows]
                 own = groups[rows.to(self.device)].view(1, -1, 1) > 0.5
                 parts.append(torch.where(own, both[1], both[0]).cpu())
         return torch.cat(parts, dim=1).numpy()
 
 
 def train_fnf_continuous(
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
-    s: NDArray[np.float32],
+    x: Column,
+    y: Column,
+    s: Column,
     settings: Sequence[FlowSetting],
     *,
     metric: Metric = "demographic_parity",
@@ -169,54 +192,60 @@ def train_fnf_continuous(
     The published code keeps a live reference where it means to keep the best prior; the last one is kept here, too.
     """
     place = pick_device(device)
-    unbounded = Unbounded.fit(x)
-    X = torch.as_tensor(unbounded.apply(x, seed), device=place)
-    Y = torch.as_tensor(y, device=place)
-    k, d = len(settings), X.shape[1]
-    members = [torch.as_tensor(np.flatnonzero(s == group), device=place) for group in (0, 1)]
-    priors = [
-        (
-            train_prior(X[_stratum(members[0], Y, label)], epochs=prior_epochs, seed=seed, progress=progress),
-            train_prior(X[_stratum(members[1], Y, label)], epochs=prior_epochs, seed=seed, progress=progress),
-        )
-        for label in _labels(metric)
+    unbounded = [Unbounded.fit(own) for own in by_split(x)]
+    values = [of.apply(own, seed) for of, own in zip(unbounded, by_split(x), strict=True)]
+    members = [  # (group, split)
+        tuple(torch.as_tensor(of[s_ == group], device=place) for of in (x_, y_))
+        for group in (0, 1)
+        for x_, y_, s_ in zip(values, by_split(y), by_split(s), strict=True)
     ]
+    pools = Pools(list(zip(*members, strict=True)), place)
+    k, splits, d = len(settings), len(unbounded), members[0][0].shape[1]
+    labels = _labels(metric)
+    prior = joined(
+        [
+            train_prior(
+                [own if label is None else own[of == label] for own, of in group],
+                epochs=prior_epochs,
+                seed=seed,
+                progress=progress,
+                fuse=fuse,
+            )
+            for label in labels
+            for group in (members[:splits], members[splits:])
+        ]
+    )
     weights = seeded(seed)
-    masks = random_masks(6, d, weights)
-    start = weights.get_state()
-    pair = []
-    for _ in members:
-        weights.set_state(start)  # both flows start from the same weights
-        pair.append(RealNVP(k, masks, (100, 100, 50), weights).to(place))
-    flows = (pair[0], pair[1])
-    classifier = StackedMLP(k, (d, 100, 50, 20, 2), torch.relu, weights).to(place)
-    modules = nn.ModuleList([*flows, classifier])
-    optimizer = adam(modules.parameters(), place)
-    gamma = per_setting([setting.gamma for setting in settings], place)
+    flow = RealNVP(2 * splits * k, random_masks(6, d, weights), (100, 100, 50), weights).to(place)
+    classifier = StackedMLP(splits * k, (d, 100, 50, 20, 2), torch.relu, weights).to(place)
+    optimizer = adam(nn.ModuleList([flow, classifier]).parameters(), place)
+    gamma = per_setting([setting.gamma for setting in settings], place, splits)
     ramp = torch.zeros((), device=place)
     noise = seeded(seed, place)
 
-    def loss_of(batches: Sequence[Tensor], labels: Sequence[Tensor], normals: Tensor) -> Tensor:
-        errors = []
-        for flow, bx, by in zip(flows, batches, labels, strict=True):
-            z, _ = flow(bx.expand(k, -1, -1))
-            logits = classifier(z)
-            gap = logits[..., 1] - logits[..., 0]
-            errors.append((functional.softplus(gap) - gap * by).mean(-1))
-        divergences = []
-        for pair, drawn in zip(priors, normals, strict=True):
-            samples = (pair[0].sample(drawn[0]), pair[1].sample(drawn[1]))
-            divergences.append(symmetric_divergence(flows, pair, samples))
-        divergence = torch.stack(divergences).mean(0)
+    def side_by_side(values: Tensor) -> Tensor:
+        """(2 · stack, rows, ...) to (stack, 2 · rows, ...): both groups' records behind each other."""
+        return values.unflatten(0, (2, -1)).transpose(0, 1).flatten(1, 2)
+
+    def loss_of(bx: Tensor, by: Tensor, normals: Tensor) -> Tensor:
+        samples, log_density = (
+            of.unflatten(0, (len(labels), -1)).transpose(0, 1).flatten(1, 2) for of in prior.sample(normals)
+        )
+        z, log_det = flow(each(torch.cat([bx, samples], 1), k))
+        rows = bx.shape[1]
+        logits = classifier(side_by_side(z[:, :rows]))
+        gap = logits[..., 1] - logits[..., 0]
+        error = (functional.softplus(gap) - gap * each(side_by_side(by), k)).mean(-1)
+        own_density = each(log_density, k) - log_det[:, rows:]
+        divergence = symmetric_divergence(flow, prior, z[:, rows:], own_density, k)
         weight = gamma * ramp
-        return (weight * divergence + (1 - weight) * 0.5 * (errors[0] + errors[1])).sum()
+        return (weight * divergence + (1 - weight) * error).sum()
 
     loss = fused(loss_of, fuse)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        picked = [group[own] for group, own in zip(members, rows, strict=True)]
-        normals = torch.randn(len(priors), 2, 1, len(rows[0]), d, generator=noise, device=place)
-        descend(optimizer, loss([X[own] for own in picked], [Y[own] for own in picked], normals))
+    def step(rows: Tensor) -> None:
+        normals = torch.randn(len(prior), rows.shape[1], d, generator=noise, device=place)
+        descend(optimizer, loss(*pools.take(rows), normals))
 
     slow_down = _thirds(optimizer, epochs)
 
@@ -226,7 +255,7 @@ def train_fnf_continuous(
 
     train(
         step,
-        [len(group) for group in members],
+        pools.sizes,
         batch_size=batch_size,
         epochs=epochs,
         seed=seed,
@@ -237,15 +266,11 @@ def train_fnf_continuous(
         max_steps=max_steps,
         unrolled=2,
     )
-    return FlowPairs(flows, unbounded, place, seed)
+    return FlowPairs(flow, unbounded, k, place, seed)
 
 
 def _labels(metric: Metric) -> tuple[int | None, ...]:
     return {"demographic_parity": (None,), "equal_opportunity": (1,), "equalized_odds": (0, 1)}[metric]
-
-
-def _stratum(rows: Tensor, y: Tensor, label: int | None) -> Tensor:
-    return rows if label is None else rows[y[rows] == label]
 
 
 def _thirds(optimizer: torch.optim.Optimizer, epochs: int) -> _Schedule:

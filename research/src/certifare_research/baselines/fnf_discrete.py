@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from certifare_research.baselines.loop import Progress, pick_device, train
+from certifare_research.baselines.loop import Progress, fused, pick_device, train
 from certifare_research.baselines.networks import adam, descend, scale_rate, seeded
 
 MOST_CONFIGURATIONS = 4_000_000
@@ -84,6 +85,7 @@ def fit_density(
     device: torch.device,
     progress: Progress | None = None,
     max_steps: int | None = None,
+    fuse: bool = False,
 ) -> MADE:
     """Fit one group's density; the state with the best validation loss is kept."""
     order = np.random.default_rng(seed).permutation(len(bits))
@@ -97,9 +99,9 @@ def fit_density(
 
     def keep_best() -> None:
         with torch.no_grad():
-            loss = -model.log_density(fresh).mean()
-            better = loss < best
-            best.copy_(torch.where(better, loss, best))
+            now = -model.log_density(fresh).mean()
+            better = now < best
+            best.copy_(torch.where(better, now, best))
             for old, new in zip(kept, model.parameters(), strict=True):
                 old.copy_(torch.where(better, new, old))
 
@@ -109,8 +111,13 @@ def fit_density(
         if epoch == epochs // 2:
             scale_rate(optimizer, 0.1)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        descend(optimizer, -model.log_density(X[rows[0]]).mean())
+    def loss_of(batch: Tensor) -> Tensor:
+        return -model.log_density(batch).mean()
+
+    loss = fused(loss_of, fuse)
+
+    def step(rows: Tensor) -> None:
+        descend(optimizer, loss(X[rows[0]]))
 
     train(
         step,
@@ -235,6 +242,7 @@ def train_fnf_discrete(
     device: str | torch.device | None = None,
     progress: Progress | None = None,
     max_steps: int | None = None,
+    fuse: bool = False,
 ) -> Matchings:
     """Fit both densities, label every configuration, and match. ``codes`` holds a category number per column."""
     place = pick_device(device)
@@ -245,10 +253,8 @@ def train_fnf_discrete(
             f"{total:,} combinations of categories are more than {MOST_CONFIGURATIONS:,}: drop or bucket columns."
         )
     bits = one_hot(codes, sizes)
-    models = [
-        fit_density(bits[s == g], epochs=epochs, seed=seed, device=place, progress=progress, max_steps=max_steps)
-        for g in (0, 1)
-    ]
+    course: dict[str, Any] = {"epochs": epochs, "seed": seed, "progress": progress, "max_steps": max_steps}
+    models = [fit_density(bits[s == g], device=place, fuse=fuse, **course) for g in (0, 1)]
     share = float(np.mean(s))
     coefficients, intercept = weighted_logistic(bits, y, np.where(s > 0.5, 1 - share, share).astype(np.float32), place)
     everything = configurations(sizes)

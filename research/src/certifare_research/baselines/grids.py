@@ -32,6 +32,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "FairPath narrow": ("FairPath", {"size": 8}),
 }
 IDENTITY = "identity"
+#: Methods that train several splits in one stack (FNF where it is a flow of numbers).
+STACKED = ("CVIB", "FCRL", "sIPM-LFR", "sIPM-LFR steady", "FNF")
 #: Columns of Health's design matrix that the continuous flow uses.
 HEALTH_FLOW_COLUMNS = (2, 3, 4, 5, 8, 19, 33, 61, 71, 77, 92)
 TRANSFER_FLOW_COLUMNS = (0, 1, 2, 3, 16, 31, 44)
@@ -95,6 +97,11 @@ def grid(method: str, family: str, thin: int | None = None) -> list[Any]:
     return spread(settings, thin)
 
 
+def stacks(method: str, family: str) -> bool:
+    """Whether a method trains several splits in one stack."""
+    return method in STACKED and (method != "FNF" or family != "acs")
+
+
 def spread(items: Sequence[Any], most: int | None) -> list[Any]:
     """At most so many items, evenly spread, first and last among them."""
     if most is None or most >= len(items):
@@ -141,9 +148,9 @@ def arguments(method: str, family: str, effort: float = 1.0, **changes: Any) -> 
     return {k: max(1, round(v * effort)) if k in ("epochs", "prior_epochs") else v for k, v in published.items()}
 
 
-def encode_grid(
+def encode_grids(
     method: str,
-    arrays: Arrays,
+    splits: Sequence[Arrays],
     settings: Sequence[Any],
     *,
     effort: float = 1.0,
@@ -151,37 +158,46 @@ def encode_grid(
     metric: str = "demographic_parity",
     device: Any = None,
     progress: Progress | None = None,
-    matrix: NDArray[np.float32] | None = None,
-    shorter: Mapping[float, Callable[[NDArray[np.float32]], None]] | None = None,
+    shorter: Mapping[float, Callable[[list[NDArray[np.float32]]], None]] | None = None,
     fuse: bool = False,
     **changes: Any,
-) -> NDArray[np.float32]:
-    """Train all settings on the training records and encode every record: (settings, records, size).
+) -> list[NDArray[np.float32]]:
+    """Train all settings on the training records of each split and encode every record: (settings, records, size).
 
-    ``shorter`` has shares of the epochs after which the encoders so far are used as well (not for methods whose
-    learning rate follows a plan), and what is called with their codes. ``fuse``: compile their losses, as
+    Splits of equal width are trained in one stack by the methods in ``STACKED``, with as many steps as one; by others,
+    several are refused. ``shorter`` has shares of the epochs after which the encoders so far are used as well (not for
+    methods whose learning rate follows a plan), and what is called with their codes. ``fuse``: compile their losses, as
     :func:`~certifare_research.baselines.loop.fused` says. ``changes`` are arguments of the training.
     """
-    x = arrays.matrix() if matrix is None else matrix
+    family = splits[0].family
+    if len(splits) > 1 and not stacks(method, family):
+        raise ValueError(f"{method} is trained on one split at a time here.")
     if method == IDENTITY:
-        return x[None]
-    y, s = arrays.y.astype(np.float32), arrays.s.astype(np.float32)
-    options = arguments(method, arrays.family, effort, **changes)
+        return [splits[0].matrix()[None]]
+    options = arguments(method, family, effort, **changes)
     options |= {"seed": seed, "device": device, "progress": progress}
     method = VARIANTS.get(method, (method, {}))[0]
-    inputs: NDArray[Any] = x
-    if method == "FNF" and arrays.family == "acs":
+
+    def inputs(arrays: Arrays) -> NDArray[Any]:
+        if method != "FNF":
+            return arrays.matrix()
+        if family != "acs":
+            return arrays.matrix()[:, TRANSFER_FLOW_COLUMNS if family == "transfer" else HEALTH_FLOW_COLUMNS]
         if arrays.discrete is None:
             raise ValueError("FNF on this family of data needs category numbers.")
-        inputs = arrays.discrete
-        options["sizes"] = arrays.discrete_sizes
-    elif method == "FNF":
-        inputs = x[:, TRANSFER_FLOW_COLUMNS if arrays.family == "transfer" else HEALTH_FLOW_COLUMNS]
-        options |= {"metric": metric, "fuse": fuse}
-    elif method != "FairPath":
+        return arrays.discrete
+
+    def encoded(codes: Any) -> list[NDArray[np.float32]]:
+        which = [{"split": i} for i in range(len(splits))] if len(splits) > 1 else [{}]
+        return [codes.encode(inputs(a), a.s.astype(np.float32), **own) for a, own in zip(splits, which, strict=True)]
+
+    if method != "FairPath":
         options["fuse"] = fuse
+    if method == "FNF":
+        options |= {"sizes": splits[0].discrete_sizes} if family == "acs" else {"metric": metric}
+    elif method != "FairPath":
         options["lengths"] = {
-            round(options["epochs"] * share): lambda codes, use=use: use(codes.encode(inputs, s))
+            round(options["epochs"] * share): lambda codes, use=use: use(encoded(codes))
             for share, use in (shorter or {}).items()
         }
     trainers: dict[str, Callable[..., Trained]] = {
@@ -190,7 +206,24 @@ def encode_grid(
         "LAFTR": train_laftr,
         "sIPM-LFR": train_sipm,
         "FairPath": train_fairpath,
-        "FNF": train_fnf_discrete if arrays.family == "acs" else train_fnf_continuous,
+        "FNF": train_fnf_discrete if family == "acs" else train_fnf_continuous,
     }
-    at = arrays.train
-    return trainers[method](inputs[at], y[at], s[at], settings, **options).encode(inputs, s)
+    x = [inputs(arrays)[arrays.train] for arrays in splits]
+    if len({own.shape[1] for own in x}) > 1:
+        raise ValueError(f"Splits of one stack must be equally wide, not {[own.shape[1] for own in x]} columns.")
+    y, s = ([getattr(a, of)[a.train].astype(np.float32) for a in splits] for of in ("y", "s"))
+    columns = (x, y, s) if len(splits) > 1 else (x[0], y[0], s[0])
+    return encoded(trainers[method](*columns, settings, **options))
+
+
+def encode_grid(
+    method: str,
+    arrays: Arrays,
+    settings: Sequence[Any],
+    *,
+    shorter: Mapping[float, Callable[[NDArray[np.float32]], None]] | None = None,
+    **options: Any,
+) -> NDArray[np.float32]:
+    """Do as :func:`encode_grids`, for one split."""
+    uses = {share: lambda codes, use=use: use(codes[0]) for share, use in (shorter or {}).items()}
+    return encode_grids(method, [arrays], settings, shorter=uses, **options)[0]

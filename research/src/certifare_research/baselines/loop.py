@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from certifare_research.baselines.networks import seeded
 
-Step = Callable[[Sequence[Tensor]], None]
+Step = Callable[[Tensor], None]
 Progress = Callable[[int, int], None]
 """Called with the steps done and the steps in all."""
+Column = NDArray[np.float32] | Sequence[NDArray[np.float32]]
+"""An array of one split, or one for each of several."""
 
 WARM_UP_STEPS = 3
 #: Steps that one CUDA graph holds: launching them one by one would take longer than computing them.
@@ -42,7 +46,12 @@ def fused(function: Callable[..., Any], fuse: bool) -> Callable[..., Any]:
 
     Compiling takes half a minute, so it pays for long trainings.
     """
-    return torch.compile(function, fullgraph=True, dynamic=False) if fuse else function
+    if not fuse:
+        return function
+    from torch._dynamo import config
+
+    config.recompile_limit = 1000  # functions of equal text count as one that is compiled again
+    return torch.compile(function, fullgraph=True, dynamic=False)
 
 
 def pick_device(device: str | torch.device | None = None) -> torch.device:
@@ -61,6 +70,42 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def by_split(column: Column) -> list[NDArray[np.float32]]:
+    """Return an array for each split."""
+    return [column] if isinstance(column, np.ndarray) else list(column)
+
+
+class Pools:
+    """Records that batches are taken from: a pool for each split, or for each group of each split.
+
+    Parameters
+    ----------
+    columns : sequence of sequence of array or Tensor
+        What is known of the records, such as x and y, each with one array per pool.
+    device : torch.device
+
+    Examples
+    --------
+    >>> import torch
+    >>> from certifare_research.baselines.loop import Pools
+    >>> pools = Pools([[torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0, 5.0])]], torch.device("cpu"))
+    >>> pools.sizes, pools.take(torch.tensor([[0], [2]]))
+    ([2, 3], [tensor([[1.],
+            [5.]])])
+    """
+
+    def __init__(self, columns: Sequence[Sequence[Any]], device: torch.device) -> None:
+        self.sizes = [len(own) for own in columns[0]]
+        self.columns = [torch.cat([torch.as_tensor(own).to(device) for own in column]) for column in columns]
+        starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0)
+        self.starts = starts.unsqueeze(1).to(device)
+
+    def take(self, rows: Tensor) -> list[Tensor]:
+        """Return what is known of these records, (pools, batch) numbers, each (pools, batch, ...)."""
+        rows = rows + self.starts
+        return [column[rows] for column in self.columns]
 
 
 def epochs_of(
@@ -103,8 +148,8 @@ def train(
     Parameters
     ----------
     step : callable
-        Takes one batch of row numbers per pool and updates parameters in place. On a GPU it is captured once as a graph
-        and replayed, so it must not depend on Python values that change.
+        Takes one batch of row numbers per pool, (pools, batch), and updates parameters in place. On a GPU it is
+        captured once as a graph and replayed, so it must not depend on Python values that change.
     pools, batch_size, epochs, seed
         See :func:`batches`.
     generators : sequence of torch.Generator

@@ -3,20 +3,23 @@
 The methods here are cheap models with large grids of settings. A stack holds the weights of all settings in one
 tensor (settings × inputs × outputs), so that a whole grid costs about as many kernel launches as one model. Every
 setting starts from the same weights and sees the same batches and noise: its result does not depend on its neighbours
-in the stack.
+in the stack. A stack may hold the settings of several splits of a data set, one split behind the other; each split has
+batches of its own.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 Init = Literal["uniform", "xavier"]
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def seeded(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -76,7 +79,10 @@ class StackedMLP(nn.Module):
             self.biases.append(nn.Parameter(bias.repeat(settings, 1, 1)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map (rows, inputs), shared by all settings, or (settings, rows, inputs) to (settings, rows, outputs)."""
+        """Map (rows, inputs), shared by all, or (settings, rows, inputs) to (settings, rows, outputs).
+
+        Of several splits' settings, also (splits, rows, inputs).
+        """
         last = len(self.weights) - 1
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = affine(x, weight, bias)
@@ -86,10 +92,36 @@ class StackedMLP(nn.Module):
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Product with each setting's weights, plus its bias."""
+    """Product with each setting's weights, plus its bias; x may be shared by all settings, or by those of a split."""
     if x.dim() == 2:
-        x = x.expand(len(weight), *x.shape)
-    return torch.baddbmm(bias, x, weight)
+        x = x.unsqueeze(0)
+    if len(x) == 1:
+        x = x.expand(len(weight), -1, -1)
+    if len(x) == len(weight):
+        return torch.baddbmm(bias, x, weight)
+    k = len(weight) // len(x)  # a product for each split: x need not be copied for each setting
+    return torch.cat([affine(own, *of) for own, *of in zip(x, weight.split(k), bias.split(k), strict=True)])
+
+
+def each(values: Tensor, settings: int) -> Tensor:
+    """Repeat what a split has for each of its settings: (splits, ...) to (splits · settings, ...)."""
+    return values.unsqueeze(1).expand(-1, settings, *values.shape[1:]).flatten(0, 1)
+
+
+def joined(modules: Sequence[Module]) -> Module:
+    """Return one stack of several of equal shape, one behind the other, as a copy."""
+    stack = copy.deepcopy(modules[0])
+    for own, *parts in zip(stack.parameters(), *[module.parameters() for module in modules], strict=True):
+        own.data = torch.cat([part.detach() for part in parts])
+    return stack
+
+
+def part(module: Module, settings: slice) -> Module:
+    """Return some settings of a stack, as a copy."""
+    stack = copy.deepcopy(module)
+    for own in stack.parameters():
+        own.data = own.data[settings]
+    return stack
 
 
 def adam(
@@ -140,10 +172,10 @@ def descend(
 
 
 def with_group(z: Tensor, s: Tensor) -> Tensor:
-    """Codes (settings, rows, size), and the group of each record behind them."""
-    return torch.cat([z, s.view(1, -1, 1).expand(len(z), -1, 1)], dim=-1)
+    """Codes (settings, rows, size), and the group of each record, (rows) or (settings, rows), behind them."""
+    return torch.cat([z, s.expand(len(z), -1).unsqueeze(-1)], dim=-1)
 
 
-def per_setting(values: Sequence[float], device: torch.device) -> Tensor:
-    """Hyper-parameters as a tensor, one entry per setting."""
-    return torch.tensor(list(values), dtype=torch.float32, device=device)
+def per_setting(values: Sequence[float], device: torch.device, splits: int = 1) -> Tensor:
+    """Hyper-parameters as a tensor, one entry per setting (of each split)."""
+    return torch.tensor(list(values) * splits, dtype=torch.float32, device=device)

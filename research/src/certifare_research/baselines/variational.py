@@ -19,8 +19,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from certifare_research.baselines.loop import Lengths, Progress, at_lengths, fused, pick_device, train
-from certifare_research.baselines.networks import StackedMLP, adam, descend, per_setting, seeded, with_group
+from certifare_research.baselines.loop import (
+    Column,
+    Lengths,
+    Pools,
+    Progress,
+    at_lengths,
+    by_split,
+    fused,
+    pick_device,
+    train,
+)
+from certifare_research.baselines.networks import (
+    StackedMLP,
+    adam,
+    descend,
+    each,
+    part,
+    per_setting,
+    seeded,
+    with_group,
+)
 
 CODE_SIZE = 8
 TINY = 1e-8
@@ -105,10 +124,10 @@ class ContrastiveCritic(nn.Module):
         self.bilinear = nn.Parameter(bilinear.repeat(settings, 1, 1, 1))
 
     def forward(self, x: Tensor, z: Tensor, s: Tensor) -> Tensor:
-        """Mean estimate of the information, for each setting."""
+        """Mean estimate of the information, for each setting; s is (rows) or (settings, rows)."""
         fx, fz = self.of_x(x), self.of_z(z)
         by_group = torch.einsum("kia,kgab->kgib", fx, self.bilinear)
-        chosen = torch.where(s.view(1, -1, 1) > 0.5, by_group[:, 1], by_group[:, 0])
+        chosen = torch.where(s.unsqueeze(-1) > 0.5, by_group[:, 1], by_group[:, 0])
         scores = functional.softplus(chosen @ fz.mT)
         return contrastive_estimate(scores, s)
 
@@ -116,29 +135,33 @@ class ContrastiveCritic(nn.Module):
 def contrastive_estimate(scores: Tensor, s: Tensor) -> Tensor:
     """Mean over i of log score(x_i, z_i) − log mean_j score(x_i, z_j), j over the records of i's own group.
 
-    ``scores`` is (settings, rows, rows): row i, column j.
+    ``scores`` is (settings, rows, rows): row i, column j; s is (rows) or (settings, rows).
     """
-    same = (s.unsqueeze(0) == s.unsqueeze(1)).to(scores.dtype)
+    same = (s.unsqueeze(-2) == s.unsqueeze(-1)).to(scores.dtype)
     matched = torch.log(scores.diagonal(dim1=-2, dim2=-1) + TINY)
-    others = (scores * (same / same.sum(1, keepdim=True))).sum(-1)
+    others = (scores * (same / same.sum(-1, keepdim=True))).sum(-1)
     return (matched - torch.log(others + TINY)).mean(-1)
 
 
 class Codes:
-    """Trained encoders, one per setting."""
+    """Trained encoders, one per setting of each split."""
 
-    def __init__(self, posterior: Posterior, device: torch.device, seed: int) -> None:
+    def __init__(self, posterior: Posterior, settings: int, device: torch.device, seed: int) -> None:
         self.posterior = posterior
+        self.settings = settings
         self.device = device
         self.seed = seed
 
-    def encode(self, x: NDArray[np.float32], s: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+    def encode(
+        self, x: NDArray[np.float32], s: NDArray[np.float32] | None = None, *, split: int = 0
+    ) -> NDArray[np.float32]:
         """One sample of the code of each record: (settings, rows, 8). The group is not needed."""
         generator = seeded(self.seed + 1, self.device)
+        posterior = part(self.posterior, slice(split * self.settings, (split + 1) * self.settings))
         parts = []
         with torch.no_grad():
             for chunk in torch.split(torch.as_tensor(x), 1 << 16):
-                mean, deviation = self.posterior(chunk.to(self.device))
+                mean, deviation = posterior(chunk.to(self.device))
                 parts.append((mean + deviation * _noise(len(chunk), generator)).cpu())
         return torch.cat(parts, dim=1).numpy()
 
@@ -149,9 +172,9 @@ def _noise(rows: int, generator: torch.Generator) -> Tensor:
 
 
 def train_cvib(
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
-    s: NDArray[np.float32],
+    x: Column,
+    y: Column,
+    s: Column,
     settings: Sequence[CVIBSetting],
     *,
     hidden: int = 50,
@@ -166,51 +189,51 @@ def train_cvib(
 ) -> Codes:
     """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C."""
     place = pick_device(device)
-    X, Y, S = (torch.as_tensor(a, device=place) for a in (x, y, s))
-    k, d = len(settings), X.shape[1]
+    pools = Pools([by_split(a) for a in (x, y, s)], place)
+    k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
     weights = seeded(seed)
-    posterior = Posterior(k, d, hidden, weights).to(place)
-    decoder = StackedMLP(k, (CODE_SIZE + 1, hidden, d), torch.relu, weights).to(place)
-    predictor = StackedMLP(k, (CODE_SIZE, 50, 1), torch.relu, weights).to(place)
+    posterior = Posterior(k * splits, d, hidden, weights).to(place)
+    decoder = StackedMLP(k * splits, (CODE_SIZE + 1, hidden, d), torch.relu, weights).to(place)
+    predictor = StackedMLP(k * splits, (CODE_SIZE, 50, 1), torch.relu, weights).to(place)
     modules = nn.ModuleList([posterior, decoder, predictor])
     optimizer = adam(modules.parameters(), place, lr=1e-3, weight_decay=1e-4)
-    lambda_ = per_setting([setting.lambda_ for setting in settings], place)
-    beta = per_setting([setting.beta for setting in settings], place)
+    lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
+    beta = per_setting([setting.beta for setting in settings], place, splits)
     noise = seeded(seed, place)
 
     def loss_of(bx: Tensor, by: Tensor, bs: Tensor, drawn: Tensor) -> Tensor:
+        by, bs = each(by, k), each(bs, k)
         mean, deviation = posterior(bx)
         z = mean + deviation * drawn
         divergence = pairwise_divergence(mean, deviation)
-        rebuilt = reconstruction_loss(decoder(with_group(z, bs)), bx)
+        rebuilt = reconstruction_loss(decoder(with_group(z, bs)), each(bx, k))
         loss = label_loss(predictor(z), by) + lambda_ * (rebuilt + divergence) + beta * divergence
         return loss.sum()
 
     loss = fused(loss_of, fuse)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        own = rows[0]
-        descend(optimizer, loss(X[own], Y[own], S[own], _noise(len(own), noise)))
+    def step(rows: Tensor) -> None:
+        descend(optimizer, loss(*pools.take(rows), _noise(rows.shape[1], noise)))
 
     train(
         step,
-        [len(X)],
+        pools.sizes,
         batch_size=batch_size,
         epochs=epochs,
         seed=seed,
         device=place,
         generators=[noise],
-        on_epoch=at_lengths(lengths, lambda: Codes(posterior, place, seed)),
+        on_epoch=at_lengths(lengths, lambda: Codes(posterior, k, place, seed)),
         progress=progress,
         max_steps=max_steps,
     )
-    return Codes(posterior, place, seed)
+    return Codes(posterior, k, place, seed)
 
 
 def train_fcrl(
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
-    s: NDArray[np.float32],
+    x: Column,
+    y: Column,
+    s: Column,
     settings: Sequence[FCRLSetting],
     *,
     hidden: int = 50,
@@ -225,19 +248,20 @@ def train_fcrl(
 ) -> Codes:
     """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s)."""
     place = pick_device(device)
-    X, Y, S = (torch.as_tensor(a, device=place) for a in (x, y, s))
-    k, d = len(settings), X.shape[1]
+    pools = Pools([by_split(a) for a in (x, y, s)], place)
+    k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
     weights = seeded(seed)
-    posterior = Posterior(k, d, hidden, weights).to(place)
-    predictor = StackedMLP(k, (CODE_SIZE + 1, 50, 1), torch.relu, weights).to(place)
-    critic = ContrastiveCritic(k, d, hidden, weights).to(place)
+    posterior = Posterior(k * splits, d, hidden, weights).to(place)
+    predictor = StackedMLP(k * splits, (CODE_SIZE + 1, 50, 1), torch.relu, weights).to(place)
+    critic = ContrastiveCritic(k * splits, d, hidden, weights).to(place)
     modules = nn.ModuleList([posterior, predictor, critic])
     optimizer = adam(modules.parameters(), place, lr=1e-3, weight_decay=1e-4)
-    lambda_ = per_setting([setting.lambda_ for setting in settings], place)
-    beta = per_setting([setting.beta for setting in settings], place)
+    lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
+    beta = per_setting([setting.beta for setting in settings], place, splits)
     noise = seeded(seed, place)
 
     def loss_of(bx: Tensor, by: Tensor, bs: Tensor, drawn: Tensor) -> Tensor:
+        by, bs = each(by, k), each(bs, k)
         mean, deviation = posterior(bx)
         z = mean + deviation * drawn
         loss = (
@@ -249,20 +273,19 @@ def train_fcrl(
 
     loss = fused(loss_of, fuse)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        own = rows[0]
-        descend(optimizer, loss(X[own], Y[own], S[own], _noise(len(own), noise)))
+    def step(rows: Tensor) -> None:
+        descend(optimizer, loss(*pools.take(rows), _noise(rows.shape[1], noise)))
 
     train(
         step,
-        [len(X)],
+        pools.sizes,
         batch_size=batch_size,
         epochs=epochs,
         seed=seed,
         device=place,
         generators=[noise],
-        on_epoch=at_lengths(lengths, lambda: Codes(posterior, place, seed)),
+        on_epoch=at_lengths(lengths, lambda: Codes(posterior, k, place, seed)),
         progress=progress,
         max_steps=max_steps,
     )
-    return Codes(posterior, place, seed)
+    return Codes(posterior, k, place, seed)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from certifare_research.baselines.loop import Progress, pick_device, steps_per_epoch, train
-from certifare_research.baselines.networks import StackedMLP, adam, descend, seeded
+from certifare_research.baselines.loop import Progress, fused, pick_device, steps_per_epoch, train
+from certifare_research.baselines.networks import StackedMLP, adam, descend, each, seeded
 
 PATIENCE = 10
 
@@ -38,6 +38,7 @@ def predict_stacked(
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: Progress | None = None,
+    fuse: bool = False,
 ) -> NDArray[np.int8]:
     """Train a network on each representation and predict: (representations, repeats, test records).
 
@@ -51,6 +52,8 @@ def predict_stacked(
         Hidden layers; none gives logistic regression.
     repeats : int
         Networks per representation.
+    fuse : bool
+        Compile the loss, as :func:`~certifare_research.baselines.loop.fused` says.
 
     Examples
     --------
@@ -89,12 +92,15 @@ def predict_stacked(
     done = torch.zeros(nets, dtype=torch.bool, device=place)
     steps = steps_per_epoch([n], batch_size)
 
-    def step(rows: Sequence[Tensor]) -> None:
-        batch = Z[:, rows[0]].repeat_interleave(repeats, dim=0)
-        logits = model(batch)
-        loss = _loss(logits, Y[rows[0]], n_classes)
+    def losses_of(batch: Tensor, truth: Tensor) -> Tensor:
+        loss = _loss(model(each(batch, repeats)), truth, n_classes)
         penalty = torch.stack([w.square().flatten(1).sum(1) for w in model.weights]).sum(0)
-        loss = loss + 0.5 * alpha * penalty / batch.shape[1]
+        return loss + 0.5 * alpha * penalty / batch.shape[1]
+
+    losses = fused(losses_of, fuse)
+
+    def step(rows: Tensor) -> None:
+        loss = losses(Z[:, rows[0]], Y[rows[0]])
         total.add_(loss.detach())
         descend(optimizer, loss.sum())
 
@@ -131,7 +137,7 @@ def predict_stacked(
             parameter.copy_(value)
         parts = []
         for chunk in torch.split(torch.as_tensor(z_test, dtype=torch.float32), 1 << 14, dim=1):
-            z = ((chunk.to(place) - mean) / deviation).repeat_interleave(repeats, dim=0)
+            z = each((chunk.to(place) - mean) / deviation, repeats)
             parts.append(_classes(model(z), n_classes).cpu())
     return torch.cat(parts, dim=1).view(k, repeats, -1).numpy().astype(np.int8)
 
