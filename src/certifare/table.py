@@ -516,7 +516,10 @@ def _groups(columns: Sequence[Levels]) -> Levels | None:
             f"{groups.names[0]!r}: a distance between groups needs two."
         )
     if len(groups.values) > MOST_VALUES:
-        raise RoleError(f"The sensitive columns make {len(groups.values):,} groups; at most {MOST_VALUES} are allowed.")
+        raise RoleError(
+            f"The sensitive columns make {len(groups.values):,} groups; at most {MOST_VALUES} are allowed. Name fewer "
+            "columns, or columns of fewer values."
+        )
     return replace(groups, values=groups.names)
 
 
@@ -525,7 +528,10 @@ def _refuse_quantity(levels: Levels, role: str) -> None:
         raise RoleError(
             f"The {role} {levels.name!r} has {len(levels.values):,} different values; at most {MOST_VALUES} are "
             "allowed."
-            + (suggest_comparison(levels.name, levels.values, role) or " For a quantity, compare it with a number.")
+            + (
+                suggest_comparison(levels.name, levels.values, role)
+                or " Of categories, make fewer in a column of your own; a quantity, compare with a number."
+            )
         )
 
 

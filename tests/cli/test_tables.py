@@ -8,7 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from certifare.bundle import produce
-from certifare.errors import ColumnTypeError, DuplicateColumnError, FileFormatError, RoleError, SmallGroupError
+from certifare.errors import (
+    ColumnTypeError,
+    DuplicateColumnError,
+    EmptyGroupError,
+    FileFormatError,
+    RoleError,
+    SmallGroupError,
+)
 from certifare.files import inspect_csv, open_batches, read_file
 from certifare.frontier import Grid
 from certifare.parts import training_quantiles
@@ -273,6 +280,52 @@ def test_item_6_small_groups_are_pooled_and_the_certificate_says_so():
     assert not any("pools" in text for text in nothing.certificate.assumptions)
     with pytest.raises(SmallGroupError, match="leave no other group"):
         produce(people, pool_groups=100_000, **roles, **TREES)
+
+
+@pytest.mark.parametrize(
+    ("metric", "kept", "words"),
+    [
+        ("demographic_parity", ("a", "b", "c", "d"), None),
+        ("equal_opportunity", ("a", "d", "other groups"), "with label '1'"),
+        ("equalized_odds", ("a", "other groups"), "of each label"),
+        ("equalized_odds_max", ("a", "other groups"), "of each label"),
+    ],
+)
+def test_small_groups_are_those_with_few_records_of_the_labels_that_the_metric_looks_at(metric, kept, words):
+    """Of equal size; in "b" hardly anyone has the label 1, in "c" few, in "d" hardly anyone has 0."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b", "c", "d"], 4_000, p=[0.55, 0.15, 0.15, 0.15])
+    y = (rng.random(4_000) < pd.Series(group).map({"a": 0.5, "b": 0.05, "c": 0.1, "d": 0.95}).to_numpy()).astype(int)
+    people = pd.DataFrame({"x": rng.normal(size=4_000) + y, "group": group, "y": y})
+    roles = {"label": "y", "sensitive": "group", "metric": metric}
+    if words is not None:
+        with pytest.raises(SmallGroupError, match=r"with label.*--pool-groups 30"):
+            produce(people, **roles, **TREES)
+    certificate = produce(people, pool_groups=30, **roles, **TREES).certificate
+    assert certificate.counts.groups == kept
+    said = [text for text in certificate.assumptions if "pools" in text]
+    assert len(said) == (words is not None)
+    assert all(f"fewer than 30 certification records {words}" in text for text in said)
+    if metric == "equal_opportunity":
+        with pytest.raises(EmptyGroupError, match=r"no records with label '1'.*--pool-groups 30"):
+            produce(people[(people["group"] != "b") | (people["y"] == 0)], **roles, **TREES)
+
+
+def test_a_quantity_whose_values_are_groups_is_noted():
+    people = quantities().assign(age=np.arange(4_000) % 20 + 30)
+    roles = {"label": "income>22000", "sensitive": "age"}
+    (said,) = [note for note in produce(people, **roles, **TREES).notes if "20 values of 'age'" in note]
+    assert 'as in "age>=' in said
+    few = produce(people.assign(age=people["age"] // 10), **roles, **TREES)
+    assert not any("values of 'age'" in note for note in few.notes)
+
+
+def test_too_many_groups_are_refused_with_a_remedy():
+    people = quantities().assign(town=[f"t{i % 150}" for i in range(4_000)], age=np.arange(4_000) % 40)
+    with pytest.raises(RoleError, match=r"150 different values.*make fewer in a column of your own"):
+        produce(people, label="income>22000", sensitive="town", **TREES)
+    with pytest.raises(RoleError, match=r"groups; at most 100.*fewer columns"):
+        produce(people, label="income>22000", sensitive=["race", "age"], **TREES)
 
 
 def test_item_6_certification_records_have_no_say_in_what_is_pooled():

@@ -90,7 +90,7 @@ def test_item_6_pooled_groups_and_a_label_that_is_cut(people: pd.DataFrame, path
     """Streamed records fall into the groups and bands that the whole table in memory would give them."""
     roles = Roles.of(label="wage", label_cuts=[12, 30], sensitive=["sex", "town"])
     claim = Claim(metric="equalized_odds", min_group_size=1)
-    search = LargeSearch(path, GRID, roles, claim, sample_records=8000, pool_groups=150).run()
+    search = LargeSearch(path, GRID, roles, claim, sample_records=8000, pool_groups=50).run()
     table = Table.from_frame(people, roles)
     kept = search.table.groups.names
     assert POOLED in kept

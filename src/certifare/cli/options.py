@@ -195,7 +195,8 @@ class SearchOptions(Options):
     pool_groups: Annotated[
         int | None,
         typer.Option(
-            help="Pool groups that are likely to have fewer certification records, by the numbers of the others.",
+            help="Pool groups that are likely to have fewer certification records (of the labels that the metric looks "
+            "at), by the numbers of the others.",
             min=1,
             rich_help_panel=COLUMNS,
         ),

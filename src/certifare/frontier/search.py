@@ -41,6 +41,7 @@ from certifare.encoders.weighting import representative_rows
 from certifare.errors import (
     ArgumentError,
     CandidateError,
+    EmptyGroupError,
     EncoderError,
     MissingGroupError,
     PositiveLabelError,
@@ -193,7 +194,8 @@ class Search:
     ledger : Ledger
         Counts looks at the certification records; none unless given.
     pool_groups : int, optional
-        Groups that may be expected to have fewer certification records, by the numbers of the others, are pooled.
+        Groups that may be expected to have fewer certification records (for metrics that look at records of a label,
+        of each such label), by the numbers of the others, are pooled.
     """
 
     _seen = ""
@@ -220,6 +222,7 @@ class Search:
             raise MissingGroupError("The table has no groups: name a sensitive column.")
         if sorted(parts) != sorted(PARTS):
             raise SplitError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
+        claim = claim or Claim()
         self.given = table
         self.rows = split(table, parts, int(seed), by_group=pool_groups is None)
         self._pooled: tuple[str, ...] = ()
@@ -228,10 +231,9 @@ class Search:
                 raise ArgumentError(
                     "pool_groups: encoders that read the group need each by its own name. Leave one out."
                 )
-            table, self._pooled = _pool(table, self.rows, pool_groups, self._seen)
+            table, self._pooled = _pool(table, self.rows, pool_groups, claim, self._seen)
         self.table = table
         self.grid = grid
-        claim = claim or Claim()
         self.claim = replace(
             claim,
             confidence=ledger.confidence_of_look(claim.confidence, claim.looks),
@@ -249,7 +251,7 @@ class Search:
         self.paths: list[GrowthPath] = []
         self._certified = False
         self._repeats = _check_repeats(table)
-        self.notes += [*self._repeats, *self._pooled]
+        self.notes += [*self._repeats, *self._pooled, *self._numbers()]
         self._progress: Progress | None = None
         self._last_cells: tuple[Any, NDArray[np.int64]] | None = None
         self.cap = self._choose_cap()
@@ -652,8 +654,8 @@ class Search:
         counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=self.claim.labelled)
         try:
             self.claim.check(counts)
-        except SmallGroupError as error:
-            raise SmallGroupError(f"{error}{self._what_helps()}") from error
+        except (EmptyGroupError, SmallGroupError) as error:
+            raise type(error)(f"{error}{self._what_helps()}") from error
         for part, there in (("train", self.train), ("select", self.select)):
             assert there.groups is not None  # noqa: S101  (checked at the start)
             found = there.groups.codes[there.labelled]
@@ -664,13 +666,26 @@ class Search:
                     "with another group, or add records of it."
                 )
 
-    def _what_helps(self) -> str:
-        """Say what may be done about groups that are too small."""
+    def _numbers(self) -> tuple[str, ...]:
+        """Note groups that are many numbers: a quantity, perhaps, that was to be compared with one."""
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        suggested = self._comparison()
+        each = f"each of the {len(self.table.groups.names)} values of {self.table.groups.name!r} is a group of its own."
+        return (each + suggested,) if suggested else ()
+
+    def _comparison(self) -> str:
+        """Suggest a comparison where groups are many numbers."""
         assert self.table.groups is not None  # noqa: S101  (checked at the start)
         names = self.table.groups.names
         numbers = [float(name) for name in names if sort_key(name)[0] == 0]
-        if len(names) > MANY_NUMBERS and len(numbers) == len(names):
-            return suggest_comparison(self.table.groups.name, numbers, "sensitive column")
+        if len(names) <= MANY_NUMBERS or len(numbers) < len(names):
+            return ""
+        return suggest_comparison(self.table.groups.name, numbers, "sensitive column")
+
+    def _what_helps(self) -> str:
+        """Say what may be done about groups that are too small."""
+        if suggested := self._comparison():
+            return suggested
         if self._pooled:
             return " A larger --pool-groups pools more groups."
         return f" Small groups are pooled by --pool-groups {self.claim.min_group_size}."
@@ -800,7 +815,7 @@ def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting]
 
 
 def _pool(
-    table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, seen: str = ""
+    table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, claim: Claim, seen: str = ""
 ) -> tuple[Table, tuple[str, ...]]:
     """Pool groups that are too small, and say so. The certification records, dealt by chance alone, have no say."""
     assert table.groups is not None  # noqa: S101  (checked at the start)
@@ -808,19 +823,22 @@ def _pool(
         raise ArgumentError(f"pool_groups={fewest}: give a number of records.")
     others = np.concatenate([part for name, part in rows.items() if name != CERTIFY])
     names = table.groups.names
-    there = np.bincount(table.groups.codes[others], weights=_drawn(table.take(others)), minlength=len(names))
+    groups, drawn = table.groups.codes[others], _drawn(table.take(others))
+    strata, where = _strata(table, claim, others)
+    there = np.stack([np.bincount(groups[at], weights=drawn[at], minlength=len(names)) for at in strata])
     expected = there * (len(rows[CERTIFY]) / len(others))
-    order = [int(i) for i in np.argsort(expected, kind="stable") if there[i] > 0]
-    n_small = sum(bool(expected[i] < fewest) for i in order)
+    present = np.bincount(groups, minlength=len(names)) > 0
+    order = [int(i) for i in np.argsort(expected.min(0), kind="stable") if present[i]]
+    n_small = int((expected.min(0)[order] < fewest).sum())
     if not n_small and len(order) == len(names):
         return table, ()
     # One small group needs company, and so do several that are small together.
-    while n_small and (n_small < 2 or expected[order[:n_small]].sum() < fewest) and n_small < len(order):
+    while n_small and (n_small < 2 or expected[:, order[:n_small]].sum(1).min() < fewest) and n_small < len(order):
         n_small += 1
     if len(order) - n_small < 1:
         raise SmallGroupError(
-            f"Pooled, the groups of fewer than {amount(fewest, 'certification record')} leave no other group to be "
-            "compared with: pool fewer, or add records."
+            f"Pooled, the groups of fewer than {amount(fewest, 'certification record')}{where} leave no other group to "
+            "be compared with: pool fewer, or add records."
         )
     kept = {names[i] for i in order[n_small:]}
     pooled = ", ".join(
@@ -830,9 +848,20 @@ def _pool(
     )
     note = (
         f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records{seen}, a group of it has "
-        f"fewer than {amount(fewest, 'certification record')}, or is the next smallest."
+        f"fewer than {amount(fewest, 'certification record')}{where}, or is the next smallest."
     )
     return table.pooled(kept), (note,)
+
+
+def _strata(table: Table, claim: Claim, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.bool_]], str]:
+    """Return which of these records are in each stratum of the metric, and which strata these are, in words."""
+    if not claim.labelled:
+        return [np.ones(len(rows), dtype=bool)], ""
+    labels = table.labels[0]
+    if claim.distance.strata == "positive":
+        positive = _positive(table, claim)
+        return [labels.codes[rows] == labels.names.index(str(positive))], f" with label {positive!r}"
+    return [labels.codes[rows] == code for code in range(len(labels.names))], " of each label"
 
 
 def _drawn(table: Table) -> NDArray[np.float64]:
