@@ -10,8 +10,8 @@ Back here:      python benchmarks/train_baselines.py gather --out baselines.csv 
 
 A name is a data set and the seed of its split. Every method of a data set is one job in a process of its own, all its
 settings one stack; methods that can train several splits (health-3+4) in one stack do. Processes share the GPU best
-under NVIDIA's multi-process service (nvidia-cuda-mps-control -d). What has not ended after --limit seconds is ended and
-said, with what it had found so far.
+under NVIDIA's multi-process service (nvidia-cuda-mps-control -d), some eight of them; there, a process that is killed
+takes all others with it. What has not ended after --limit seconds is ended and said, with what it had found so far.
 Results are JSON lines: counts of (group, label, prediction) on the test records, so that every figure can be computed
 from them, with every argument of the training.
 """
@@ -87,7 +87,7 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
             job.trees = first
             if method in ("FairPath", "identity", FARE):
                 job.effort = 1.0  # nothing to scale
-            if method in ("CVIB", "FCRL", "LAFTR", "sIPM-LFR") and data == "ca":
+            if method in ("CVIB", "FCRL", "LAFTR", "sIPM-LFR"):
                 job.shorter = tuple(share / effort for share in args.shorter if share < effort)
             job.weight = {"LAFTR": 9, "CVIB": 5, "FCRL": 4, "sIPM-LFR": 4, "FNF": 2}.get(method, 1) * effort
             if method == "LAFTR" and data in ("us", "health"):
@@ -178,6 +178,14 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
 
         return use
 
+    tenths = 0
+
+    def progress(done: int, total: int) -> None:
+        nonlocal tenths
+        before, tenths = tenths, 10 * done // max(1, total)
+        if tenths not in (0, before):
+            say(args, f"{job.name}: {10 * tenths} % of {total:,} steps")
+
     keep(1.0)(
         encode_grids(
             job.method,
@@ -186,6 +194,7 @@ def run_job(job: Job, args: argparse.Namespace, path: Path) -> None:
             effort=job.effort,
             seed=args.seed,
             metric=job.metric,
+            progress=progress,
             shorter={share: keep(share) for share in job.shorter},
             fuse=args.fuse,
             **job.changes,
@@ -398,9 +407,9 @@ def main() -> None:
         "--shorter",
         type=float,
         nargs="*",
-        default=(0.1, 0.3),
-        help="shares of the published epochs that are looked at as well, on CA and for methods without a plan for "
-        "their learning rate",
+        default=(),
+        help="shares of the published epochs that are looked at as well, for methods without a plan for their "
+        "learning rate",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the training")
     parser.add_argument("--thin", type=int, help="at most so many settings per method")
