@@ -18,6 +18,8 @@ from certifare.frontier.utility import (
     check_utility,
     forecasts,
     left_out_beyond_chance,
+    losses,
+    losses_left_out,
     promised,
     utility_of,
 )
@@ -58,6 +60,41 @@ def test_utility_is_what_forecasts_save_of_the_loss(utility):
             lost += weight * loss((seen + PSEUDO_RECORDS * base) / (seen.sum() + PSEUDO_RECORDS), label)
             without += weight * (1.0 if utility == "accuracy" else loss(base, label))
     assert utility_of(utility, [train], [select]) == pytest.approx(1 - lost / without)
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_cells_made_of_accidents_are_seen_through(utility):
+    """Eight hundred categories of five people each, parted by how many of them happen to have the label."""
+    rng = np.random.default_rng(3)
+    categories = draw(rng, np.full(800, 0.3), 4_000)
+    high = categories[:, 1] > 0.3 * categories.sum(axis=1)
+    train = np.stack([categories[high].sum(axis=0), categories[~high].sum(axis=0)])
+    fresh = draw(rng, np.full(800, 0.3), 2_000)
+    select = np.stack([fresh[high].sum(axis=0), fresh[~high].sum(axis=0)])
+    nothing = utility_of(utility, [train.sum(axis=0)[None]], [select.sum(axis=0)[None]])
+    found = utility_of(utility, [train], [select])
+    believing = utility_of(utility, [train], [np.zeros_like(select)])  # no select records to doubt them by
+    assert found <= nothing
+    assert utility == "accuracy" or believing > nothing + 0.1
+
+
+def test_training_records_are_believed_where_a_label_is_too_rare_for_the_select_records():
+    """Two positives in a thousand: forty to train, and none among 300 to select."""
+    train = np.array([[9_990, 10], [9_970, 30]])
+    select = np.array([[150, 0], [150, 0]])
+    assert utility_of("information", [train], [select]) == pytest.approx(
+        _unlimited("information", train, select), abs=1e-12
+    )
+    mistaken = np.array([[9_000, 1_000], [7_000, 3_000]])  # here 300 records show that something is wrong
+    assert utility_of("information", [mistaken], [select]) < _unlimited("information", mistaken, select) - 0.01
+
+
+def _unlimited(utility, train, select):
+    """Take training records at their word."""
+    base = losses(utility, base_rates(train)[None])
+    gains = (select * (base - losses(utility, forecasts(train)))).sum()
+    gains += (train * (base - losses_left_out(utility, train))).sum() / TRAINING_DISCOUNT
+    return gains / ((select.sum(axis=0) + train.sum(axis=0) / TRAINING_DISCOUNT) * base).sum()
 
 
 def test_information_sees_a_rare_label_where_accuracy_cannot():

@@ -32,6 +32,8 @@ from certifare.frontier.target import TRAINING_DISCOUNT
 UTILITIES = ("information", "explained", "accuracy")
 #: How many records at the base rates are added to a cell before its shares are taken.
 PSEUDO_RECORDS = 5.0
+#: So many standard errors may training records be better forecast than select records before they are not believed.
+BELIEVABLE = 2.0
 
 Shares = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -84,7 +86,9 @@ def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) 
     """Measure the utility of an encoder's cells; the mean over several labels.
 
     Select records count in full. Training records, each forecast from the others of its cell, count as an eighth: they
-    made the cells, as in :mod:`certifare.frontier.target`.
+    made the cells, as in :mod:`certifare.frontier.target`. Where they are so much better forecast than the select
+    records that chance hardly explains it, cells were made of their accidents (a column of very many categories, a rare
+    label), and they count as what the select records leave believable.
 
     Parameters
     ----------
@@ -96,11 +100,30 @@ def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) 
     found = []
     for seen, fresh in zip(train, select, strict=True):
         base = np.ones(seen.shape[1]) if utility == "accuracy" else losses(utility, base_rates(seen)[None])
-        lost = (fresh * losses(utility, forecasts(seen))).sum()
-        lost += (seen * losses_left_out(utility, seen)).sum() / TRAINING_DISCOUNT
+        shares = forecasts(seen)
+        gains = base - losses(utility, shares)
+        trained = float((seen * (base - losses_left_out(utility, seen))).sum())
+        trained = min(trained, seen.sum() * _believable(gains, shares, fresh))
         without = ((fresh.sum(axis=0) + seen.sum(axis=0) / TRAINING_DISCOUNT) * base).sum()
-        found.append(1.0 - lost / without)
+        found.append(((fresh * gains).sum() + trained / TRAINING_DISCOUNT) / without)
     return float(np.mean(found))
+
+
+def _believable(gains: Shares, shares: Shares, fresh: Counts) -> float:
+    """Return the largest mean gain that the fresh records leave believable.
+
+    That is what they gain, and some standard errors: of the gains that they have, or that they would have if forecasts
+    were right, whichever is more (of a rare label there may be none among them).
+    """
+    n = int(fresh.sum())
+    if n < 2:
+        return math.inf
+    cells = fresh.sum(axis=1, keepdims=True)
+    errors = []
+    for there in (fresh, cells * shares):
+        mean = float((there * gains).sum()) / n
+        errors.append(math.sqrt(max(float((there * gains**2).sum()) / n - mean**2, 0.0) / n))
+    return float((fresh * gains).sum()) / n + BELIEVABLE * max(errors)
 
 
 def beyond_chance(train: Sequence[Counts], fresh: Sequence[Counts]) -> float:
