@@ -40,6 +40,8 @@ POOLED = "other groups"
 MOST_VALUES = 100
 #: A column with as many different values as records, in this many records, is probably an identifier.
 IDENTIFIER_ROWS = 1000
+#: Text that is probably a date, such as 31.12.2024 or 2024-12-31 23:59; and how many different ones are worth a word.
+DATE, MANY_DATES = r"^(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4})([T ]|$)", 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +142,7 @@ class Table:
             roles=roles,
             positive=first.true if isinstance(first, Comparison) else None,
             exclusions=exclusions,
-            notes=_identifiers(seen),
+            notes=(*_identifiers(seen), *_dates(seen)),
         )
 
     def __len__(self) -> int:
@@ -574,6 +576,22 @@ def _identifiers(features: pa.Table) -> tuple[str, ...]:
         return ()
     names = ", ".join(map(repr, found[:5]))
     return (f"{names}: every record has another value; drop such a column if it identifies records",)
+
+
+def _dates(features: pa.Table) -> tuple[str, ...]:
+    """Note columns whose categories look like dates."""
+    found = []
+    for column in features.schema:
+        if _is_categorical(column.type):
+            values = features.column(column.name).slice(0, IDENTIFIER_ROWS).cast(pa.string()).unique().drop_null()
+            if len(values) > MANY_DATES and pc.all(pc.match_substring_regex(values, DATE)).as_py():
+                found.append(column.name)
+    if not found:
+        return ()
+    return (
+        f"{', '.join(map(repr, found))}: dates as text are categories, each day another; turn them into numbers, or "
+        f"leave them out (--drop {shlex.quote(','.join(found))})",
+    )
 
 
 def _combined(table: pa.Table) -> pa.Table:

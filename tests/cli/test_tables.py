@@ -320,6 +320,20 @@ def test_a_quantity_whose_values_are_groups_is_noted():
     assert not any("values of 'age'" in note for note in few.notes)
 
 
+@pytest.mark.parametrize("written", ["%d.%m.%Y", "%m/%d/%y", "%Y-%m-%d", "%Y-%m-%dT%H:%M"])
+def test_dates_as_text_are_noted(written):
+    people = quantities()
+    day = (pd.to_datetime("2024-01-01") + pd.to_timedelta(np.arange(4_000) % 500, "D")).strftime(written)
+    people["joined"] = day.where(np.arange(4_000) % 7 > 0, None)
+    people["version"] = [f"{i % 30}.1" for i in range(4_000)]
+    people["quarter"] = np.where(np.arange(4_000) % 2, "01.01.2024", "01.04.2024")  # two dates are categories
+    (said,) = Table.from_frame(people, label="income>22000", sensitive="race").notes
+    assert said.startswith("'joined': dates as text")
+    assert "--drop joined" in said
+    categories = people.astype({"joined": "category"})
+    assert Table.from_frame(categories, label="income>22000", sensitive="race").notes == (said,)
+
+
 def test_too_many_groups_are_refused_with_a_remedy():
     people = quantities().assign(town=[f"t{i % 150}" for i in range(4_000)], age=np.arange(4_000) % 40)
     with pytest.raises(RoleError, match=r"150 different values.*make fewer in a column of your own"):
