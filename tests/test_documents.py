@@ -488,7 +488,7 @@ def test_warehouse(tmp_path, monkeypatch, capsys):
     done = run_all("docs/warehouse.md", monkeypatch, capsys)
     assert done == ["fit", "certify", "certify", "mkdir", *["count"] * 3, "certify", "certify", "cp", "certify"]
     execute("docs/warehouse.md", only=slice(1, None))
-    assert "<= 0.1767 with 95 % confidence" in capsys.readouterr().out
+    assert "<= 0.1335 with 95 % confidence" in capsys.readouterr().out
 
 
 def test_tutorial(tmp_path, monkeypatch, capsys):
