@@ -430,8 +430,11 @@ def main() -> None:
         print(f"{args.out}: {gather(map(Path, args.names), Path(args.out))} rows")
         return
     for name in args.names:
-        data, _, splits = name.partition("=")[0].partition("@")[0].rpartition("-")
-        if data not in PARTS or not all(split.isdigit() for split in splits.split("+")):
+        try:
+            known = _split(name)[0] in PARTS
+        except ValueError:
+            known = False
+        if not known:
             parser.error(f"no data set {name!r}: choose from {', '.join(PARTS)}, with a split (ca-0)")
     if args.command == "prepare":
         prepare(args.names, Path(args.out))

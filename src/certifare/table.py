@@ -40,8 +40,10 @@ POOLED = "other groups"
 MOST_VALUES = 100
 #: A column with as many different values as records, in this many records, is probably an identifier.
 IDENTIFIER_ROWS = 1000
-#: Text that is probably a date, such as 31.12.2024 or 2024-12-31 23:59; and how many different ones are worth a word.
-DATE, MANY_DATES = r"^(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4})([T ]|$)", 12
+#: Text that is probably a date, such as 31.12.2024 or 2024-12-31 23:59.
+DATE = r"^(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4})([T ]|$)"
+#: Up to so many different dates may well be categories.
+FEW_DATES = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -584,7 +586,7 @@ def _dates(features: pa.Table) -> tuple[str, ...]:
     for column in features.schema:
         if _is_categorical(column.type):
             values = features.column(column.name).slice(0, IDENTIFIER_ROWS).cast(pa.string()).unique().drop_null()
-            if len(values) > MANY_DATES and pc.all(pc.match_substring_regex(values, DATE)).as_py():
+            if len(values) > FEW_DATES and pc.all(pc.match_substring_regex(values, DATE)).as_py():
                 found.append(column.name)
     if not found:
         return ()

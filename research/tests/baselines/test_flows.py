@@ -79,7 +79,7 @@ def test_divergence_by_hand_for_labels_splits_and_settings(labels):
 
     def only(stack, *at):
         place = int(np.ravel_multi_index(at, (2, splits, settings) if stack is flow else (labels, 2, splits)))
-        return part(stack, slice(place, place + 1)), place
+        return part(stack, place, 1), place
 
     for split in range(splits):
         for setting in range(settings):

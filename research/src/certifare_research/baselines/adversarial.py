@@ -162,8 +162,7 @@ class SIPMCodes:
         self, x: NDArray[np.float32], s: NDArray[np.float32] | None = None, *, split: int = 0
     ) -> NDArray[np.float32]:
         """Representation of each record: (settings, rows, 60). The group is not needed."""
-        own = part(self.encoder, slice(split * self.settings, (split + 1) * self.settings))
-        return _encode(own, x, self.device)
+        return _encode(part(self.encoder, split, self.settings), x, self.device)
 
 
 def _encode(encoder: nn.Module, x: NDArray[np.float32], device: torch.device) -> NDArray[np.float32]:
@@ -291,7 +290,7 @@ def train_sipm(
     to guess the group better.
     """
     place = pick_device(device)
-    pools = Pools([by_split(a) for a in (x, y, s)], place)
+    pools = Pools([x, y, s], place)
     k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
     weights = seeded(seed)
     encoder = StackedMLP(k * splits, (d, size, size), leaky(0.01), weights).to(place)

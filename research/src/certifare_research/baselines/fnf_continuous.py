@@ -156,8 +156,7 @@ class FlowPairs:
         """Z of each record's own group's flow: (settings, rows, features)."""
         values = torch.as_tensor(self.unbounded[split].apply(x, self.seed + 1))
         groups = torch.as_tensor(s).to(self.device)
-        firsts = [(group * len(self.unbounded) + split) * self.settings for group in (0, 1)]
-        flows = [part(self.flow, slice(first, first + self.settings)) for first in firsts]
+        flows = [part(self.flow, group * len(self.unbounded) + split, self.settings) for group in (0, 1)]
         parts = []
         with torch.no_grad():
             for rows in torch.split(torch.arange(len(values)), 1 << 15):

@@ -82,8 +82,8 @@ class Pools:
 
     Parameters
     ----------
-    columns : sequence of sequence of array or Tensor
-        What is known of the records, such as x and y, each with one array per pool.
+    columns : sequence
+        What is known of the records, such as x and y: each an array, or for several pools one for each.
     device : torch.device
 
     Examples
@@ -96,9 +96,9 @@ class Pools:
             [5.]])])
     """
 
-    def __init__(self, columns: Sequence[Sequence[Any]], device: torch.device) -> None:
-        self.sizes = [len(own) for own in columns[0]]
-        self.columns = [torch.cat([torch.as_tensor(own).to(device) for own in column]) for column in columns]
+    def __init__(self, columns: Sequence[Any], device: torch.device) -> None:
+        self.sizes = [len(own) for own in by_split(columns[0])]
+        self.columns = [torch.cat([torch.as_tensor(own).to(device) for own in by_split(column)]) for column in columns]
         starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0)
         self.starts = starts.unsqueeze(1).to(device)
 

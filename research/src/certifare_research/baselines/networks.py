@@ -116,11 +116,11 @@ def joined(modules: Sequence[Module]) -> Module:
     return stack
 
 
-def part(module: Module, settings: slice) -> Module:
-    """Return some settings of a stack, as a copy."""
+def part(module: Module, place: int, settings: int) -> Module:
+    """Return one split's settings of a stack, as a copy: the place-th so many."""
     stack = copy.deepcopy(module)
     for own in stack.parameters():
-        own.data = own.data[settings]
+        own.data = own.data[place * settings : (place + 1) * settings]
     return stack
 
 

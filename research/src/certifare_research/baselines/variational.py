@@ -25,7 +25,6 @@ from certifare_research.baselines.loop import (
     Pools,
     Progress,
     at_lengths,
-    by_split,
     fused,
     pick_device,
     train,
@@ -157,7 +156,7 @@ class Codes:
     ) -> NDArray[np.float32]:
         """One sample of the code of each record: (settings, rows, 8). The group is not needed."""
         generator = seeded(self.seed + 1, self.device)
-        posterior = part(self.posterior, slice(split * self.settings, (split + 1) * self.settings))
+        posterior = part(self.posterior, split, self.settings)
         parts = []
         with torch.no_grad():
             for chunk in torch.split(torch.as_tensor(x), 1 << 16):
@@ -189,7 +188,7 @@ def train_cvib(
 ) -> Codes:
     """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C."""
     place = pick_device(device)
-    pools = Pools([by_split(a) for a in (x, y, s)], place)
+    pools = Pools([x, y, s], place)
     k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
     weights = seeded(seed)
     posterior = Posterior(k * splits, d, hidden, weights).to(place)
@@ -248,7 +247,7 @@ def train_fcrl(
 ) -> Codes:
     """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s)."""
     place = pick_device(device)
-    pools = Pools([by_split(a) for a in (x, y, s)], place)
+    pools = Pools([x, y, s], place)
     k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
     weights = seeded(seed)
     posterior = Posterior(k * splits, d, hidden, weights).to(place)
