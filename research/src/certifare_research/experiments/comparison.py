@@ -140,9 +140,9 @@ def run(run: Run) -> Page:
             "Group-aware encoders read the group when they encode, as LAFTR and FNF do; tree and boosted do not.",
             "Published methods: whole published grids and numbers of epochs on one GPU (H200), "
             "`benchmarks/train_baselines.py`; every argument is in the CSV. Beside a name stands where there are fewer "
-            "than five splits, or fewer epochs than published: more would take more time on a GPU. Shorter trainings "
-            "are in the CSV as well, and a row shows the best of all lengths (CA 3, 10, 30 and 100 %, US 25 or 5 and "
-            "100 %). On CA, with 40,660 training records (the paper: 165,546), the published number rather overfits"
+            "than five splits, or fewer epochs than published. Shorter trainings are in the CSV as well, and a row "
+            "shows the best of all lengths (CA 3, 10, 30 and 100 %, US, on the first split, 25 or 5 and 100 %). On CA, "
+            "with 40,660 training records (the paper: 165,546), the published number rather overfits"
             + (f"; on US it raised no figure by more than {gains['us']:.3f}." if gains.get("us") is not None else "."),
             "Identity is the paper's network on one-hot columns, which overfits on CA.",
             "“Steady” and “narrow” are not the published configurations but variants that hide the group better "
