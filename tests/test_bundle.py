@@ -180,6 +180,18 @@ def test_more_cells_on_demand():
         produce(people(3000, 0), label="paid", sensitive="sex", min_cells=99, grid=GRID)
 
 
+def test_advice_is_about_encoders_with_as_many_cells_as_were_asked_for():
+    found = [
+        produce(people(3000, 1), label="paid", sensitive="sex", target=0.02, grid=GRID, min_cells=fewest)
+        for fewest in (2, 8)
+    ]
+    assert [bundle.verdict for bundle in found] == ["NO SOLUTION"] * 2
+    few, many = (next(advice.target for advice in bundle.advice if advice.target is not None) for bundle in found)
+    assert few < many
+    assert found[0].advice[0].records is not None
+    assert found[1].advice[0].text.startswith("No number of records would do")
+
+
 def test_several_labels_weights_and_missing_groups():
     frame = people(6000, 0)
     frame["old"] = frame["age"] > 50

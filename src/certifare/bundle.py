@@ -465,10 +465,12 @@ def _choose(search: Search, target: float | None, min_cells: int, progress: Prog
     if target is None:
         frontier = Frontier(search, "holdout")
         knee = search.knee(min_cells)
-        return bundle_of(frontier, frontier.points[knee[0]], progress) if knee else _bundle(frontier, None)
+        if not knee:
+            return _bundle(frontier, None, min_cells=min_cells)
+        return bundle_of(frontier, frontier.points[knee[0]], progress, min_cells)
     numbers = search.chain(min_cells)
     if not numbers:
-        return _bundle(Frontier(search, "holdout"), None, target=target)
+        return _bundle(Frontier(search, "holdout"), None, min_cells=min_cells, target=target)
     walked, found = search.walk(numbers, target, progress=progress)
     if found is None:
         frontier, chosen = Frontier(search, "holdout"), None
@@ -481,26 +483,28 @@ def _choose(search: Search, target: float | None, min_cells: int, progress: Prog
     return _bundle(
         frontier,
         chosen,
+        min_cells=min_cells,
         target=target,
         order=[frontier.points[number] for number in numbers],
         limits=[step.limit for step in walked.steps],
     )
 
 
-def bundle_of(frontier: Frontier, point: Point, progress: Progress | None = None) -> Bundle:
+def bundle_of(frontier: Frontier, point: Point, progress: Progress | None = None, min_cells: int = 2) -> Bundle:
     """Make the bundle of a point: with its certificate, or where bounds are predictions by certifying it now, once."""
     if not frontier.points[point.number].certified and frontier.correction == "holdout":
         frontier.certify(point, progress)
     frontier.certificate(point)  # refuses a point that was not certified with the others
     if progress is not None:
         progress("measuring", 0, 1)
-    return _bundle(frontier, frontier.points[point.number])
+    return _bundle(frontier, frontier.points[point.number], min_cells=min_cells)
 
 
 def _bundle(
     frontier: Frontier,
     point: Point | None,
     *,
+    min_cells: int,
     target: float | None = None,
     order: Sequence[Point] = (),
     limits: Sequence[float] = (),
@@ -518,7 +522,7 @@ def _bundle(
         advice = (_worthless(measured.performance.records, "certification"),)
         point = encoder = certificate = measured = None
     elif point is None:
-        advice = _advice(search, order, target)
+        advice = _advice(search, order, target, min_cells)
     return Bundle(
         verdict="NO SOLUTION" if point is None else "DONE" if target is None else "PASS",
         encoder=encoder,
@@ -536,17 +540,17 @@ def _bundle(
         advice=advice,
         exclusions=search.table.exclusions if certificate is None else certificate.exclusions,
         notes=frontier.notes,
-        group_aware=_glimpse(search, target, point),
+        group_aware=_glimpse(search, target, point, min_cells),
         run=_run(search, look),
     )
 
 
-def _glimpse(search: Search, target: float | None, point: Point | None) -> Glimpse | None:
+def _glimpse(search: Search, target: float | None, point: Point | None, min_cells: int) -> Glimpse | None:
     """Say what group-aware cells would have given at the target, or at what was expected of the chosen encoder."""
     if target is None and point is None:
         return None
     limit = target if target is not None else search.candidates[point.number].prediction.bound  # type: ignore[union-attr]
-    return search.glimpse(limit)
+    return search.glimpse(limit, min_cells)
 
 
 def is_bundle(folder: Path) -> bool:
@@ -623,14 +627,18 @@ def _boosting(search: Search) -> Measured | None:
     )
 
 
-def _advice(search: Search, order: Sequence[Point], target: float | None) -> tuple[Advice, ...]:
+def _advice(search: Search, order: Sequence[Point], target: float | None, min_cells: int) -> tuple[Advice, ...]:
     """Say what would help: more records, or a larger target.
 
     Nothing here comes from the certification records: whoever follows the advice has not chosen on them.
     """
     if not order or target is None:
+        fewer = max((search.candidates[i].cells for i in search.useful()), default=None)
+        if fewer is not None:
+            words = f"No encoder with {min_cells:,} cells or more tells more about the label than chance does"
+            return (Advice(f"{words}; some with {fewer:,} do: ask for fewer cells."),)
         return (_worthless(len(search.select), "select"),)
-    candidates = [search.candidates[i] for i in search.useful()]
+    candidates = [search.candidates[i] for i in search.useful(min_cells)]
     advice = []
     factors = [records_needed(candidate.outlook, target, 1.0 - search.claim.confidence) for candidate in candidates]
     known = [factor for factor in factors if factor is not None]

@@ -27,6 +27,7 @@ from certifare.errors import (
 )
 from certifare.growth.columns import Column, Dictionary
 from certifare.levels import Levels, plain
+from certifare.words import listing
 
 ColumnType: TypeAlias = Literal["number", "boolean", "text"]
 Value: TypeAlias = bool | int | float | str
@@ -162,6 +163,10 @@ class Frame:
             return _read_series(_column(self._table, self._columns, i), self.names[i])
         return _read_array(self._table[:, i], self.names[i])
 
+    def fields(self) -> list[Field]:
+        """Read all columns."""
+        return [self.read(i) for i in range(len(self.names))]
+
     def rebuild(
         self, columns: Mapping[str, tuple[ColumnType, Any]], rows: NDArray[Any], kind: str | None = None
     ) -> Any:
@@ -222,7 +227,7 @@ def read_values(values: Any, name: str) -> list[Field]:
         if array.ndim != 2:
             raise TableError(f"{name}: {array.ndim} dimensions were given; give one column, or a table of columns.")
     frame = Frame(values)
-    fields = [frame.read(i) for i in range(len(frame.names))]
+    fields = frame.fields()
     if frame.named:
         return fields
     names = [name] if len(fields) == 1 else [f"{name}_{i}" for i in range(len(fields))]
@@ -251,12 +256,6 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
         raise LengthMismatchError(
             f"Found inputs with inconsistent numbers of samples ({found}); give one value per record."
         )
-
-
-def listing(names: Sequence[Any], most: int = 8) -> str:
-    """Names in words, cut after the first few."""
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def _as_dataframe(table: Any) -> "nw.DataFrame[Any] | None":

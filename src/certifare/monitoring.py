@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts, difference_limit, hoeffding_radius
 from certifare.certificates.claims import Claim, estimate_of, metric_of, stratum
-from certifare.certificates.counts import Exclusion
+from certifare.certificates.counts import Exclusion, encode_counts
 from certifare.certificates.exact import epsilon_at
 from certifare.errors import (
     ArgumentError,
@@ -355,13 +355,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=_encode)
+        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=encode_counts)
         return document
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the history, as a whole or not at all."""
         with atomic_file(path) as name:
-            name.write_bytes(msgspec.json.encode(self, enc_hook=_encode) + b"\n")
+            name.write_bytes(msgspec.json.encode(self, enc_hook=encode_counts) + b"\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> History:
@@ -431,8 +431,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"The period {period.name!r} has too few records to compare groups ({found}; at least "
                 f"{self.min_group_size:,} are needed of two groups). Take a longer period."
             )
-        usable = counts.of_groups(*kept)
-        return CellCounts(usable.table, usable.groups, usable.labels, exclusions), tuple(small)
+        return counts.of_groups(*kept).with_exclusions(exclusions), tuple(small)
 
     def _strata(self, counts: CellCounts) -> tuple[str | None, ...]:
         return Claim(metric=self.metric, positive=self.positive).strata(counts)
@@ -536,12 +535,6 @@ def _sizes(counts: CellCounts, groups: Sequence[str]) -> dict[str, int]:
 
 def _same(one: CellCounts, other: CellCounts) -> bool:
     return one.groups == other.groups and one.labels == other.labels and np.array_equal(one.table, other.table)
-
-
-def _encode(value: object) -> object:
-    if isinstance(value, CellCounts):
-        return value.to_dict()
-    raise NotImplementedError(f"cannot write {type(value).__name__}")
 
 
 def _decode(kind: type, value: object) -> object:

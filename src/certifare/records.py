@@ -18,12 +18,12 @@ import pyarrow as pa
 from certifare.certificates import CellCounts
 from certifare.errors import CellCountMismatchError, EncoderFileError
 from certifare.files import MISSING, TEXT, Batches, open_batches
-from certifare.frames import listing
 from certifare.joins import join_groups, read_files
 from certifare.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.roles import Comparison, Roles, absent, parse_role
 from certifare.storage import FilePath
 from certifare.table import Table
+from certifare.words import listing
 
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder

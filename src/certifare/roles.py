@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from certifare.errors import ArgumentError, EmptyTableError, ExpressionError, MissingColumnError, RoleError
+from certifare.words import listing
 
 Names = str | Sequence[str]
 """One name, or several."""
@@ -319,8 +320,7 @@ def absent(name: str, names: Sequence[str], role: str = "column") -> MissingColu
     elif near:
         hint = f" Did you mean {' or '.join(repr(lowered[n]) for n in near)}?"
     else:
-        shown = ", ".join(map(repr, names[:12])) + (f" and {len(names) - 12:,} more" if len(names) > 12 else "")
-        hint = f" The table has {shown}."
+        hint = f" The table has {listing(names, 12)}."
     what = "" if role == "column" else f" for the {role}"
     return MissingColumnError(f"There is no column {name!r}{what}.{hint}")
 

@@ -1,4 +1,6 @@
-"""Words that depend on a number or on the word that follows."""
+"""Words that depend on a number or on the word that follows, and lists of names."""
+
+from collections.abc import Sequence
 
 
 def amount(number: int, what: str) -> str:
@@ -17,3 +19,13 @@ def one(what: str) -> str:
     ('an equalized odds distance', 'a group')
     """
     return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
+
+
+def listing(names: Sequence[object], most: int = 8) -> str:
+    """Write names in quotes, cut after the first few.
+
+    >>> listing(["a", "b", "c", "d"], 2)
+    "'a', 'b' and 2 more"
+    """
+    shown = ", ".join(map(repr, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

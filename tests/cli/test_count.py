@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from certifare import FairTreeEncoder
+from certifare.certificates.issuing import NOT_LOOKED_UP
 from certifare.document import read_document
 from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS
-from certifare.engines.counting import NOT_LOOKED_UP
 
 from .conftest import people
 

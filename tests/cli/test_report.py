@@ -54,6 +54,17 @@ def test_a_certificate_alone_will_do(cli, bundle):
     assert (bundle / "report.md").read_text("utf-8").startswith(f"# T\\* = {round_up(bound)}\n")
 
 
+def test_commands_on_the_page_name_the_files_as_they_are_called(cli, bundle):
+    for old, new in (("certificate.json", "loans 2026.json"), ("encoder.json", "cells.json")):
+        (bundle / old).rename(bundle / new)
+    result = cli("report", bundle / "loans 2026.json", "--encoder", bundle / "cells.json", "-o", bundle / "report.md")
+
+    assert result.status == 0, result.stderr
+    page = (bundle / "report.md").read_text("utf-8")
+    assert "certifare verify 'loans 2026.json' --encoder cells.json" in page
+    assert "certificate.json" not in page
+
+
 def test_forms(cli, bundle, monkeypatch):
     monkeypatch.chdir(bundle)
 

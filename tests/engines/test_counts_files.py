@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from certifare import CellCounts, FairTreeEncoder, certify_counts, one_per_cluster, thin
+from certifare.certificates.issuing import NOT_LOOKED_UP
 from certifare.document import digest
 from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, Drawn, is_counts_file, pool
-from certifare.engines.counting import NOT_LOOKED_UP, lay_out
+from certifare.engines.counting import lay_out
 from certifare.engines.memory.batches import PART, count_file
 from certifare.errors import (
     ArgumentError,

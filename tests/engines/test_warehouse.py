@@ -14,9 +14,9 @@ import pytest
 import typer
 
 from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
+from certifare.certificates.issuing import NOT_LOOKED_UP
 from certifare.cli import app
 from certifare.encoders import expressions as writing
-from certifare.engines.counting import NOT_LOOKED_UP
 from certifare.engines.memory.batches import count_file
 from certifare.engines.parquet.streaming import certify_parquet
 from certifare.engines.sql.warehouse import (

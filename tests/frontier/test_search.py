@@ -18,7 +18,7 @@ from certifare.errors import (
     StateFileError,
 )
 from certifare.frontier import Grid
-from certifare.frontier.search import Search
+from certifare.frontier.search import Search, StateFile
 from certifare.table import Table
 
 
@@ -157,6 +157,17 @@ def test_a_line_cut_off_is_done_again(small, grid, tmp_path):
     Search(small, grid).run(state=state, progress=lambda *stage: told.append(stage))
     assert told[0][1] == 2
     assert sorted(state.read_text().splitlines()) == sorted(whole.splitlines())
+
+
+def test_a_state_file_that_lacks_the_end_of_its_first_line_keeps_it(small, grid, tmp_path):
+    state = tmp_path / "state.jsonl"
+    Search(small, grid).run(state=state)
+    first = state.read_text().splitlines()[0]
+    state.write_text(first)
+
+    Search(small, grid).run(state=state)
+    assert state.read_text().splitlines()[0] == first
+    assert StateFile(state, json.loads(first)).read()
 
 
 def test_state_files_of_other_searches_are_refused(small, grid, tmp_path):

@@ -26,7 +26,7 @@ from certifare.certificates.claims import (
     combine,
     stratum,
 )
-from certifare.certificates.counts import CellCounts, Exclusion, merge_exclusions
+from certifare.certificates.counts import CellCounts, Exclusion, encode_counts, merge_exclusions
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.looks import FIXED_LOOKS, NOT_COUNTED, Look
 from certifare.certificates.population import Phrase, among_whom, population_of
@@ -621,7 +621,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dictionaries, strings and numbers, ready for JSON."""
-        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=_encode)
+        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=encode_counts)
         return document
 
     @classmethod
@@ -743,12 +743,6 @@ def at_least(value: Fraction) -> float:
     """Smallest floating-point number that, as it is written, is not below the value."""
     nearest = float(value)
     return nearest if written(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _encode(value: object) -> object:
-    if isinstance(value, CellCounts):
-        return value.to_dict()
-    raise NotImplementedError(f"cannot write {type(value).__name__}")
 
 
 def _decode(kind: type, value: object) -> object:

@@ -24,6 +24,7 @@ from certifare.errors import (
     RaggedTableError,
 )
 from certifare.levels import UNKNOWN, Levels, intersect, name_of
+from certifare.words import listing
 
 Missing = Literal["refuse", "unknown", "drop"]
 
@@ -174,7 +175,7 @@ class CellCounts:
             )
         name = name_of(label)
         if name not in self.labels:
-            raise CountsError(f"No label {name!r} among {_listing(self.labels)}.")
+            raise CountsError(f"No label {name!r} among {listing(self.labels)}.")
         return CellCounts(self.table[:, :, self.labels.index(name)], self.groups, exclusions=self.exclusions)
 
     def of_groups(self, *groups: object) -> CellCounts:
@@ -182,7 +183,7 @@ class CellCounts:
         names = [name_of(group) for group in groups]
         for name in names:
             if name not in self.groups:
-                raise MissingGroupError(f"No group {name!r} among {_listing(self.groups)}.")
+                raise MissingGroupError(f"No group {name!r} among {listing(self.groups)}.")
         chosen = [self.groups.index(name) for name in names]
         return CellCounts(self.table[:, chosen], names, self.labels, self.exclusions)
 
@@ -197,9 +198,13 @@ class CellCounts:
             raise LabelsRequiredError("These counts have no labels, and those they are to be like have some.")
         unknown = [label for label in self.labels if label not in other.labels]
         if unknown:
-            raise CountsError(f"No label {unknown[0]!r} among {_listing(other.labels)}.")
+            raise CountsError(f"No label {unknown[0]!r} among {listing(other.labels)}.")
         chosen = self.of_groups(*other.groups)
         return CellCounts(chosen._spread(other.groups, other.labels), other.groups, other.labels, self.exclusions)
+
+    def with_exclusions(self, exclusions: Iterable[Exclusion]) -> CellCounts:
+        """Say in place of what was said which records were left out of the counts."""
+        return CellCounts(self.table, self.groups, self.labels, exclusions)
 
     def merge_cells(self, mapping: ArrayLike, n_cells: int | None = None) -> CellCounts:
         """Return the counts after cell i became cell ``mapping[i]``."""
@@ -408,9 +413,11 @@ def joint_cells(*releases: ArrayLike, n_cells: Sequence[int]) -> tuple[NDArray[n
     return joint, total
 
 
-def _listing(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+def encode_counts(value: object) -> object:
+    """Make plain data of counts, for msgspec."""
+    if isinstance(value, CellCounts):
+        return value.to_dict()
+    raise NotImplementedError(f"cannot write {type(value).__name__}")
 
 
 def _distinct(what: str, values: Iterable[object]) -> tuple[str, ...]:
@@ -418,7 +425,7 @@ def _distinct(what: str, values: Iterable[object]) -> tuple[str, ...]:
     if not names:
         raise RaggedTableError(f"No {what} were named.")
     if len(set(names)) != len(names):
-        raise RaggedTableError(f"Names of {what} must differ: {_listing(names)}.")
+        raise RaggedTableError(f"Names of {what} must differ: {listing(names)}.")
     return names
 
 

@@ -125,6 +125,7 @@ def gather(
         frontier=points,
         chosen=chosen,
         target=target,
+        files={"certificate": certificate.name} | ({} if encoder is None else {"encoder": encoder.name}),
     )
     return data, verdict
 

@@ -117,7 +117,7 @@ def write_document(
     encoder : path, optional
         The encoder's file, whose digest is recorded. It must have as many cells as the certificate counts.
     **context
-        What :func:`certifare.document.statement` takes: ``data_digest``, ``selection``, ``suppress_below``,
+        What :func:`certifare.document.make_statement` takes: ``data_digest``, ``selection``, ``suppress_below``,
         ``columns``, ``command``, ``created`` …
 
     Returns

@@ -17,6 +17,7 @@ import msgspec
 from certifare import __version__
 from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import confidence_text, percent, round_up
+from certifare.certificates.counts import encode_counts
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.population import among_whom
 from certifare.document.suppression import Suppression, suppress
@@ -149,7 +150,7 @@ class Statement(_Strict, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dictionaries, strings and numbers, as they stand in the file."""
-        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=_encode)
+        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=encode_counts)
         return document
 
     @classmethod
@@ -315,12 +316,6 @@ def _made(value: Any, kind: Any, name: str) -> Any:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"{name}: {error}") from error
-
-
-def _encode(value: object) -> object:
-    if isinstance(value, CellCounts):
-        return value.to_dict()
-    raise NotImplementedError(f"cannot write {type(value).__name__}")
 
 
 def _decode(kind: type, value: object) -> object:

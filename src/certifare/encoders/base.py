@@ -39,10 +39,10 @@ from certifare.errors import (
     MissingColumnError,
     SensitiveFeatureError,
 )
-from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, is_dask, listing, read_values
+from certifare.frames import ColumnType, Field, Frame, Value, check_lengths, is_dask, read_values
 from certifare.levels import name_of
 from certifare.notebook import Drawing
-from certifare.words import amount
+from certifare.words import amount, listing
 
 if TYPE_CHECKING:
     from certifare.encoders.explanation import Explanation

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from certifare.encoders.training import GroupValue
 from certifare.errors import EncoderError, SensitiveFeatureError, UnknownGroupError
-from certifare.frames import Field, listing
+from certifare.frames import Field
 from certifare.levels import INTERSECTION, UNKNOWN, name_of
+from certifare.words import listing
 
 UnknownGroupsRule: TypeAlias = Literal["refuse", "common"]
 

@@ -15,7 +15,6 @@ from certifare.frames import (
     Frame,
     Value,
     check_lengths,
-    listing,
     read_values,
 )
 from certifare.growth import (
@@ -30,6 +29,7 @@ from certifare.growth import (
     fit_bins,
 )
 from certifare.levels import Levels, intersect, plain
+from certifare.words import listing
 
 if TYPE_CHECKING:
     from certifare.encoders.proxies import Coordinates

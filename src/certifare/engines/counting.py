@@ -21,7 +21,6 @@ from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP, VOID
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion, Missing
 from certifare.certificates.issuing import FROM_COUNTS, issue
-from certifare.certificates.issuing import NOT_LOOKED_UP as NOT_LOOKED_UP
 from certifare.certificates.repeats import Repeats
 from certifare.certificates.sampling import Subsample
 from certifare.encoders.base import RestrictedEncoder
@@ -194,8 +193,7 @@ class Tally:
         counts = lay_out(self.entries, n_cells, labelled=labelled, missing=missing)
         if self.drawn is None:
             return counts
-        left_out = (*counts.exclusions, *self.drawn.exclusions)
-        return CellCounts(counts.table, counts.groups, counts.labels, left_out)
+        return counts.with_exclusions((*counts.exclusions, *self.drawn.exclusions))
 
     def named(self, naming: Naming, *, unknown: bool = False) -> Tally:
         """Name groups and labels in another way (:class:`Naming`); ``unknown``: those without a group are one."""
@@ -314,7 +312,7 @@ def certify_tally(
     ``method="lemmas"`` needs records, not counts, and is not possible here.
     """
     counts = tally.table(encoder.n_cells_, labelled=claim.labelled, missing=missing)
-    counts = CellCounts(counts.table, counts.groups, counts.labels, (*counts.exclusions, *exclusions))
+    counts = counts.with_exclusions((*counts.exclusions, *exclusions))
     assumptions = check_overlap(tally.overlap(encoder.fingerprint_), allow_training_records)
     assumptions += tally.repeats.check("certification records")
     assumptions += group_assumptions(encoder)

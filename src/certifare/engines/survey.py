@@ -12,11 +12,12 @@ from certifare.encoders.hashes import HashSample
 from certifare.encoders.training import MOST_LABELS, ColumnSchema, GroupValue
 from certifare.engines.blocks import Block, Piece, Reading
 from certifare.errors import EncoderError, MissingValueError
-from certifare.frames import ColumnType, Field, Value, listing
+from certifare.frames import ColumnType, Field, Value
 from certifare.growth import Dictionary
 from certifare.growth.columns import check_arrays
 from certifare.growth.summary import Summary, merge_summaries, summarize
 from certifare.levels import intersect
+from certifare.words import listing
 
 
 @dataclass(frozen=True, eq=False)

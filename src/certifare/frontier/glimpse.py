@@ -51,13 +51,13 @@ def glimpses(explorer: Explorer) -> Iterator[Grown]:
             training = replace(explorer.prepare("tree"), derived=None, bare=True)
             encoder.set_params(retain=explorer.common.get("retain", 0.0)).fit_from(training)
             n_cells = int(encoder.n_cells_)
-            select = next(iter(explorer.parts.values()))
+            select = explorer.compared
             cells = [
                 encoder.apply_codes(codes).astype(np.int64)
                 for codes in (training.codes, encoder.codes(select.features, **groups_for(encoder, select)))
             ]
             merged = {k: np.flatnonzero(np.diff(encoder.cells_at(k), prepend=-1)) for k in explorer.grid.path(n_cells)}
-        train, select = explorer.train, next(iter(explorer.parts.values()))
+        train, select = explorer.train, explorer.compared
         yield Grown(PartCounts.of(train, cells[0], n_cells), PartCounts.of(select, cells[1], n_cells), merged)
 
 
@@ -67,7 +67,7 @@ def _over_scores(explorer: Explorer, encoder: Any) -> tuple[Any, list[Any]]:
 
     training = explorer.prepare("boosted")
     score_map = training.derived.score_map
-    select = next(iter(explorer.parts.values()))
+    select = explorer.compared
     bins = [ContinuousBins(axis.name, axis.edges) for axis in score_map.axes]
     found = []
     squares = (training.derived.codes, explorer.codes_of("boosted", next(iter(explorer.parts))))

@@ -211,8 +211,7 @@ class LargeSearch(Search):
     def _read_like(self, table: Table) -> Reading:
         """Say how all records are read, so that columns mean what they mean in the sample."""
         names = self._files.schema.names
-        frame = Frame(table.features)
-        fields = [frame.read(i) for i in range(len(frame.names))]
+        fields = Frame(table.features).fields()
         groups = roles_of(table.roles.sensitive, names, "sensitive")
         return Reading(
             tuple(Feature(field.name, field.type, field.categorical) for field in fields),

@@ -220,16 +220,20 @@ class Explorer:
         self.common = dict(common)
         self.n_jobs = n_jobs
         self.settings = tuple(grid.settings(len(self.train), group_aware=bool(self.common.get("group_aware"))))
-        compared = next(iter(self.parts.values()))
         rng = stream(self.common.get("random_state", 0), "probe records")
-        self._probe_rows = np.sort(rng.permutation(np.flatnonzero(compared.labelled))[:PROBE_RECORDS])
-        self.probe = compared.take(self._probe_rows)
+        self._probe_rows = np.sort(rng.permutation(np.flatnonzero(self.compared.labelled))[:PROBE_RECORDS])
+        self.probe = self.compared.take(self._probe_rows)
         self._probe_fields = _fields(self.probe.take(np.arange(min(RETAINED_RECORDS, len(self.probe)))))
         self._probe_spreads: dict[tuple[bool, ...], Spreads] = {}
         self._prepared: dict[str, Any] = {}
         self._codes: dict[tuple[str, str], Codes] = {}
         self._whole: dict[Setting, Any] = {}
         self._lock = threading.Lock()
+
+    @property
+    def compared(self) -> Table:
+        """The part that encoders are compared on: the first."""
+        return next(iter(self.parts.values()))
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -394,5 +398,4 @@ def _grows(setting: Setting) -> bool:
 
 
 def _fields(table: Table) -> list[Field]:
-    frame = Frame(table.features)
-    return [frame.read(i) for i in range(len(frame.names))]
+    return Frame(table.features).fields()

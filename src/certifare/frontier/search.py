@@ -314,24 +314,12 @@ class Search:
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """All encoders on the paths. Numbers of candidates elsewhere are positions here."""
-        assert self.table.groups is not None  # noqa: S101  (checked at the start)
-        labels = self.certify_sample.table.labels[0]
-        # Metrics that look at labels leave out the last column, of records without one.
-        counted = slice(-1) if self.claim.labelled else slice(None)
-        sizes = self.certify_sizes()[:, counted]
-        positive = 0 if self.claim.positive is None else labels.names.index(self.claim.positive)
+        sizes = self.certify_sizes()
         found = []
         for path in self.paths:
             for k in path.starts:
                 train, select = path.at("train", k), path.at("select", k)
-                outlook = Outlook.of(
-                    train.groups[:, :, counted],
-                    select.groups[:, :, counted],
-                    sizes,
-                    self.claim.metric,
-                    positive,
-                    self.cap,
-                )
+                outlook = self._outlook(train, select, sizes)
                 performance = path.performance(k, select.labels)
                 found.append(
                     Candidate(
@@ -354,6 +342,20 @@ class Search:
         table = self.certify_sample.table
         (sizes,) = PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups
         return np.asarray(sizes)
+
+    def _outlook(self, train: PartCounts, select: PartCounts, sizes: NDArray[np.int64]) -> Outlook:
+        """Say what is to be expected of cells that were counted, on so many certification records."""
+        # Metrics that look at labels leave out the last column, of records without one.
+        counted = slice(-1) if self.claim.labelled else slice(None)
+        names = self.certify_sample.table.labels[0].names
+        return Outlook.of(
+            train.groups[:, :, counted],
+            select.groups[:, :, counted],
+            sizes[:, counted],
+            self.claim.metric,
+            0 if self.claim.positive is None else names.index(self.claim.positive),
+            self.cap,
+        )
 
     # -- choosing ---------------------------------------------------------------------------------------------
 
@@ -395,17 +397,13 @@ class Search:
             return None
         here = [self.candidates[i] for i in self.useful(min_cells)]
         own = [c.utility for c in here if c.prediction.bound <= limit]
+        sizes = self.certify_sizes()
         found = []
-        counted = slice(-1) if self.claim.labelled else slice(None)
-        sizes = self.certify_sizes()[:, counted]
-        names = self.certify_sample.table.labels[0].names
-        positive = 0 if self.claim.positive is None else names.index(self.claim.positive)
         for grown in glimpses(self.explorer):
             for k, starts in grown.starts.items():
                 train, select = grown.train.merged(starts), grown.select.merged(starts)
-                counts = train.groups[:, :, counted], select.groups[:, :, counted]
-                outlook = Outlook.of(*counts, sizes, self.claim.metric, positive)
-                if k >= min_cells and outlook.predict(1.0 - self.claim.confidence).bound <= limit:
+                predicted = self._outlook(train, select, sizes).predict(1.0 - self.claim.confidence)
+                if k >= min_cells and predicted.bound <= limit:
                     found.append((utility_of(self.utility, train.labels, select.labels), k))
         if not found or max(found)[0] <= 0.0:
             return None
@@ -536,7 +534,7 @@ class Search:
             *(Exclusion(f"{e.reason} (of all records, before the split)", e.records) for e in self.table.exclusions),
             *sample.exclusions,
         )
-        return CellCounts(counts.table, counts.groups, counts.labels, exclusions)
+        return counts.with_exclusions(exclusions)
 
     def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
         """Cells of the certification records in memory; those of the candidate that was asked for last are kept."""
@@ -632,14 +630,10 @@ class Search:
             return None
         rows = np.concatenate([self.rows["train"], self.rows["select"]])
         assert table.groups is not None  # noqa: S101  (checked at the start)
-        groups, labels = table.groups.codes[rows], table.labels[0]
-        strata = np.ones((1, len(rows)), dtype=bool)
-        if self.claim.labelled:
-            one = None if self.claim.distance.strata == "each label" else self.claim.positive
-            strata = np.stack([labels.codes[rows] == i for i, name in enumerate(labels.names) if one in (None, name)])
+        groups, (strata, _) = table.groups.codes[rows], _strata(table, self.claim, rows)
         scale = len(self.rows["certify"]) / len(rows)
         found = choose_cap(
-            table.weights[rows], groups, strata, self.claim.metric, epsilon_at(self.claim.confidence), scale
+            table.weights[rows], groups, np.stack(strata), self.claim.metric, epsilon_at(self.claim.confidence), scale
         )
         if found is not None:
             self.notes.append(
@@ -764,9 +758,11 @@ class StateFile:
             raise StateFileError(f"{str(self.path)!r} is not the state file of a sweep: name another file.") from error
         whole = lines[1:-1]
         if lines[-1]:
-            # The last line has no end: the sweep was interrupted while writing it.
-            kept = "\n".join(lines[:-1]) + "\n"
-            self.path.write_text(kept, encoding="utf-8")
+            # The last line has no end: the sweep was interrupted while writing it. The first lacks its end alone.
+            if len(lines) == 1:
+                self._write("\n")
+            else:
+                os.truncate(self.path, content.rfind(b"\n") + 1)
         try:
             return [GrowthPath.from_dict(json.loads(line)) for line in whole]
         except (json.JSONDecodeError, RecursionError) as error:
@@ -774,8 +770,11 @@ class StateFile:
 
     def append(self, path: GrowthPath) -> None:
         """Add a growth."""
+        self._write(json.dumps(path.to_dict(), separators=(",", ":")) + "\n")
+
+    def _write(self, text: str) -> None:
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(path.to_dict(), separators=(",", ":")) + "\n")
+            file.write(text)
 
 
 def _check_repeats(table: Table) -> tuple[str, ...]:
@@ -785,8 +784,7 @@ def _check_repeats(table: Table) -> tuple[str, ...]:
     """
     if table.clusters is not None:
         return ()
-    frame = Frame(table.features)
-    fields = [frame.read(i) for i in range(len(frame.names))]
+    fields = Frame(table.features).fields()
     for i, values in enumerate((*table.labels, *([] if table.groups is None else [table.groups]))):
         fields.append(Field(f"role {i}", values.codes, "number", False))
     return count_repeats(fields).check()

@@ -74,8 +74,8 @@ class Grid:
     ----------
     kinds : sequence of {"boosted", "tree", "kmeans"}
     gammas : sequence of float, optional
-        Chosen unless given: many close to 1; for group-aware encoders two, each with many distances that the cells may
-        have on the training records.
+        Chosen unless given: many close to 1; for group-aware encoders a few, each with many distances that the cells
+        may have on the training records.
     min_cell_sizes : sequence of int, optional
         Three sizes in proportion to the number of training records unless given.
     cells : sequence of int

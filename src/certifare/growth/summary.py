@@ -50,7 +50,7 @@ class Summary:
 def summarize(
     columns: Sequence[Column], names: Sequence[str], categorical: Sequence[bool], n_threads: int = 1
 ) -> Summary:
-    """Summarise columns, which :func:`~certifare.growth.columns.check_columns` has checked.
+    """Summarise columns, which :func:`~certifare.growth.columns.check_arrays` has checked.
 
     Examples
     --------

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates import CellCounts, Certificate
+from certifare.certificates import Certificate
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import Exclusion, Missing, PlacedRecords
 from certifare.certificates.issuing import FROM_COUNTS, issue
@@ -118,8 +118,7 @@ class DrawnTable:
             first = stream(self.seed, "halves", self.table.part).random(len(sample.keep)) < 0.5
             counts = base_counts = records.count(sample.keep & first)
             sum_counts = records.count(sample.keep & ~first)
-        left_out = (*exclusions, *records.exclusions, *sample.exclusions)
-        counts = CellCounts(counts.table, counts.groups, counts.labels, left_out)
+        counts = counts.with_exclusions((*exclusions, *records.exclusions, *sample.exclusions))
         certificate = issue(
             counts,
             claim,

@@ -192,7 +192,7 @@ class ParquetFiles:
         """Say how the files are read: all columns but those with roles, and those to drop, are features."""
         found = Roles.of(label=label, sensitive=sensitive, drop=drop).find(self.schema.names)
         frame = Frame(self.schema.empty_table().select(found.features))
-        fields = [frame.read(i) for i in range(len(frame.names))]
+        fields = frame.fields()
         marks = mark_categorical(frame, range(len(fields)), fields, categorical)
         features = tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True))
         return Reading(features, tuple(map(Role.of, found.label)), tuple(map(Role.of, found.sensitive)))

@@ -25,12 +25,12 @@ from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import Exclusion, Missing
-from certifare.certificates.issuing import issue
+from certifare.certificates.issuing import NOT_LOOKED_UP, issue
 from certifare.certificates.population import population_of
 from certifare.certificates.sampling import Subsample, assumptions_of, drawn_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.expressions import DIALECTS, identifier, known_dialect, quoted_table, table_parts
-from certifare.engines.counting import NOT_LOOKED_UP, Entry, Naming, Tally, group_assumptions
+from certifare.engines.counting import Entry, Naming, Tally, group_assumptions
 from certifare.engines.sql.queries import (
     INCOMPLETE,
     KEPT,
