@@ -4,6 +4,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from certifare.certificates import CellCounts, Exclusion
 from certifare.errors import (
@@ -14,7 +16,7 @@ from certifare.errors import (
     MissingGroupError,
     RoleError,
 )
-from certifare.table import Table, read_table
+from certifare.table import Table, band_names, cuts_in_names, read_table
 
 PEOPLE = {
     "age": [25, 61, 70, 33],
@@ -241,3 +243,11 @@ def test_digests_tell_tables_apart(frame):
     assert table.digest == Table.from_frame(frame, **options).digest
     assert table.digest != table.take(np.array([1, 0, 2, 3])).digest
     assert table.digest != Table.from_frame(frame, label="race", sensitive="age>=60").digest
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5, unique=True).map(sorted))
+@example([float(np.float32(0.3))])
+@example([0.1 + 0.2, 20000.0])
+def test_bands_are_named_so_that_their_cuts_are_read_back_exactly(cuts):
+    """A label that is cut at its own values has records at the cut: none of them may change its band."""
+    assert cuts_in_names("score", band_names("score", cuts)) == tuple(cuts)

@@ -33,6 +33,7 @@ from certifare.frames import Frame
 from certifare.joins import join_groups
 from certifare.levels import UNKNOWN, Levels, intersect
 from certifare.roles import Comparison, MissingGroups, Roles, as_names
+from certifare.words import exact
 
 #: The group of those that are too small to be one each.
 POOLED = "other groups"
@@ -418,7 +419,7 @@ def band_names(name: str, cuts: Sequence[float]) -> tuple[str, ...]:
     >>> band_names("income", [20000, 50000])
     ('income < 20000', '20000 <= income < 50000', 'income >= 50000')
     """
-    texts = [f"{cut:.15g}" for cut in cuts]
+    texts = [exact(cut) for cut in cuts]
     between = (f"{low} <= {name} < {high}" for low, high in pairwise(texts))
     return (f"{name} < {texts[0]}", *between, f"{name} >= {texts[-1]}")
 

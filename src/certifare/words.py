@@ -21,6 +21,16 @@ def one(what: str) -> str:
     return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
 
 
+def exact(number: float) -> str:
+    """Write a number so that it is read back as it is, as short as that may be.
+
+    >>> exact(20000.0), exact(0.1), exact(0.30000001192092896)
+    ('20000', '0.1', '0.30000001192092896')
+    """
+    short = f"{number:.15g}"
+    return short if float(short) == number else repr(float(number))
+
+
 def listing(names: Sequence[object], most: int = 8) -> str:
     """Write names in quotes, cut after the first few.
 

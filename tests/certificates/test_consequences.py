@@ -12,6 +12,7 @@ import pytest
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates import METRICS, Part
+from certifare.certificates.certificate import READS_GROUP
 from certifare.certificates.claims import CONSEQUENCES, Basis, combine, metric_of
 from certifare.errors import ArgumentError, UnprovedClaimError
 
@@ -177,6 +178,15 @@ def test_item_5_noise_is_that_among_the_records_the_metric_looks_at(metric):
             if 0 < bound < 1:
                 tight = min(tight, bound - true)
     assert tight < 1e-9
+
+
+def test_noise_is_refused_where_cells_read_the_recorded_group():
+    """Recorded groups look alike by construction, while the true ones need not."""
+    certificate = Population([[[0.5, 0.5]] * 2] * 2, [[0.5, 0.5]] * 2).certificate("demographic_parity")
+    aware = msgspec.structs.replace(certificate, assumptions=(*certificate.assumptions, READS_GROUP))
+    assert certificate.under_group_noise([0.2, 0.0]) == pytest.approx(0.0)
+    with pytest.raises(UnprovedClaimError, match="reads the group as it is recorded"):
+        aware.under_group_noise([0.2, 0.0])
 
 
 def test_item_5_what_is_known_of_whole_groups_is_not_taken_for_labels():

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from certifare import CellCounts, certify_counts
 from certifare.certificates import METRICS, Witness
 from certifare.certificates.claims import statistic
-from certifare.document import suppress
-from certifare.errors import SuppressionError
+from certifare.document import read_document, suppress, write_document
+from certifare.errors import SuppressionError, UnprovedClaimError
 
 FIGURES = ("bound", "estimate", "lower", "parts", "confidence", "metric")
 
@@ -100,6 +100,19 @@ def test_a_pool_too_small_takes_in_the_smallest_cell_of_its_pattern():
     assert what.pooled == ((1, 2),)
     assert what.still_small == ()
     assert pooled.counts.table.tolist() == [[900, 100], [62, 30], [0, 0], [40, 870]]
+
+
+def test_one_classifier_has_an_interval_only_if_it_keeps_to_the_pools(tmp_path):
+    """Read from a file, the certificate has the counts of a pool in one row: what splits it cannot be judged."""
+    certificate = certify_counts(CellCounts([[5100, 5000], [2500, 5], [2400, 4995]], ["f", "m"]))
+    write_document(tmp_path / "certificate.json", certificate, suppress_below=10)
+    published = read_document(tmp_path / "certificate.json").certificate
+
+    assert published.pools == ((0, 1),)
+    assert published.for_classifier([1, 1, 0]) == certificate.for_classifier([1, 1, 0])
+    for classifier in ([0, 1, 0], [0.0, 0.9, 0.1], [0, 1, 2]):
+        with pytest.raises(UnprovedClaimError, match=r"one pool \(cells 0, 1\)"):
+            published.for_classifier(classifier)
 
 
 def test_a_row_without_company_stays_and_is_named():

@@ -177,6 +177,9 @@ def test_state_files_of_other_searches_are_refused(small, grid, tmp_path):
         Search(small, grid, seed=1).run(state=state)
     with pytest.raises(StateFileError, match="another sweep"):
         Search(small, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[40], cells=[3])).run(state=state)
+    # Pooling that pools nothing deals the records otherwise.
+    with pytest.raises(StateFileError, match="another sweep"):
+        Search(small, grid, pool_groups=1).run(state=state)
     other = tmp_path / "notes.txt"
     other.write_text("hello\n")
     with pytest.raises(StateFileError, match="not the state file"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -432,12 +432,18 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ----------
         error_rates : two floats
             At most which share of the records *recorded* as group 0, and as group 1, belongs to the other group. Given
-            the true group, the error must not depend on the cell.
+            the true group, the error must not depend on the cell. Where the encoder reads the group, it does, and the
+            bound is refused.
         given_label : bool
             With a metric that looks at labels, the shares must be those among the records of each label it looks at,
             and the error must not depend on the cell given group and label; True says that it is so.
         """
         self._about_the_same_records("under_group_noise", "error_rates", given_label)
+        if READS_GROUP in self.assumptions:
+            raise UnprovedClaimError(
+                "The encoder reads the group as it is recorded, so whether that is wrong does depend on the cell: "
+                "nothing follows for the true groups. Certify an encoder that does not read the group."
+            )
         rates = [float(rate) for rate in error_rates]
         if len(rates) != 2:
             raise ArgumentError(f"error_rates={rates}: give one for each of the two groups.")
@@ -525,11 +531,19 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ----------
         predictions : array-like
             One entry per cell: a class (two or more classes: the distance is the largest over classes), or a
-            probability in [0, 1] as floating-point number.
+            probability in [0, 1] as floating-point number. Cells that are published together (:attr:`pools`) must have
+            the same.
         """
         values = np.asarray(predictions)
         if values.ndim != 1 or len(values) != self.counts.n_cells:
             raise ArgumentError(f"predictions must hold one entry for each of the {self.counts.n_cells} cells.")
+        for pool in self.pools:
+            if len(np.unique(values[[cell for cell in pool if cell < len(values)]])) > 1:
+                shown = f"{', '.join(map(str, pool[:6]))}{' …' if len(pool) > 6 else ''}"
+                raise UnprovedClaimError(
+                    f"The classifier treats cells differently that are published as one pool (cells {shown}), so its "
+                    f"own interval cannot be computed. T* = {round_up(self.bound)} holds for it as for every other."
+                )
         if values.dtype.kind == "f" and not np.isin(values, (0.0, 1.0)).all():
             if not (np.all(values >= 0.0) and np.all(values <= 1.0)):
                 raise ArgumentError("Probabilities must lie in [0, 1].")
@@ -543,6 +557,18 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         merge = (lambda v: math.fsum(v) / len(v)) if metric.combine == "mean" else max
         lower, estimate, upper = (merge([limit[i] for limit in limits]) for i in range(3))
         return Interval(lower=lower, estimate=estimate, upper=min(upper, 1.0), confidence=self.confidence)
+
+    @property
+    def pools(self) -> tuple[tuple[int, ...], ...]:
+        """Cells that the counts show together, in the row of the first (:func:`certifare.document.suppress`)."""
+        found: tuple[tuple[int, ...], ...] = self.__dict__.get("_pools", ())
+        return found
+
+    def with_pools(self, pools: Iterable[Iterable[int]]) -> Certificate:
+        """Return the certificate, knowing which cells its counts show together: its file says so elsewhere."""
+        known = msgspec.structs.replace(self)
+        known.__dict__["_pools"] = tuple(map(tuple, pools))
+        return known
 
     def _strata(self) -> tuple[str | None, ...]:
         return self.claim.strata(self.counts)

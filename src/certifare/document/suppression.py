@@ -84,7 +84,7 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
         table[list(pool[1:])] = 0
     pooled = CellCounts(table, counts.groups, counts.labels, counts.exclusions)
     return (
-        msgspec.structs.replace(certificate, counts=pooled),
+        msgspec.structs.replace(certificate, counts=pooled).with_pools(pools),
         Suppression(below=n, pooled=pools, still_small=still_small),
     )
 

@@ -20,7 +20,14 @@ from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
 from certifare.encoders.format import EncoderFile, digest_of, read_encoder_document
-from certifare.errors import ArgumentError, CertifareError, EncoderFileError, ExpiredVersionError, GroupError
+from certifare.errors import (
+    ArgumentError,
+    CertifareError,
+    EncoderFileError,
+    ExpiredVersionError,
+    GroupError,
+    UnprovedClaimError,
+)
 from certifare.levels import UNKNOWN
 from certifare.policy import Policy
 from certifare.randomness import stream
@@ -443,18 +450,10 @@ def _bound(certificate: Certificate, max_bound: float) -> Check:
 
 def _classifier(document: Document, predictions: ArrayLike, max_bound: float | None) -> Check:
     certificate = document.certificate
-    values = np.asarray(predictions)
-    suppression = document.statement.predicate.suppression
-    if suppression is not None and len(values) == certificate.counts.n_cells:
-        mixed = [pool for pool in suppression.pooled if len(np.unique(values[list(pool)])) > 1]
-        if mixed:
-            return Check(
-                "classifier",
-                None if max_bound is None else certificate.bound <= max_bound,
-                f"The classifier treats cells differently that are published as one pool ({_cells(mixed[0])}), so its "
-                f"own interval cannot be computed. T* = {round_up(certificate.bound)} holds for it as for every other.",
-            )
-    interval = certificate.for_classifier(values)
+    try:
+        interval = certificate.for_classifier(predictions)
+    except UnprovedClaimError as error:
+        return Check("classifier", None if max_bound is None else certificate.bound <= max_bound, str(error))
     words = f"The distance of this classifier is {interval}"
     if max_bound is None:
         return Check("classifier", True, f"{words}.")
@@ -616,11 +615,6 @@ def _own_lower_limit(own: Certificate) -> float:
     return certify_counts(
         tested_on, own.metric, own.confidence, positive=own.positive, witness=chosen_on, min_group_size=1
     ).lower
-
-
-def _cells(pool: Sequence[int]) -> str:
-    shown = ", ".join(map(str, pool[:6]))
-    return f"cells {shown}{' …' if len(pool) > 6 else ''}"
 
 
 def _listed(names: Sequence[str]) -> str:

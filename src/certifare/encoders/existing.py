@@ -21,6 +21,7 @@ from certifare.errors import ArgumentError, ColumnTypeError
 from certifare.frames import Value, read_values
 from certifare.growth import Dictionary
 from certifare.levels import plain
+from certifare.words import exact
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
@@ -102,7 +103,7 @@ def assuming(encoder: FairTreeEncoder, certificate: Certificate) -> Certificate:
     (bins,) = encoder.bins_
     edges = None if encoder.columns_[0].type == "boolean" else getattr(bins, "edges", None)
     words = VALUES if edges is None else CUTS
-    cuts = "" if edges is None else ", ".join(f"{edge:.12g}" for edge in edges)
+    cuts = "" if edges is None else ", ".join(map(exact, edges))
     words = words.format(column=encoder.columns_[0].name, cuts=cuts)
     return msgspec.structs.replace(certificate, assumptions=(*certificate.assumptions, words))
 

@@ -6,6 +6,7 @@ Fitting and choosing see the train and select parts only. Of the certify part no
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -711,6 +712,7 @@ class Search:
             "cells": [int(k) for k in self.grid.cells],
             "common": {name: None if value is None else str(value) for name, value in self._common().items()},
             "parts": self.parts,
+            "rows": _digest(self.rows),
             "population": self.claim.population,
             "cap": None if self.cap is None else self.cap.cap,
             "seed": self.seed,
@@ -775,6 +777,14 @@ class StateFile:
     def _write(self, text: str) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(text)
+
+
+def _digest(rows: Mapping[str, NDArray[np.int64]]) -> str:
+    """Fingerprint which records are in which part."""
+    found = hashlib.sha256()
+    for name in sorted(rows):
+        found.update(f"{name} {len(rows[name])} ".encode() + np.asarray(rows[name], dtype="<i8").tobytes())
+    return found.hexdigest()
 
 
 def _check_repeats(table: Table) -> tuple[str, ...]:
