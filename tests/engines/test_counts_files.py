@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from certifare import CellCounts, FairTreeEncoder, certify_counts, one_per_cluster, thin
 from certifare.certificates.issuing import NOT_LOOKED_UP
 from certifare.document import digest
-from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, Drawn, is_counts_file, pool
+from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, Drawn, Named, is_counts_file, pool
 from certifare.engines.counting import lay_out
 from certifare.engines.memory.batches import PART, count_file
 from certifare.errors import (
@@ -27,6 +28,7 @@ from certifare.errors import (
 )
 from certifare.levels import INTERSECTION
 from certifare.records import read_records
+from certifare.table import POOLED
 
 from .conftest import make_people
 
@@ -119,6 +121,17 @@ def test_files_that_count_other_columns(encoder: FairTreeEncoder, encoder_file: 
         pool({})
 
 
+def test_files_that_name_groups_or_labels_in_other_ways(holders: dict[str, Any]) -> None:
+    """One holder pools b and c, the other does not: 'other groups' of the one are b and c of the other."""
+    a, b = (CountsFile.load(holders["files"][name]) for name in "ab")
+    ways = [Named(unknown_groups=True), Named(groups=("female", "male", POOLED)), Named(cuts=(20.0,))]
+    for way in ways:
+        other = msgspec.structs.replace(b, named=way)
+        with pytest.raises(EncoderMismatchError, match="'b' and 'a' name groups or labels in different ways"):
+            pool({"a": a, "b": other})
+        assert pool({"a": msgspec.structs.replace(a, named=way), "b": other}).n_files == 2
+
+
 def test_labels(encoder: FairTreeEncoder, encoder_file: Path, tmp_path: Path) -> None:
     frames = [make_people(800, seed) for seed in (31, 32)]
     files = {}
@@ -199,7 +212,7 @@ def test_other_files(holders: dict[str, Any], tmp_path: Path) -> None:
         with pytest.raises(CountsFileError):
             CountsFile.load(tmp_path / "x.json")
         assert not is_counts_file(tmp_path / "x.json")
-    for version, words in ((3, "newer certifare"), (1, "does not say how many cells")):
+    for version, words in ((4, "newer certifare"), (2, "does not say how many cells")):
         other = json.loads(holders["files"]["a"].read_text()) | {"version": version}
         (tmp_path / "x.json").write_text(json.dumps(other))
         with pytest.raises(CountsFileError, match=words):

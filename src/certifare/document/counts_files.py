@@ -20,6 +20,7 @@ from certifare import __version__
 from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.certificates.claims import Claim
+from certifare.certificates.counts import MOST_NAMES
 from certifare.certificates.issuing import NOT_LOOKED_UP, issue
 from certifare.certificates.population import Phrase, population_of
 from certifare.certificates.sampling import drawn_population
@@ -37,7 +38,7 @@ from certifare.errors import (
 from certifare.levels import INTERSECTION, UNKNOWN, sort_key
 from certifare.storage import FilePath, atomic_file, open_regular
 
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 16 * 2**20
 
 Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32,64}$")]
@@ -92,6 +93,24 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.cluster is None or self.population == "records"
 
 
+class Named(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a holder named groups and labels: counts that were named in other ways are of other groups and labels.
+
+    Attributes
+    ----------
+    unknown_groups : bool
+        Whether records without a group were counted as one of their own; else they were left out.
+    groups : tuple of str
+        Where small groups were pooled: those that were kept, and the pool. Empty: none was pooled.
+    cuts : tuple of float
+        Where a label that is a quantity was cut into bands. Empty: it was not.
+    """
+
+    unknown_groups: bool = False
+    groups: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
+    cuts: Annotated[tuple[float, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
+
+
 class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One holder's counts, as they stand in a file.
 
@@ -105,6 +124,8 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         How many cells the encoder has; the table of counts has as many rows.
     sensitive, label
         Columns, or comparisons, that groups and labels were read from.
+    named : Named
+        How their values were named.
     counts : CellCounts
     drawn : Drawn or None
         How the records were drawn before they were counted; None: all were counted.
@@ -125,6 +146,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     cells: Annotated[int, msgspec.Meta(ge=1)]
     sensitive: Annotated[tuple[ShortText, ...], msgspec.Meta(min_length=1)]
     label: ShortText | None = None
+    named: Named
     counts: CellCounts
     drawn: Drawn | None = None
     checksum: Hex | None = None
@@ -153,6 +175,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         *,
         sensitive: Sequence[str],
         label: str | None = None,
+        named: Named | None = None,
         drawn: Drawn | None = None,
         checksum: tuple[int, int] | None = None,
         looked_up: bool = False,
@@ -165,6 +188,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             cells=counts.n_cells,
             sensitive=tuple(sensitive),
             label=label,
+            named=named or Named(),
             counts=counts,
             drawn=drawn,
             checksum=None if checksum is None else f"{checksum[0]:016x}{checksum[1]:016x}",
@@ -198,7 +222,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             if isinstance(version, int) and version < VERSION:
                 raise CountsFileError(
                     f"{os.fspath(path)!r} is in version {version} of the format, which does not say how many cells the "
-                    "encoder has: count the records again with this certifare."
+                    "encoder has, or how groups and labels were named: count the records again with this certifare."
                 )
             return msgspec.convert(content, cls, dec_hook=_decode)
         except CountsFileError:
@@ -267,7 +291,7 @@ def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> 
     Raises
     ------
     EncoderMismatchError
-        A file is about another encoder, or read groups or labels from other columns.
+        A file is about another encoder, read groups or labels from other columns, or named them in another way.
     DuplicateCountsError
         A file is there twice, or two files count the same records.
     DrawError
@@ -289,6 +313,12 @@ def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> 
             raise EncoderMismatchError(
                 f"{name!r} was counted by {_columns(file)}, but {first_name!r} by {_columns(first)}: these cannot be "
                 "added up."
+            )
+        if file.named != first.named:
+            raise EncoderMismatchError(
+                f"{name!r} and {first_name!r} name groups or labels in different ways (small groups pooled, "
+                "records without a group counted, a label cut into bands): a name stands for different records. "
+                "Count both with the same bundle, certificate.json beside encoder.json, and the same options."
             )
         if file.id in ids:
             raise DuplicateCountsError(
