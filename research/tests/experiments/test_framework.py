@@ -1,11 +1,16 @@
 import csv
+import re
+import shutil
+from pathlib import Path
 
 import altair as alt
 import numpy as np
 import pytest
 
+import certifare_research
 from certifare_research.errors import ExperimentError
 from certifare_research.evaluation import Outcome
+from certifare_research.experiments import framework
 from certifare_research.experiments.framework import Block, Page, Run, claim, show, write_page, write_text
 from certifare_research.experiments.registry import reproduce
 
@@ -33,6 +38,27 @@ def test_slow_parts_are_remembered(tmp_path, monkeypatch):
     monkeypatch.setattr("certifare_research.experiments.framework._source", lambda module: "changed")
     run.each(double, [1])
     assert (tmp_path / "calls").read_text() == "xxxxxx"
+
+
+@pytest.mark.parametrize("changed", [*framework.COMMON, "kmeans"])
+def test_other_code_that_a_result_was_computed_with_is_another_result(tmp_path, monkeypatch, changed):
+    source = framework._source.__wrapped__
+    package = shutil.copytree(
+        certifare_research.__path__[0], tmp_path / "package", ignore=shutil.ignore_patterns("*.csv", "__pycache__")
+    )
+    monkeypatch.setattr(certifare_research, "__path__", [str(package)])
+    modules = [f"certifare_research.experiments.{name}" for name in ("kmeans", "multi")]
+    before = [source(module) for module in modules]
+    with (package / "experiments" / f"{changed}.py").open("a") as file:
+        file.write("changed = True\n")
+    after = [source(module) for module in modules]
+    assert [old != new for old, new in zip(before, after, strict=True)] == [True, changed != "kmeans"]
+
+
+@pytest.mark.parametrize("name", framework.COMMON)
+def test_common_modules_compute_with_no_others(name):
+    text = Path(framework.__file__).with_name(f"{name}.py").read_text()
+    assert set(re.findall(r"certifare_research\.experiments(?:\.| import )(\w+)", text)) <= {*framework.COMMON}
 
 
 def test_progress_counts_what_is_there_already(tmp_path):

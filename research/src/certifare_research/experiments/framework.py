@@ -139,7 +139,7 @@ class Run:
 
 
 #: Modules of the experiments that the others compute with.
-COMMON = ("growths", "arrays")
+COMMON = ("growths", "arrays", "shortlist", "framework")
 
 
 @cache
