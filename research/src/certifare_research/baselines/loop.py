@@ -125,7 +125,7 @@ def epochs_of(
 
 
 def steps_per_epoch(pools: Sequence[int], batch_size: int) -> int:
-    """Return how many steps an epoch of :func:`batches` has."""
+    """Return how many steps an epoch of :func:`epochs_of` has."""
     return min(pools) // min(batch_size, *pools)
 
 
@@ -151,7 +151,7 @@ def train(
         Takes one batch of row numbers per pool, (pools, batch), and updates parameters in place. On a GPU it is
         captured once as a graph and replayed, so it must not depend on Python values that change.
     pools, batch_size, epochs, seed
-        See :func:`batches`.
+        See :func:`epochs_of`.
     generators : sequence of torch.Generator
         Those that the step draws noise from.
     on_epoch : callable, optional
