@@ -5,7 +5,7 @@ import pytest
 from certifare.encoders import FairTreeEncoder
 from certifare.frontier import Grid
 from certifare_research.datasets import Dataset
-from certifare_research.experiments.growths import best, choose, distinct, explore, independent_parts
+from certifare_research.experiments.growths import best, choose, distinct, explore, front, independent_parts
 from certifare_research.experiments.shift import spoil
 
 
@@ -90,6 +90,16 @@ def test_best():
     records = [{"accuracy": 0.7, "bound": 0.1}, {"accuracy": 0.9, "bound": 0.3}]
     assert best(records, 0.2)["accuracy"] == 0.7
     assert best(records, 0.01) is None
+
+
+def test_front():
+    figures = [(0.9, 0.3, 0.2), (0.7, 0.1, 0.3), (0.6, 0.2, 0.1)]
+    records = [dict(zip(("accuracy", "bound", "distance"), own, strict=True)) for own in figures]
+    assert front(records, "bound", "tree", panel="Health") == [
+        {"series": "tree", "panel": "Health", "distance": 0.1, "accuracy": 0.7, "certified": True},
+        {"series": "tree", "panel": "Health", "distance": 0.3, "accuracy": 0.9, "certified": True},
+    ]
+    assert [(p["distance"], p["certified"]) for p in front(records, "distance", "tree")] == [(0.1, False), (0.2, False)]
 
 
 def test_spoiled_values(data):

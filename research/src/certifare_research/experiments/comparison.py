@@ -8,10 +8,9 @@ from typing import Any
 
 from certifare.frontier.settings import DISTANCES, DISTANCES_BEYOND
 from certifare_research import extensions
-from certifare_research.evaluation.pareto import pareto_front
 from certifare_research.experiments import as_published, charts, own, published
 from certifare_research.experiments.framework import GRID, LEVELS, Block, Page, Run
-from certifare_research.experiments.growths import best, claims_of
+from certifare_research.experiments.growths import best, claims_of, front
 from certifare_research.experiments.published import PublishedRun
 from certifare_research.experiments.restricted import CELLS, KINDS, restricted
 
@@ -85,8 +84,8 @@ def run(run: Run) -> Page:
                 records += [{"data": name, **r} for r in result["records"]]
                 claims += claims_of(result["records"], f"{name} {split}")
             first = results[0]["records"]
-            points += _front(first, "bound", f"{kind}, T*", TITLES.get(name, name), True)
-            points += _front(first, "distance", f"{kind}, measured", TITLES.get(name, name), False)
+            points += front(first, "bound", f"{kind}, T*", panel=TITLES.get(name, name))
+            points += front(first, "distance", f"{kind}, measured", panel=TITLES.get(name, name))
         for method in dict.fromkeys((*(r["kind"] for r in theirs), *published.METHODS)):
             mine = [r for r in theirs if r["kind"] == method]
             label = "identity, unfair" if method == "identity" else method
@@ -106,7 +105,7 @@ def run(run: Run) -> Page:
                 ]
             )
             records += [{"data": name, **{k: v for k, v in r.items() if k != "attack"}} for r in mine]
-            points += _front(by_split[0], "distance", label.partition(" (")[0], TITLES.get(name, name), False)
+            points += front(by_split[0], "distance", label.partition(" (")[0], panel=TITLES.get(name, name))
         rows += _authors(name)
         columns = ["best accuracy at", *[f"{v:.2f}" for v in LEVELS], "most accurate (first split)"]
         blocks.append(Block(TITLES.get(name, name), columns, rows))
@@ -219,20 +218,6 @@ def _gain(records: Sequence[Any]) -> float | None:
 
 def _get(record: Any, name: str) -> Any:
     return None if record is None else record[name]
-
-
-def _front(records: Sequence[Any], by: str, series: str, panel: str, certified: bool) -> list[dict[str, Any]]:
-    index = pareto_front([r["accuracy"] for r in records], [r[by] for r in records])
-    return [
-        {
-            "series": series,
-            "panel": panel,
-            "certified": certified,
-            "distance": records[i][by],
-            "accuracy": records[i]["accuracy"],
-        }
-        for i in index
-    ]
 
 
 def _authors(name: str) -> list[list[Any]]:

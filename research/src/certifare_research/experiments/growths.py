@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts, one_per_cluster
+from certifare.frontier.fronts import pareto
 from certifare.frontier.paths import Explorer, GrowthPath
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook
@@ -226,6 +227,23 @@ def best(records: Iterable[Mapping[str, Any]], limit: float, by: str = "bound") 
     """Most accurate record whose ``by`` is at most ``limit``."""
     allowed = [r for r in records if r[by] <= limit]
     return max(allowed, key=lambda r: r["accuracy"]) if allowed else None
+
+
+def front(records: Sequence[Mapping[str, Any]], by: str, series: str, **more: Any) -> list[dict[str, Any]]:
+    """Points of a chart: the records that no other beats in accuracy and ``by``, certified where that is the bound.
+
+    (The paper's code removes only records that are beaten strictly in both.)
+    """
+    return [
+        {
+            "series": series,
+            **more,
+            "distance": records[i][by],
+            "accuracy": records[i]["accuracy"],
+            "certified": by == "bound",
+        }
+        for i in pareto([r[by] for r in records], [r["accuracy"] for r in records])
+    ]
 
 
 def claims_of(records: Iterable[Mapping[str, Any]], data: str) -> list[dict[str, Any]]:

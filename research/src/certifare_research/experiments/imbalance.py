@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from certifare_research.evaluation.pareto import pareto_front
 from certifare_research.experiments import charts
 from certifare_research.experiments.framework import LEVELS, Block, Page, Run
-from certifare_research.experiments.growths import best, claims_of, explore, independent_parts
+from certifare_research.experiments.growths import best, claims_of, explore, front, independent_parts
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -39,16 +38,7 @@ def run(run: Run) -> Page:
     for share, records in results.items():
         found = [best(records, v) for v in LEVELS]
         rows.append([f"c = {share}", records[0]["records"], *[None if r is None else r["accuracy"] for r in found]])
-        front = pareto_front([r["accuracy"] for r in records], [r["bound"] for r in records])
-        points += [
-            {
-                "series": f"c = {share}",
-                "distance": records[i]["bound"],
-                "accuracy": records[i]["accuracy"],
-                "certified": True,
-            }
-            for i in front
-        ]
+        points += front(records, "bound", f"c = {share}")
     everything = [r for records in results.values() for r in records]
     return Page(
         title="Imbalance of the groups",

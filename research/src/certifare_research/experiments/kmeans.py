@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from certifare_research.evaluation.pareto import pareto_front
 from certifare_research.experiments import charts, published
 from certifare_research.experiments.framework import Block, Page, Run
-from certifare_research.experiments.growths import claims_of, explore, independent_parts
+from certifare_research.experiments.growths import claims_of, explore, front, independent_parts
 
 CELLS = (2, 5, 10, 20, 50, 100, 200, 500)
 
@@ -26,17 +25,8 @@ def run(run: Run) -> Page:
     rows = [[r["cells"], r["accuracy"], r["distance"], r["adversary"], r["lower"], r["bound"]] for r in clusters]
     points = []
     for name, records in (("k-means", clusters), ("fair tree", trees)):
-        for by, certified in (("bound", True), ("distance", False)):
-            front = pareto_front([r["accuracy"] for r in records], [r[by] for r in records])
-            points += [
-                {
-                    "series": f"{name}, {'T*' if certified else 'measured'}",
-                    "distance": records[i][by],
-                    "accuracy": records[i]["accuracy"],
-                    "certified": certified,
-                }
-                for i in front
-            ]
+        points += front(records, "bound", f"{name}, T*")
+        points += front(records, "distance", f"{name}, measured")
     stored = [published.anchor("ACSIncome-CA-2014", "kmeans", f"acc@T<={v:.2f}") for v in (0.10, 0.15, 0.20, 0.30)]
     return Page(
         title="K-means encoders",

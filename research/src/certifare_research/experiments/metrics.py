@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from certifare.frontier.settings import GAMMAS
-from certifare_research.evaluation.pareto import pareto_front
 from certifare_research.experiments import charts, published
 from certifare_research.experiments.framework import LEVELS, Block, Page, Run
-from certifare_research.experiments.growths import best, choose, claims_of, distinct, explore, independent_parts
+from certifare_research.experiments.growths import best, choose, claims_of, distinct, explore, front, independent_parts
 
 WORDS = {"equal_opportunity": "Equal opportunity", "equalized_odds": "Equalized odds"}
 SHORT = {"equal_opportunity": "eopp", "equalized_odds": "eo"}
@@ -41,7 +40,7 @@ def page(run: Run, metric: str) -> Page:
         rows.append(
             [f"{kind}: each certified for itself, best on test", *[None if r is None else r["accuracy"] for r in found]]
         )
-        points += _front(result["records"], "bound", kind, True)
+        points += front(result["records"], "bound", kind)
     runs = published.select(published.runs_of(run), data="health", split=0)
     for method in published.METHODS:
         own = [
@@ -52,7 +51,7 @@ def page(run: Run, metric: str) -> Page:
         found = [best(own, v, "distance") for v in LEVELS]
         label = f"{method}: {'measured ≤' if own else published.ABSENT}"
         rows.append([label, *[None if r is None else r["accuracy"] for r in found]])
-        points += _front(own, "distance", method, False)
+        points += front(own, "distance", method)
     short = SHORT[metric]
     stored = [published.anchor("health_notransfer", f"tree-{short}", f"acc@T<={v:.2f}", short) for v in LEVELS]
     rows.append(["authors' FARE: T* ≤", *stored])
@@ -91,11 +90,3 @@ def opportunity(run: Run) -> Page:
 def odds(run: Run) -> Page:
     """Equalized odds."""
     return page(run, "equalized_odds")
-
-
-def _front(records: Sequence[Any], by: str, series: str, certified: bool) -> list[dict[str, Any]]:
-    index = pareto_front([r["accuracy"] for r in records], [r[by] for r in records])
-    return [
-        {"series": series, "distance": records[i][by], "accuracy": records[i]["accuracy"], "certified": certified}
-        for i in index
-    ]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from certifare_research.evaluation.pareto import pareto_front
 from certifare_research.experiments import charts, published
 from certifare_research.experiments.framework import Block, Page, Run
-from certifare_research.experiments.growths import best, claims_of, distinct, explore, independent_parts
+from certifare_research.experiments.growths import best, claims_of, distinct, explore, front, independent_parts
 
 LEVELS = (0.10, 0.15, 0.20, 0.30)
 
@@ -31,12 +30,7 @@ def run(run: Run) -> Page:
         rows.append([f"{kind}: T* ≤", *[None if r is None else r["accuracy"] for r in found]])
         found = [best(records, v, "distance") for v in LEVELS]
         rows.append([f"{kind}: measured ≤", *[None if r is None else r["accuracy"] for r in found]])
-        for by, certified in (("bound", True), ("distance", False)):
-            front = pareto_front([r["accuracy"] for r in records], [r[by] for r in records])
-            points += [
-                {"series": kind, "distance": records[i][by], "accuracy": records[i]["accuracy"], "certified": certified}
-                for i in front
-            ]
+        points += [*front(records, "bound", kind), *front(records, "distance", kind)]
     stored = [published.anchor("ACSIncomeMulti-CA-2014", "tree", f"acc@T<={v:.2f}") for v in LEVELS]
     rows.append(["authors' FARE (2014): T* ≤", *stored])
     return Page(

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, certify_counts
 from certifare_research.datasets import Dataset
-from certifare_research.evaluation.pareto import pareto_front
 from certifare_research.experiments import charts
 from certifare_research.experiments.framework import LEVELS, Block, Page, Run
-from certifare_research.experiments.growths import Point, best, claims_of, explore, independent_parts
+from certifare_research.experiments.growths import Point, best, claims_of, explore, front, independent_parts
 
 #: Populations that encoders are taken to; they are fitted in the first. By what: the data sets' names, and words.
 POPULATIONS = {
@@ -140,17 +139,7 @@ def shift(run: Run) -> Page:
             for words, limit in (("T* made there", "bound"), ("measured", "distance")):
                 most = [best(own, v, limit) for v in SHOWN]
                 rows.append([f"{place}, {words} ≤", *[None if r is None else r["accuracy"] for r in most], *beyond])
-                front = pareto_front([r["accuracy"] for r in own], [r[limit] for r in own])
-                points += [
-                    {
-                        "series": f"{place}, {words}",
-                        "panel": caption,
-                        "distance": own[i][limit],
-                        "accuracy": own[i]["accuracy"],
-                        "certified": limit == "bound",
-                    }
-                    for i in front
-                ]
+                points += front(own, limit, f"{place}, {words}", panel=caption)
             claims += claims_of(own, f"{name} {place}")
         last = [f"measured above the certificate of {places[0]}", "by at most"]
         blocks.append(Block(caption, ["certified and tested in", *[f"{v:.2f}" for v in SHOWN], *last], rows))
@@ -185,11 +174,7 @@ def imputation(run: Run) -> Page:
         rows.append(
             [label, *[None if r is None else r["accuracy"] for r in found], max(r["accuracy"] for r in records)]
         )
-        front = pareto_front([r["accuracy"] for r in records], [r["bound"] for r in records])
-        points += [
-            {"series": label, "distance": records[i]["bound"], "accuracy": records[i]["accuracy"], "certified": True}
-            for i in front
-        ]
+        points += front(records, "bound", label)
     everything = [r for records in results.values() for r in records]
     return Page(
         title="Missing values",

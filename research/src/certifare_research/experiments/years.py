@@ -9,11 +9,10 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from certifare_research.evaluation.outcomes import Outcome
-from certifare_research.evaluation.pareto import pareto_front
 from certifare_research.evaluation.protocol import as_matrix
 from certifare_research.experiments import charts
 from certifare_research.experiments.framework import Block, Page, Run
-from certifare_research.experiments.growths import best, claims_of, explore, independent_parts
+from certifare_research.experiments.growths import best, claims_of, explore, front, independent_parts
 
 #: What is grown on: the data set, whether half of it is left out, and its words.
 SIZES = {
@@ -59,17 +58,7 @@ def run(run: Run) -> Page:
             accuracies = [None if r is None else r["accuracy"] for r in found]
             unfair = f"{accuracy:.3f} at {distance:.3f}"
             rows[data].append([f"{size}, {words} ≤", f"{result['n']:,}", *accuracies, top, unfair, accuracy - top])
-            front = pareto_front([r["accuracy"] for r in records], [r[by] for r in records])
-            points += [
-                {
-                    "series": f"{size}, {words}",
-                    "panel": CAPTIONS[data],
-                    "distance": records[i][by],
-                    "accuracy": records[i]["accuracy"],
-                    "certified": by == "bound",
-                }
-                for i in front
-            ]
+            points += front(records, by, f"{size}, {words}", panel=CAPTIONS[data])
     columns = ["", "records", *[f"{v:.2f}" for v in SHOWN], "most accurate", "unfair gradient boosting", "gap"]
     return Page(
         title="Twice the data",
