@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from certifare_research.evaluation.classifiers import CLASSIFIERS, OTHERS, TWELVE, make_classifier
     from certifare_research.evaluation.outcomes import Evaluation, Outcome
-    from certifare_research.evaluation.pareto import best_within, pareto_front
     from certifare_research.evaluation.protocol import attack, evaluate, twenty_four
     from certifare_research.evaluation.stacked import predict_stacked
 
@@ -22,10 +21,8 @@ _HOME = {
     "Evaluation": "outcomes",
     "Outcome": "outcomes",
     "attack": "protocol",
-    "best_within": "pareto",
     "evaluate": "protocol",
     "make_classifier": "classifiers",
-    "pareto_front": "pareto",
     "predict_stacked": "stacked",
     "twenty_four": "protocol",
 }
@@ -37,10 +34,8 @@ __all__ = [
     "Evaluation",
     "Outcome",
     "attack",
-    "best_within",
     "evaluate",
     "make_classifier",
-    "pareto_front",
     "predict_stacked",
     "twenty_four",
 ]
