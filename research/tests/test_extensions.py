@@ -8,6 +8,7 @@ import pytest
 from certifare_research import extensions
 from certifare_research.datasets import load_acs_income
 from certifare_research.errors import DataFileError, ExperimentError
+from certifare_research.experiments import published, shift, years
 from certifare_research.experiments.framework import Run
 from certifare_research.experiments.registry import reproduce
 
@@ -55,6 +56,17 @@ def test_what_cannot_be_registered_is_refused(tmp_path, clean):
     (tmp_path / "empty.py").write_text("")
     with pytest.raises(ExperimentError, match="registers nothing"):
         extensions.read(tmp_path / "empty.py")
+
+
+def test_names_of_the_paper_are_taken(clean):
+    results = published.read_runs()
+    methods = {*published.METHODS, *(r.method for r in results)}
+    data = {"classes", *(r.data for r in results), *(name for name, *_ in years.SIZES.values())}
+    data |= {f"{name}{part}" for name, places, _ in shift.POPULATIONS.values() for part in ("", f"-{places[0]}")}
+    assert {*extensions.TAKEN} <= methods | data
+    for name in methods | data:
+        with pytest.raises(ExperimentError, match=f"'{name}' is taken"):
+            extensions.register(extensions.Method(name, lambda train, X, s: None))
 
 
 def test_the_papers_year_is_read_as_folktables_keeps_it(tmp_path):

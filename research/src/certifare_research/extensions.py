@@ -42,6 +42,14 @@ class Method:
     settings: Sequence[Mapping[str, float]] = field(default_factory=lambda: ({},))
 
 
+#: Names of the paper's: methods, whose results come with this package, and data sets.
+TAKEN = (
+    *("CVIB", "FCRL", "FNF", "sIPM-LFR", "FairPath", "LAFTR", "identity"),
+    *("FARE as published", "FairPath narrow", "LAFTR steady", "sIPM-LFR steady"),
+    *("ca", "us", "health", "transfer", "adult", "classes", "employment"),
+)
+#: How names of parts of data sets begin: states, and years.
+PARTS = ("us-", "employment-")
 #: What was registered, by name.
 METHODS: dict[str, Method] = {}
 DATASETS: dict[str, Callable[[], Dataset]] = {}
@@ -69,9 +77,7 @@ def register(thing: Method | Dataset | Callable[[], Dataset]) -> None:
 
 
 def _add(known: dict[str, Any], name: str, thing: Any) -> None:
-    from certifare_research.experiments.published import METHODS as PUBLISHED
-
-    if name in PUBLISHED or name in ("ca", "us", "health", "transfer", "adult", "classes"):
+    if name in TAKEN or name.startswith(PARTS):
         raise ExperimentError(f"The name {name!r} is taken: choose another.")
     known[name] = thing
 
