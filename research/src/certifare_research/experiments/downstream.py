@@ -10,6 +10,7 @@ import numpy as np
 from certifare.encoders import BoostedEncoder, FairTreeEncoder
 from certifare_research.evaluation import evaluate
 from certifare_research.experiments import charts, published
+from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import LEVELS, Block, Page, Run, claim
 from certifare_research.experiments.growths import Point, choose, explore, independent_parts
 
@@ -39,7 +40,7 @@ def classifiers(run: Run, item: Sequence[str]) -> list[dict[str, Any]]:
     """Train every classifier on the encoders chosen for each level."""
     (kind,) = item
     dataset = run.load("ca")
-    parts = independent_parts(dataset, run.shares(), run.seed)
+    parts = independent_parts(dataset, SHARES, run.seed)
     grid = run.grid(kinds=[kind], gammas=(0.0, 0.5, 0.7, 0.85, 0.95), min_cell_sizes=(100,))
     points = list(explore(dataset, parts, grid, seed=run.seed))
     rows = np.random.default_rng(run.seed).permutation(np.concatenate([parts["train"], parts["select"]]))

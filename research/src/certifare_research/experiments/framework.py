@@ -29,7 +29,7 @@ from certifare_research import extensions
 from certifare_research.datasets import Dataset, load_acs_employment, load_acs_income_classes
 from certifare_research.datasets.sources import data_folder
 from certifare_research.evaluation.outcomes import Outcome
-from certifare_research.experiments.arrays import SHARES, load
+from certifare_research.experiments.arrays import load
 
 QUICK_RECORDS = 5_000
 #: Temporary files are private; results are for everyone.
@@ -103,10 +103,6 @@ class Run:
     def kinds(self) -> tuple[str, ...]:
         """Kinds of restricted encoders; a quick run leaves the slower one to the experiments that need it."""
         return ("tree",) if self.quick else ("tree", "boosted")
-
-    def shares(self) -> dict[str, float]:
-        """Shares of training, selection, certification and test."""
-        return dict(SHARES)
 
     def each(self, function: Callable[[Run, Any], Any], items: Iterable[Any]) -> list[Any]:
         """Call ``function(run, item)`` for every item, in processes; results (JSON) are kept and not computed again."""

@@ -7,21 +7,22 @@ from typing import Any
 import numpy as np
 
 from certifare_research.experiments import charts
+from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import LEVELS, Block, Page, Run
 from certifare_research.experiments.growths import best, claims_of, explore, front, independent_parts
 
-SHARES = (0.5, 0.6, 0.7, 0.8, 0.9)
+IMBALANCES = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def encoders(run: Run, share: float) -> list[dict[str, Any]]:
     """Fit on a subset; certify and test on all the other records."""
     dataset = run.load("ca")
-    parts = independent_parts(dataset, run.shares(), run.seed)
+    parts = independent_parts(dataset, SHARES, run.seed)
     rows, groups = parts["train"], dataset.s[parts["train"]]
     majority = int(np.mean(groups) > 0.5)
     many, few = rows[groups == majority], rows[groups != majority]
-    size = int(len(many) / max(SHARES))
-    size = min(size, int(len(few) / (1 - min(SHARES))))
+    size = int(len(many) / max(IMBALANCES))
+    size = min(size, int(len(few) / (1 - min(IMBALANCES))))
     rng = np.random.default_rng(run.seed)
     kept = np.concatenate(
         [rng.choice(many, int(size * share), replace=False), rng.choice(few, size - int(size * share), replace=False)]
@@ -33,7 +34,7 @@ def encoders(run: Run, share: float) -> list[dict[str, Any]]:
 
 def run(run: Run) -> Page:
     """Show fronts for each share."""
-    results = dict(zip(SHARES, run.each(encoders, SHARES), strict=True))
+    results = dict(zip(IMBALANCES, run.each(encoders, IMBALANCES), strict=True))
     rows, points = [], []
     for share, records in results.items():
         found = [best(records, v) for v in LEVELS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from certifare_research.experiments import charts, published
+from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import Block, Page, Run
 from certifare_research.experiments.growths import claims_of, explore, front, independent_parts
 
@@ -14,7 +15,7 @@ CELLS = (2, 5, 10, 20, 50, 100, 200, 500)
 def encoders(run: Run, kind: str) -> list[dict[str, Any]]:
     """Return records of all encoders of one kind."""
     dataset = run.load("ca")
-    parts = independent_parts(dataset, run.shares(), run.seed)
+    parts = independent_parts(dataset, SHARES, run.seed)
     grid = run.grid(kinds=[kind], cells=CELLS) if kind == "kmeans" else run.grid(kinds=[kind], gammas=(0.3, 0.7, 0.9))
     return [point.record() for point in explore(dataset, parts, grid, seed=run.seed)]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from certifare.frontier.settings import GAMMAS
 from certifare_research.experiments import charts, published
+from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import LEVELS, Block, Page, Run
 from certifare_research.experiments.growths import best, choose, claims_of, distinct, explore, front, independent_parts
 
@@ -18,7 +19,7 @@ def encoders(run: Run, item: Sequence[str]) -> dict[str, Any]:
     """Fit encoders of one kind, grown and certified for one metric."""
     metric, kind = item
     dataset = run.load("health")
-    parts = independent_parts(dataset, run.shares(), run.seed)
+    parts = independent_parts(dataset, SHARES, run.seed)
     grid = run.grid(kinds=[kind], gammas=GAMMAS, min_cell_sizes=(100, 1000))
     points = list(distinct(explore(dataset, parts, grid, seed=run.seed, metric=metric)))
     chosen = {f"{level}": choose(points, level, metric) for level in LEVELS}

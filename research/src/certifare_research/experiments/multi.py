@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from certifare_research.experiments import charts, published
+from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import Block, Page, Run
 from certifare_research.experiments.growths import best, claims_of, distinct, explore, front, independent_parts
 
@@ -14,7 +15,7 @@ LEVELS = (0.10, 0.15, 0.20, 0.30)
 def encoders(run: Run, kind: str) -> list[dict[str, Any]]:
     """Return records of all encoders of one kind."""
     dataset = run.load("classes")
-    parts = independent_parts(dataset, run.shares(), run.seed)
+    parts = independent_parts(dataset, SHARES, run.seed)
     grid = run.grid(kinds=[kind], min_cell_sizes=(100,))
     return [point.record() for point in distinct(explore(dataset, parts, grid, seed=run.seed))]
 

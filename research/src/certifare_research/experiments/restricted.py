@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import LEVELS, Run
 from certifare_research.experiments.growths import choose, distinct, explore, independent_parts
 
@@ -27,7 +28,7 @@ def restricted(run: Run, item: Sequence[Any]) -> dict[str, Any]:
     kind, parameters, changes = KINDS[name]
     dataset = run.load(data)
     seed = run.seed + split
-    parts = independent_parts(dataset, run.shares(), seed)
+    parts = independent_parts(dataset, SHARES, seed)
     grid = run.grid(kinds=[kind], **changes)
     points = list(distinct(explore(dataset, parts, grid, seed=seed, **parameters)))
     chosen = []

@@ -9,6 +9,7 @@ from typing import Any
 from certifare_research import extensions
 from certifare_research.datasets.health import TRANSFER_TASKS
 from certifare_research.experiments import charts, own, published
+from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import Block, Page, Run, claim
 from certifare_research.experiments.growths import Point, choose, distinct, explore, independent_parts
 
@@ -62,7 +63,7 @@ def variant(run: Run, name: str) -> dict[str, Any]:
     """
     kind, grid, sets = VARIANTS[name]
     dataset = run.load("transfer")
-    parts = independent_parts(dataset, run.shares(), run.seed)
+    parts = independent_parts(dataset, SHARES, run.seed)
     weights: dict[int, float] = {}
     points: list[Point] = []
     for parameters in sets if not run.quick else sets[:1]:

@@ -11,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.evaluation.protocol import as_matrix
 from certifare_research.experiments import charts
+from certifare_research.experiments.arrays import SHARES
 from certifare_research.experiments.framework import Block, Page, Run
 from certifare_research.experiments.growths import best, claims_of, explore, front, independent_parts
 
@@ -32,7 +33,7 @@ def encoders(run: Run, item: Sequence[str]) -> dict[str, Any]:
     name, halved, _ = SIZES[how]
     dataset = run.load(name)
     dataset = dataset.sample(len(dataset) // 2, run.seed) if halved else dataset
-    parts = independent_parts(dataset, run.shares(), run.seed)
+    parts = independent_parts(dataset, SHARES, run.seed)
     grid = run.grid(kinds=[kind], gammas=(0.3, 0.7, 0.9, 0.99), min_cell_sizes=(100,))
     records = [p.record() for p in explore(dataset, parts, grid, seed=run.seed)]
     known = dataset.take(np.concatenate([parts["train"], parts["select"]]))
