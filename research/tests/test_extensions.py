@@ -43,7 +43,7 @@ def test_the_thirty_lines_of_the_page_add_a_method_and_a_data_set_to_the_compari
     assert page.count("| PCA: measured, distance ≤ |") == 2
     assert "PCA, most accurate (size=" in page
     assert "| Theirs: measured, distance ≤ |" in page
-    assert "--with mine.py" in page
+    assert "--baselines few.csv --also few.csv --with mine.py" in page
 
 
 def test_what_cannot_be_registered_is_refused(tmp_path, clean):

@@ -11,7 +11,7 @@ import certifare_research
 from certifare_research.errors import ExperimentError
 from certifare_research.evaluation import Outcome
 from certifare_research.experiments import framework
-from certifare_research.experiments.framework import Block, Page, Run, claim, show, write_page, write_text
+from certifare_research.experiments.framework import Block, Page, Run, claim, provenance, show, write_page, write_text
 from certifare_research.experiments.registry import reproduce
 
 
@@ -102,6 +102,30 @@ def test_page_csv_chart_and_claims(tmp_path):
     assert rows_of(tmp_path / "demo.csv") == [{"a": "1", "b": "0.5"}, {"a": "2", "b": ""}]
     assert (tmp_path / "demo.svg").read_text().startswith("<svg")
     assert not list(tmp_path.glob(".demo*"))
+
+
+def test_a_page_names_the_command_that_makes_it_again(tmp_path):
+    assert provenance(Run(name="kmeans", out=tmp_path, data=tmp_path, jobs=8)).startswith(
+        "`certifare reproduce kmeans`, "
+    )
+    run = Run(
+        name="comparison",
+        out=tmp_path,
+        data=tmp_path,
+        quick=True,
+        seed=3,
+        baselines=tmp_path / "published.csv",
+        also=(tmp_path / "theirs.csv", tmp_path / "of others.csv"),
+        extensions=(tmp_path / "mine.py",),
+        year=2014,
+        states=("TX", "NY"),
+    )
+    command = (
+        "`certifare reproduce comparison --quick --seed 3 --year 2014 --states TX --states NY "
+        "--baselines published.csv --also theirs.csv --also 'of others.csv' --with mine.py`, "
+    )
+    assert provenance(run).startswith(command)
+    assert str(tmp_path) not in provenance(run)
 
 
 def test_values_in_tables():

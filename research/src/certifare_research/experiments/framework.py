@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -244,15 +245,20 @@ def markdown(page: Page, run: Run) -> str:
 
 
 def provenance(run: Run) -> str:
-    """Command, date and versions."""
+    """Command, date and versions; files by their names alone, and not where data lie, which differs by machine."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("certifare", "numpy", "scikit-learn", "numba"))
-    command = f"certifare reproduce {run.name}" + (" --quick" if run.quick else "")
-    command += f" --seed {run.seed}" if run.seed else ""
-    command += f" --year {run.year}" if run.year != 2018 else ""
-    command += "".join(f" --states {state}" for state in run.states)
-    command += "".join(f" --with {path.name}" for path in run.extensions)
+    command = ["certifare", "reproduce", run.name, *(["--quick"] if run.quick else [])]
+    options = {
+        "--seed": [str(run.seed)] if run.seed else [],
+        "--year": [str(run.year)] if run.year != Run.year else [],
+        "--states": run.states,
+        "--baselines": [run.baselines.name] if run.baselines else [],
+        "--also": [path.name for path in run.also],
+        "--with": [path.name for path in run.extensions],
+    }
+    command += [word for option, values in options.items() for value in values for word in (option, value)]
     today = datetime.now(UTC).date().isoformat()
-    return f"`{command}`, {today}; Python {platform.python_version()}, {versions}."
+    return f"`{shlex.join(command)}`, {today}; Python {platform.python_version()}, {versions}."
 
 
 def _table(block: Block) -> list[str]:
