@@ -67,30 +67,12 @@ def predict_stacked(
     """
     place = pick_device(device)
     z_train, z_test = (z[None] if z.ndim == 2 else z for z in (z_train, z_test))
-    Z = torch.as_tensor(z_train, dtype=torch.float32).to(place)
-    if standardise:
-        mean, deviation = Z.mean(1, keepdim=True), Z.std(1, keepdim=True, correction=0)
-        deviation = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
-        Z = (Z - mean) / deviation
-    else:
-        mean, deviation = torch.zeros(1, 1, 1, device=place), torch.ones(1, 1, 1, device=place)
+    Z, mean, deviation = _scaled(torch.as_tensor(z_train, dtype=torch.float32).to(place), standardise)
     Y = torch.as_tensor(np.asarray(y_train), dtype=torch.long).to(place)
     k, n, d = Z.shape
-    nets = k * repeats
-    outputs = 1 if n_classes == 2 else n_classes
-    starts = [StackedMLP(1, (d, *hidden, outputs), torch.relu, seeded(seed + r), init="xavier") for r in range(repeats)]
-    model = StackedMLP(nets, (d, *hidden, outputs), torch.relu, seeded(seed), init="xavier")
-    with torch.no_grad():
-        for own, *drawn in zip(model.parameters(), *[start.parameters() for start in starts], strict=True):
-            own.copy_(torch.cat(drawn).repeat(k, *([1] * (own.dim() - 1))))
-    model = model.to(place)
+    model = _stack(k, repeats, (d, *hidden, 1 if n_classes == 2 else n_classes), seed).to(place)
     optimizer = adam(model.parameters(), place)
-    kept = [p.detach().clone() for p in model.parameters()]
-    total = torch.zeros(nets, device=place)
-    best = torch.full((nets,), float("inf"), device=place)
-    stale = torch.zeros(nets, dtype=torch.long, device=place)
-    done = torch.zeros(nets, dtype=torch.bool, device=place)
-    steps = steps_per_epoch([n], batch_size)
+    stopping = _Stopping(model, steps_per_epoch([n], batch_size), tol)
 
     def losses_of(batch: Tensor, truth: Tensor) -> Tensor:
         loss = _loss(model(each(batch, repeats)), truth, n_classes)
@@ -101,25 +83,8 @@ def predict_stacked(
 
     def step(rows: Tensor) -> None:
         loss = losses(Z[:, rows[0]], Y[rows[0]])
-        total.add_(loss.detach())
+        stopping.add(loss)
         descend(optimizer, loss.sum())
-
-    def settle(everything: bool) -> None:
-        mean_loss = total / steps
-        stale.copy_(torch.where(mean_loss > best - tol, stale + 1, torch.zeros_like(stale)))
-        best.copy_(torch.minimum(best, mean_loss))
-        total.zero_()
-        now = ~done & ((stale > PATIENCE) | everything)
-        with torch.no_grad():
-            for old, new in zip(kept, model.parameters(), strict=True):
-                old.copy_(torch.where(now.view(-1, *([1] * (new.dim() - 1))), new, old))
-        done.logical_or_(now)
-
-    def on_epoch(epoch: int) -> bool:
-        if not epoch:
-            return False
-        settle(False)
-        return bool(done.all())
 
     train(
         step,
@@ -128,18 +93,78 @@ def predict_stacked(
         epochs=max_epochs,
         seed=seed,
         device=place,
-        on_epoch=on_epoch,
+        on_epoch=stopping.on_epoch,
         progress=progress,
     )
-    settle(True)
+    stopping.finish()
+    parts = []
     with torch.no_grad():
-        for parameter, value in zip(model.parameters(), kept, strict=True):
-            parameter.copy_(value)
-        parts = []
         for chunk in torch.split(torch.as_tensor(z_test, dtype=torch.float32), 1 << 14, dim=1):
             z = each((chunk.to(place) - mean) / deviation, repeats)
             parts.append(_classes(model(z), n_classes).cpu())
     return torch.cat(parts, dim=1).view(k, repeats, -1).numpy().astype(np.int8)
+
+
+def _scaled(Z: Tensor, standardise: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Scale representations if asked; return them, and the mean and deviation to scale others by."""
+    if not standardise:
+        return Z, Z.new_zeros(1, 1, 1), Z.new_ones(1, 1, 1)
+    mean, deviation = Z.mean(1, keepdim=True), Z.std(1, keepdim=True, correction=0)
+    deviation = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
+    return (Z - mean) / deviation, mean, deviation
+
+
+def _stack(k: int, repeats: int, sizes: Sequence[int], seed: int) -> StackedMLP:
+    """Return networks for k representations; repeats differ in their first weights, representations do not."""
+    starts = [StackedMLP(1, sizes, torch.relu, seeded(seed + r), init="xavier") for r in range(repeats)]
+    model = StackedMLP(k * repeats, sizes, torch.relu, seeded(seed), init="xavier")
+    with torch.no_grad():
+        for own, *drawn in zip(model.parameters(), *[start.parameters() for start in starts], strict=True):
+            own.copy_(torch.cat(drawn).repeat(k, *([1] * (own.dim() - 1))))
+    return model
+
+
+class _Stopping:
+    """Which networks of a stack have stopped, and their weights at that moment; ``steps`` make an epoch."""
+
+    def __init__(self, model: StackedMLP, steps: int, tol: float) -> None:
+        self.model = model
+        self.steps = steps
+        self.tol = tol
+        self.kept = [p.detach().clone() for p in model.parameters()]
+        nets, place = len(self.kept[0]), self.kept[0].device
+        self.total = torch.zeros(nets, device=place)
+        self.best = torch.full((nets,), float("inf"), device=place)
+        self.stale = torch.zeros(nets, dtype=torch.long, device=place)
+        self.done = torch.zeros(nets, dtype=torch.bool, device=place)
+
+    def add(self, losses: Tensor) -> None:
+        """Take note of a step's losses."""
+        self.total.add_(losses.detach())
+
+    def on_epoch(self, epoch: int) -> bool:
+        """Judge the epoch that has ended before this one; return whether all networks have stopped."""
+        if not epoch:
+            return False
+        mean_loss = self.total / self.steps
+        self.stale.copy_(torch.where(mean_loss > self.best - self.tol, self.stale + 1, torch.zeros_like(self.stale)))
+        self.best.copy_(torch.minimum(self.best, mean_loss))
+        self.total.zero_()
+        self._keep(~self.done & (self.stale > PATIENCE))
+        return bool(self.done.all())
+
+    def finish(self) -> None:
+        """Stop all networks, and give each the weights that it stopped with."""
+        self._keep(~self.done)
+        with torch.no_grad():
+            for parameter, value in zip(self.model.parameters(), self.kept, strict=True):
+                parameter.copy_(value)
+
+    def _keep(self, now: Tensor) -> None:
+        with torch.no_grad():
+            for old, new in zip(self.kept, self.model.parameters(), strict=True):
+                old.copy_(torch.where(now.view(-1, *([1] * (new.dim() - 1))), new, old))
+        self.done.logical_or_(now)
 
 
 def _loss(logits: Tensor, y: Tensor, n_classes: int) -> Tensor:
