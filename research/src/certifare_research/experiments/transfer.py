@@ -107,95 +107,17 @@ def run(run: Run) -> Page:
     found = dict(zip(VARIANTS, run.each(variant, list(VARIANTS)), strict=True))
     ours = {name: result["records"] for name, result in found.items()}
     runs = [*published.runs_of(run), *own.runs(run, ["transfer"], 1)]
-    theirs = {
-        method: [
-            {"task": r.task, "accuracy": r.evaluation.accuracy, "distance": r.evaluation.mean_distance()}
-            for r in published.select(runs, data="transfer", method=method, classifier="mlp50", target="y")
-        ]
-        for method in ("FCRL", "FNF", "sIPM-LFR", *extensions.METHODS)
-    }
-    measured, certified = [], []
-    for task in TRANSFER_TASKS:
-        for level in LEVELS:
-            row: list[Any] = [task, f"≤ {level:.2f}"]
-            for records in [*ours.values(), *theirs.values()]:
-                row.append(_best(records, task, "distance", level))
-            paper = PAPER[task][level]
-            row += [None if v is None else v / 100 for v in paper[1:]]
-            measured.append(row)
-            certified.append(
-                [task, f"≤ {level:.2f}", *[_best(records, task, "bound", level) for records in ours.values()]]
-            )
-    mean_rows = [
-        [name, *[_mean(records, level) for level in LEVELS], _retained(records)] for name, records in ours.items()
-    ]
-    points = [
-        {"series": name, "distance": level, "accuracy": value, "certified": True}
-        for name, records in ours.items()
-        for level in LEVELS
-        if (value := _mean(records, level)) is not None
-    ]
+    measured = _measured(ours, _theirs(runs))
+    certified = _certified(ours, measured.rows)
     return Page(
         title="Transfer to five unseen conditions",
         text="Health without its condition columns. Encoders are trained for the Charlson index; then each of "
         "five conditions is "
         "predicted from the representation: the highest accuracy at a measured distance of at most the level.",
-        blocks=[
-            Block(
-                "Measured distance (the paper's table)",
-                [
-                    "task",
-                    "distance",
-                    *VARIANTS,
-                    *(f"{m} ({'ours' if own else published.ABSENT})" for m, own in theirs.items()),
-                    "paper: FARE",
-                    "paper: FCRL",
-                    "paper: FNF",
-                    "paper: sIPM",
-                ],
-                measured,
-            ),
-            Block(
-                "Certified: T* at most the level",
-                ["task", "T*", *VARIANTS, "best of the published methods, measured"],
-                [
-                    [*row, max((v for v in beside[2 + len(VARIANTS) : -4] if v is not None), default=None)]
-                    for row, beside in zip(certified, measured, strict=True)
-                ],
-            ),
-            Block(
-                "One encoder for all tasks, chosen by what it retains of the table",
-                ["variant", "T* ≤", "T*", "cells", *TRANSFER_TASKS, "mean", "retained information"],
-                [
-                    [name, f"{level:.2f}", bound, cells, *accuracies, fmean(accuracies), retained]
-                    for name, result in found.items()
-                    for level, bound, cells, accuracies, retained in result["chosen"]
-                ],
-            ),
-            Block(
-                "Mean accuracy over the five tasks, one encoder for all, with T* at most the level",
-                ["variant", *[f"{v:.2f}" for v in LEVELS], "retained information at .30"],
-                mean_rows,
-            ),
-            Block(
-                "Larger k: the same by the number of cells, T* at most .30",
-                ["variant", "cells", "γ", "T*", "mean accuracy", "retained information"],
-                _by_cells(ours),
-            ),
-        ],
+        blocks=[measured, certified, _chosen(found), _means(ours), _by_cells(ours)],
         records=[r for records in ours.values() for r in records],
-        claims=[
-            claim(
-                "transfer",
-                f"{r['variant']} {r['encoder']} gamma={r['gamma']} k={r['cells']}",
-                f"majority vote for {r['task']}",
-                r["counts"],
-                r["bound"],
-            )
-            for records in ours.values()
-            for r in records
-        ],
-        chart=charts.fronts(points, "T*"),
+        claims=_claims(ours),
+        chart=charts.fronts(_points(ours), "T*"),
         notes=(
             "Accuracy of restricted encoders is that of the cells' majority vote; that of the published "
             "methods the mean of five runs of the paper's network. FCRL (29 settings), sIPM-LFR (40) and FNF (6) were "
@@ -209,10 +131,103 @@ def run(run: Run) -> Page:
             "“One encoder for all tasks” was chosen on training and select records without any of the tasks, by "
             "retained information, certified on untouched records (ε shared among the shortlist), and its "
             "accuracies were read off once.",
-            *_goal(certified, measured),
+            *_goal(certified.rows, measured.rows),
             "A level on T* binds every classifier and every task at once; a level on the measured distance binds one.",
         ),
     )
+
+
+def _theirs(runs: Sequence[published.PublishedRun]) -> dict[str, list[dict[str, Any]]]:
+    """Return figures of the methods that the table has: the paper's, and registered ones."""
+    return {
+        method: [
+            {"task": r.task, "accuracy": r.evaluation.accuracy, "distance": r.evaluation.mean_distance()}
+            for r in published.select(runs, data="transfer", method=method, classifier="mlp50", target="y")
+        ]
+        for method in ("FCRL", "FNF", "sIPM-LFR", *extensions.METHODS)
+    }
+
+
+def _measured(ours: Mapping[str, Sequence[Any]], theirs: Mapping[str, Sequence[Any]]) -> Block:
+    """Compare all methods by their measured distance, with what the paper says."""
+    rows = []
+    for task in TRANSFER_TASKS:
+        for level in LEVELS:
+            figures = [_best(records, task, "distance", level) for records in (*ours.values(), *theirs.values())]
+            paper = [None if v is None else v / 100 for v in PAPER[task][level][1:]]
+            rows.append([task, f"≤ {level:.2f}", *figures, *paper])
+    return Block(
+        "Measured distance (the paper's table)",
+        [
+            "task",
+            "distance",
+            *VARIANTS,
+            *(f"{method} ({'ours' if records else published.ABSENT})" for method, records in theirs.items()),
+            "paper: FARE",
+            "paper: FCRL",
+            "paper: FNF",
+            "paper: sIPM",
+        ],
+        rows,
+    )
+
+
+def _certified(ours: Mapping[str, Sequence[Any]], measured: Sequence[Sequence[Any]]) -> Block:
+    """Show our encoders by T*, beside the best of the published methods in the rows that are measured."""
+    rows = []
+    settings = [(task, level) for task in TRANSFER_TASKS for level in LEVELS]
+    for (task, level), beside in zip(settings, measured, strict=True):
+        figures = [_best(records, task, "bound", level) for records in ours.values()]
+        theirs = max((v for v in beside[2 + len(VARIANTS) : -4] if v is not None), default=None)
+        rows.append([task, f"≤ {level:.2f}", *figures, theirs])
+    return Block(
+        "Certified: T* at most the level", ["task", "T*", *VARIANTS, "best of the published methods, measured"], rows
+    )
+
+
+def _chosen(found: Mapping[str, Mapping[str, Any]]) -> Block:
+    """Show encoders that were chosen without any task."""
+    return Block(
+        "One encoder for all tasks, chosen by what it retains of the table",
+        ["variant", "T* ≤", "T*", "cells", *TRANSFER_TASKS, "mean", "retained information"],
+        [
+            [name, f"{level:.2f}", bound, cells, *accuracies, fmean(accuracies), retained]
+            for name, result in found.items()
+            for level, bound, cells, accuracies, retained in result["chosen"]
+        ],
+    )
+
+
+def _means(ours: Mapping[str, Sequence[Any]]) -> Block:
+    """Show the mean over the tasks of each variant's best encoder."""
+    return Block(
+        "Mean accuracy over the five tasks, one encoder for all, with T* at most the level",
+        ["variant", *[f"{v:.2f}" for v in LEVELS], "retained information at .30"],
+        [[name, *[_mean(records, level) for level in LEVELS], _retained(records)] for name, records in ours.items()],
+    )
+
+
+def _points(ours: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [
+        {"series": name, "distance": level, "accuracy": value, "certified": True}
+        for name, records in ours.items()
+        for level in LEVELS
+        if (value := _mean(records, level)) is not None
+    ]
+
+
+def _claims(ours: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [
+        claim(
+            "transfer",
+            f"{r['variant']} {r['encoder']} gamma={r['gamma']} k={r['cells']}",
+            f"majority vote for {r['task']}",
+            r["counts"],
+            r["bound"],
+        )
+        for records in ours.values()
+        for r in records
+    ]
 
 
 def _less(runs: Sequence[published.PublishedRun]) -> str:
@@ -249,7 +264,7 @@ def _retained(records: Sequence[Any]) -> float | None:
     return None if chosen is None else chosen[0]["retained"]
 
 
-def _by_cells(ours: Mapping[str, Sequence[Any]]) -> list[list[Any]]:
+def _by_cells(ours: Mapping[str, Sequence[Any]]) -> Block:
     """For each number of cells, the best encoder on average; growths that ended early count with the next number."""
     rows: list[list[Any]] = []
     for name, records in ours.items():
@@ -263,7 +278,11 @@ def _by_cells(ours: Mapping[str, Sequence[Any]]) -> list[list[Any]]:
                 rows.append(
                     [name, first["cells"], first["gamma"], first["bound"], _mean_accuracy(own), first["retained"]]
                 )
-    return rows
+    return Block(
+        "Larger k: the same by the number of cells, T* at most .30",
+        ["variant", "cells", "γ", "T*", "mean accuracy", "retained information"],
+        rows,
+    )
 
 
 def _goal(certified: Sequence[Sequence[Any]], measured: Sequence[Sequence[Any]]) -> list[str]:
