@@ -3,6 +3,8 @@
 import pytest
 
 from certifare.certificates.claims import METRICS
+from certifare.certificates.counts import Exclusion
+from certifare.cli.common import show_left_out, show_notes
 from certifare.words import amount, one
 
 
@@ -13,6 +15,42 @@ def test_item_10_the_article_goes_by_the_metric(metric):
 
 def test_item_10_one_record_is_no_records():
     assert [amount(n, "cell") for n in (0, 1, 2, 1000)] == ["0 cells", "1 cell", "2 cells", "1,000 cells"]
+
+
+def test_what_was_left_out_and_notes_have_a_line_each_and_only_show(capsys):
+    show_left_out([Exclusion("no \x1b[31mgroup\nat all", 1), Exclusion("far too long a reason " * 9, 2_500)])
+    show_notes(["\x1b]0;title\x07 a column\nof theirs"])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "left out: 1 record (no \ufffd[31mgroup\ufffdat all)"
+    assert lines[1].startswith("left out: 2,500 records (far")
+    assert lines[2] == "note: \ufffd]0;title\ufffd a column\ufffdof theirs"
+
+
+def test_a_period_that_leaves_out_one_record_says_so(cli, files, make_people, tmp_path):
+    bundle, fresh, period = tmp_path / "bundle", tmp_path / "fresh.csv", tmp_path / "may.csv"
+    bundle.mkdir()
+    (bundle / "encoder.json").write_bytes((files / "encoder.json").read_bytes())
+    make_people(2_000, 5).to_csv(fresh, index=False)
+    people = make_people(2_000, 6)
+    people.loc[7, "sex"] = None
+    people.to_csv(period, index=False)
+    arguments = ["--sensitive", "sex", "--no-ledger", "-o", bundle / "certificate.json"]
+    assert cli("certify", bundle, fresh, *arguments).status == 0
+    assert "left out: 1 record (" in cli("monitor", bundle, period, "--history", tmp_path / "history.json").stderr
+
+
+@pytest.mark.parametrize("command", ["certify", "count", "monitor"])
+def test_a_second_label_is_refused(cli, files, tmp_path, command):
+    bundle, fresh = tmp_path / "bundle", files / "fresh.csv"
+    bundle.mkdir()
+    (bundle / "encoder.json").write_bytes((files / "encoder.json").read_bytes())
+    by = ["--sensitive", "sex", "--label", "approved"]
+    claim = ["--metric", "equalized_odds", "--no-ledger", "-o", bundle / "certificate.json"]
+    assert cli("certify", bundle, fresh, *by, *claim).status == 0
+    written = ["-o", tmp_path / "counts.json"] if command == "count" else []
+    result = cli(command, bundle, fresh, *by, "--label", "job", *written)
+    assert result.status == 2
+    assert "pass --label once" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["fit", "sweep"])

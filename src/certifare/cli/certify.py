@@ -36,15 +36,17 @@ from certifare.cli.common import (
     encoder_file,
     err,
     listed,
+    one_label,
     out,
     printable,
     second_file,
+    show_left_out,
+    show_notes,
 )
 from certifare.cli.count import Sql, TableName
 from certifare.cli.from_counts import Published, certify_database, certify_files, counts_files
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
-from certifare.words import amount
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
@@ -137,9 +139,7 @@ def certify(
     reading = csv.reading()
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
-    if label is not None and len(label) > 1:
-        raise ArgumentError("Certificates condition on one label column: pass --label once.")
-    one_label = label[0] if label else None
+    named_label = one_label(label)
     found = open_ledger(ledger)
     claim: dict[str, Any] = {
         "metric": metric,
@@ -154,16 +154,16 @@ def certify(
     naming = Naming()
     if not files and not sensitive and known is not None and known.sensitive:
         sensitive = list(known.sensitive)
-        if one_label is None and labelled:
-            one_label = known.label
-        naming = known.naming(one_label if labelled else None)
+        if named_label is None and labelled:
+            named_label = known.label
+        naming = known.naming(named_label if labelled else None)
         notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
     if label_cuts is not None:
-        if one_label is None:
+        if named_label is None:
             raise ArgumentError("--label-cuts cuts a label: name its column with --label.")
-        naming = replace(naming, label=one_label, cuts=Roles.of(label_cuts=cuts_of(label_cuts)).label_cuts)
+        naming = replace(naming, label=named_label, cuts=Roles.of(label_cuts=cuts_of(label_cuts)).label_cuts)
     if sql is not None or files:
-        roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label}
+        roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": named_label}
         if sql is not None:
             counted = certify_database(
                 encoder if column is None else encoder_of_table(sql, str(table_name), column, cuts),
@@ -193,7 +193,7 @@ def certify(
         return
     if not sensitive:
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-    if labelled and one_label is None:
+    if labelled and named_label is None:
         raise LabelsRequiredError(f"--metric {metric} looks at records of each label: name their column with --label.")
     named: dict[str, Any]
     certify_table: Any
@@ -215,7 +215,7 @@ def certify(
         fitted,
         data if len(data) > 1 else data[0],  # type: ignore[arg-type, index]  # there are some, as was checked
         sensitive=listed(sensitive),
-        label=one_label,
+        label=named_label,
         labelled=labelled,
         weight=weight,
         cluster=cluster,
@@ -255,7 +255,7 @@ def certify(
         data_digest=table.digest,
         suppress_below=suppress,
         dataset=dataset,
-        columns={"sensitive": listed(sensitive), "label": one_label},
+        columns={"sensitive": listed(sensitive), "label": named_label},
         command=command_line(context),
     )
 
@@ -298,13 +298,11 @@ def _finish(
 
     def show() -> None:
         out.print(printable(str(certificate)), soft_wrap=True)
-        for exclusion in certificate.exclusions:
-            err.print(f"left out: {amount(exclusion.records, 'record')} ({printable(exclusion.reason)})")
+        show_left_out(certificate.exclusions)
         for words in certificate.cap_words:
             err.print(words, soft_wrap=True)
         err.print(certificate.look_words, soft_wrap=True)
-        for note in notes:
-            err.print(f"note: {printable(note)}")
+        show_notes(notes)
         if output is not None:
             err.print(f"written to {output}" + (", signed" if key else ", not signed"))
 

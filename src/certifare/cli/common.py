@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args, get_origin
 
 import typer
 from rich.console import Console
@@ -24,6 +24,10 @@ from rich.text import Text
 
 from certifare.errors import CertifareError, FileError
 from certifare.storage import nothing_overwritten
+from certifare.words import amount
+
+if TYPE_CHECKING:
+    from certifare.certificates.counts import Exclusion
 
 #: Exit statuses, beside 0: the claim does not hold; the input is bad; nothing was decided; the user interrupted.
 REFUSED, BAD_INPUT, INCONCLUSIVE, INTERRUPTED = 1, 2, 3, 130
@@ -319,6 +323,18 @@ def emit(document: Any, as_json: bool, show: Callable[[], None]) -> None:
         show()
 
 
+def show_left_out(exclusions: Iterable[Exclusion]) -> None:
+    """Tell how many records were left out, and why."""
+    for exclusion in exclusions:
+        err.print(f"left out: {amount(exclusion.records, 'record')} ({printable(exclusion.reason)})", soft_wrap=True)
+
+
+def show_notes(notes: Iterable[str]) -> None:
+    """Tell what else there is to know of a result, a line each."""
+    for note in notes:
+        err.print(f"note: {printable(note)}", soft_wrap=True)
+
+
 @contextmanager
 def progress(description: str, total: float | None, quiet: bool = False) -> Iterator[Callable[[float], None]]:
     """Show a progress bar on standard error; yields a function that says how much is done."""
@@ -496,3 +512,12 @@ def _leaves(annotation: Any) -> set[Any]:
 def listed(values: list[str] | None) -> tuple[str, ...]:
     """Return the values of an option that may be repeated."""
     return tuple(values or ())
+
+
+def one_label(values: list[str] | None) -> str | None:
+    """Return the label, if one was named; refuse several."""
+    from certifare.errors import ArgumentError
+
+    if values is not None and len(values) > 1:
+        raise ArgumentError("Certificates condition on one label column: pass --label once.")
+    return values[0] if values else None

@@ -19,11 +19,13 @@ from certifare.cli.common import (
     Weight,
     emit,
     encoder_file,
-    err,
     listed,
+    one_label,
     out,
     printable,
     progress,
+    show_left_out,
+    show_notes,
 )
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
@@ -98,8 +100,7 @@ def count(
     refuse_ignored(context, *where, *(("thinned",) if thinned else ()))
     if sql is not None and table is None:
         raise ArgumentError("--sql needs --table: the name of the table to count.")
-    if label is not None and len(label) > 1:
-        raise ArgumentError("Certificates condition on one label column: pass --label once.")
+    named_label = one_label(label)
     file = encoder_file(encoder)
     known = Published.beside(file)
     if not sensitive and known is not None:
@@ -108,14 +109,13 @@ def count(
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     fitted = load_fitted(file)
     encoder_digest = digest(file)
-    one_label = None if label is None else label[0]
     on_missing: Literal["unknown", "drop"] = "unknown" if unknown_groups else "drop"
     # Holders who leave the seed to chance draw independently of one another.
     own_seed = secrets.randbits(32) if seed is None else seed
     # Counts are held against the certificate: its groups are pooled, and its label is cut, as they were there.
     published = known is not None and known.sensitive == listed(sensitive)
-    naming = known.naming(one_label) if known is not None and published else Naming()
-    roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": one_label, "seed": own_seed, "naming": naming}
+    naming = known.naming(named_label) if known is not None and published else Naming()
+    roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": named_label, "seed": own_seed, "naming": naming}
     draw: dict[str, Any] = {"weight": weight, "cluster": cluster, "population": population, "max_weight": max_weight}
     checksum, looked_up = None, False
     notes: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ def count(
         if cluster is None:
             notes = tally.repeats.check()
         checksum = tally.checksum
-    counts = tally.table(fitted.n_cells_, labelled=one_label is not None, missing=on_missing)
+    counts = tally.table(fitted.n_cells_, labelled=named_label is not None, missing=on_missing)
     how = None
     if tally.drawn is not None:
         how = Drawn(
@@ -150,7 +150,7 @@ def count(
         counts,
         encoder_digest,
         sensitive=listed(sensitive),
-        label=one_label,
+        label=named_label,
         drawn=how,
         checksum=checksum,
         looked_up=looked_up,
@@ -163,9 +163,7 @@ def count(
     def show() -> None:
         sizes = ", ".join(f"{printable(group)}: {n:,}" for group, n in counts.group_sizes.items())
         out.print(f"{amount(counts.n_records, 'record')} in {amount(counts.n_cells, 'cell')} ({sizes}) → {output}")
-        for exclusion in counts.exclusions:
-            err.print(f"left out: {amount(exclusion.records, 'record')} ({printable(exclusion.reason)})")
-        for note in notes:
-            err.print(f"note: {note}", soft_wrap=True)
+        show_left_out(counts.exclusions)
+        show_notes(notes)
 
     emit(document, as_json, show)

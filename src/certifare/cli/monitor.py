@@ -18,8 +18,11 @@ from certifare.cli.common import (
     encoder_file,
     err,
     listed,
+    one_label,
     out,
     printable,
+    show_left_out,
+    show_notes,
 )
 from certifare.cli.count import Sql, TableName
 from certifare.cli.options import CsvOptions, with_options
@@ -102,14 +105,11 @@ def monitor(
         columns = document.statement.predicate.columns
         if label is not None and document.certificate.counts.labels is None:
             raise ArgumentError("--label: the certificate looks at no label. Leave it out.")
+        named_label = one_label(label) if label else columns.label if columns else None
         roles: dict[str, Any] = {
             "sensitive": listed(sensitive) or (columns.sensitive if columns else ()),
-            "label": (label[0] if label else columns.label if columns else None)
-            if document.certificate.counts.labels is not None
-            else None,
+            "label": named_label if document.certificate.counts.labels is not None else None,
         }
-        if label is not None and len(label) > 1:
-            raise ArgumentError("Certificates condition on one label column: pass --label once.")
         if sql is not None:
             counts, digest = _of_database(encoder, sql, str(table_name), document, **roles), None
         elif files:
@@ -303,7 +303,5 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str]) -
     if findings:
         for group in findings[-1].small:
             err.print(f"too few records of {printable(group)} in this period: nothing is said of them")
-        for exclusion in findings[-1].exclusions:
-            err.print(f"left out: {exclusion.records:,} records ({printable(exclusion.reason)})")
-    for note in notes:
-        err.print(f"note: {printable(note)}")
+        show_left_out(findings[-1].exclusions)
+    show_notes(notes)

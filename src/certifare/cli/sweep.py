@@ -17,7 +17,7 @@ from certifare.cli.common import (
     err,
     listed,
     out,
-    printable,
+    show_notes,
     stages,
 )
 from certifare.cli.options import CsvOptions, SearchOptions, with_options
@@ -208,5 +208,4 @@ def _show(frontier: Frontier, best: Any, written: list[Path], folder: Path | Non
         out.print(f"next   certifare fit --from {folder!s} --point {circled.number} --output BUNDLE", soft_wrap=True)
     for path in written:
         err.print(f"written to {path}")
-    for note in frontier.notes:
-        err.print(f"note: {printable(note)}")
+    show_notes(frontier.notes)
