@@ -15,6 +15,7 @@ from certifare.cli.common import (
     Cap,
     Cluster,
     Confidence,
+    CountUnknownGroups,
     Dataset,
     JoinKey,
     Json,
@@ -29,6 +30,8 @@ from certifare.cli.common import (
     Seed,
     Sensitive,
     SensitiveFile,
+    Sql,
+    TableName,
     Weight,
     command_line,
     cuts_of,
@@ -43,7 +46,6 @@ from certifare.cli.common import (
     show_left_out,
     show_notes,
 )
-from certifare.cli.count import Sql, TableName
 from certifare.cli.from_counts import Published, certify_database, certify_files, counts_files
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
@@ -83,9 +85,7 @@ def certify(
     cluster: Cluster = None,
     population: Population = "clusters",
     min_group_size: Annotated[int, typer.Option(help="Refuse groups with fewer records.")] = 30,
-    unknown_groups: Annotated[
-        bool, typer.Option(help="Count records without a group as a group of their own, instead of leaving them out.")
-    ] = False,
+    unknown_groups: CountUnknownGroups = False,
     sql: Sql = None,
     table_name: TableName = None,
     row_key: RowKey = None,

@@ -86,6 +86,10 @@ def _data_name(name: str | None) -> str | None:
     return name
 
 
+class Address(str):
+    """Where a database is. Like the path of a file, it is not published."""
+
+
 def suggest(*values: str) -> Callable[[], list[str]]:
     """Make a function that shell completion takes values from."""
     return lambda: list(values)
@@ -145,6 +149,19 @@ Cap = Annotated[
 Cluster = Annotated[
     str | None,
     typer.Option(help="Column that marks dependent records (household, patient).", rich_help_panel=COLUMNS),
+]
+Sql = Annotated[
+    Address | None,
+    typer.Option(
+        "--sql",
+        parser=Address,
+        metavar="ADDRESS",
+        help="Count in this database: duckdb:///file, sqlite:///file, postgresql://user@host/db, spark://host:port.",
+    ),
+]
+TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the table, or schema.table.")]
+CountUnknownGroups = Annotated[
+    bool, typer.Option(help="Count records without a group as a group of their own, instead of leaving them out.")
 ]
 RowKey = Annotated[
     list[str] | None,
@@ -466,10 +483,6 @@ def encoder_file(path: Path) -> Path:
     if not found.exists():
         raise FileError(f"There is no encoder at {str(path)!r}: give an encoder.json, or the bundle it is in.")
     return found
-
-
-class Address(str):
-    """Where a database is. Like the path of a file, it is not published."""
 
 
 #: Types of parameters whose values are published as they are. Any other (a path, an address) is private.

@@ -9,13 +9,15 @@ import typer
 
 from certifare.cli.common import (
     COLUMNS,
-    Address,
     Cluster,
+    CountUnknownGroups,
     Json,
     Label,
     Population,
     RowKey,
     Sensitive,
+    Sql,
+    TableName,
     Weight,
     emit,
     encoder_file,
@@ -30,20 +32,6 @@ from certifare.cli.common import (
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
 from certifare.words import amount
-
-Sql = Annotated[
-    Address | None,
-    typer.Option(
-        "--sql",
-        parser=Address,
-        metavar="ADDRESS",
-        help="Count in this database: duckdb:///file, sqlite:///file, postgresql://user@host/db, spark://host:port.",
-    ),
-]
-TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the table, or schema.table.")]
-CountUnknownGroups = Annotated[
-    bool, typer.Option(help="Count records without a group as a group of their own, instead of leaving them out.")
-]
 
 
 @with_options

@@ -14,6 +14,8 @@ from certifare.cli.common import (
     Label,
     PublicKey,
     Sensitive,
+    Sql,
+    TableName,
     emit,
     encoder_file,
     err,
@@ -24,7 +26,6 @@ from certifare.cli.common import (
     show_left_out,
     show_notes,
 )
-from certifare.cli.count import Sql, TableName
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
 
