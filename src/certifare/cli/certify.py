@@ -45,6 +45,7 @@ from certifare.cli.common import (
     second_file,
     show_left_out,
     show_notes,
+    signing_key,
 )
 from certifare.cli.from_counts import Published, certify_database, certify_files, counts_files
 from certifare.cli.options import CsvOptions, with_options
@@ -291,10 +292,9 @@ def _finish(
 ) -> None:
     """Write and print a certificate; end with status 1 if it is above the bound that was asked for."""
     if output is not None:
-        from certifare.cli.key import signing_key
         from certifare.document import write_document
 
-        write_document(output, certificate, None if key is None else signing_key(key), **context)
+        write_document(output, certificate, signing_key(key), **context)
 
     def show() -> None:
         out.print(printable(str(certificate)), soft_wrap=True)

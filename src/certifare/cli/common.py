@@ -27,6 +27,8 @@ from certifare.storage import nothing_overwritten
 from certifare.words import amount
 
 if TYPE_CHECKING:
+    from securesystemslib.signer import CryptoSigner
+
     from certifare.certificates.counts import Exclusion
 
 #: Exit statuses, beside 0: the claim does not hold; the input is bad; nothing was decided; the user interrupted.
@@ -483,6 +485,21 @@ def encoder_file(path: Path) -> Path:
     if not found.exists():
         raise FileError(f"There is no encoder at {str(path)!r}: give an encoder.json, or the bundle it is in.")
     return found
+
+
+def signing_key(path: Path | None) -> CryptoSigner | None:
+    """Load the private key to sign with, if one was named.
+
+    Its passphrase is asked for, if it has one and a person is there.
+    """
+    if path is None:
+        return None
+    from certifare.document import load_private_key
+    from certifare.document.keys import PASSPHRASE_VARIABLE, locked
+
+    if locked(path) and PASSPHRASE_VARIABLE not in os.environ and sys.stdin.isatty():
+        return load_private_key(path, typer.prompt(f"Passphrase of {path}", hide_input=True, err=True))
+    return load_private_key(path)
 
 
 #: Types of parameters whose values are published as they are. Any other (a path, an address) is private.

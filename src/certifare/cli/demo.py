@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from certifare.cli.common import REFUSED, Json, Seed, command_line, emit, out, stages
+from certifare.cli.result import show_bundle
 
 #: The bound that the demonstration asks for, and that of its audit kit.
 TARGET, KIT_TARGET = 0.08, 0.1
@@ -46,7 +47,6 @@ def demo(
     UCI Adult, 48,842 people from the US census of 1994 (Becker & Kohavi 1996, CC BY 4.0).
     """
     from certifare.bundle import check_output, produce
-    from certifare.cli.fit import show_bundle
     from certifare.data import adult
     from certifare.frontier import Grid
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from certifare.cli.common import Json, emit, out
-
-if TYPE_CHECKING:
-    from securesystemslib.signer import CryptoSigner
 
 app = typer.Typer(help="Make and show keys that sign certificates.", no_args_is_help=True)
 
@@ -48,16 +45,3 @@ def show(
 
     keyid = load_public_key(path).keyid
     emit({"public": str(path), "keyid": keyid}, as_json, lambda: out.print(keyid, soft_wrap=True))
-
-
-def signing_key(path: Path) -> CryptoSigner:
-    """Load the private key for a command that signs, asking for its passphrase if it has one and a person is there."""
-    import os
-    import sys
-
-    from certifare.document import load_private_key
-    from certifare.document.keys import PASSPHRASE_VARIABLE, locked
-
-    if locked(path) and PASSPHRASE_VARIABLE not in os.environ and sys.stdin.isatty():
-        return load_private_key(path, typer.prompt(f"Passphrase of {path}", hide_input=True, err=True))
-    return load_private_key(path)

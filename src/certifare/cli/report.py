@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from certifare.cli.checks import print_failures
 from certifare.cli.common import REFUSED, PublicKey, err, out, print_json
 from certifare.cli.support import refuse_ignored
-from certifare.cli.verify import print_failures
 
 if TYPE_CHECKING:
     from certifare.document import Verdict

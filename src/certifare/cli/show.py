@@ -10,9 +10,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 from rich.tree import Tree
 
+from certifare.cli.checks import print_failures
 from certifare.cli.common import REFUSED, Json, PublicKey, emit, encoder_file, out, printable
 from certifare.cli.support import refuse_ignored
-from certifare.cli.verify import print_failures
 
 
 def show(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from certifare.cli.checks import STYLES, print_checks
 from certifare.cli.common import (
     COLUMNS,
     INCONCLUSIVE,
@@ -30,14 +31,9 @@ from certifare.cli.support import refuse_ignored
 from certifare.policy import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import Console
-
-    from certifare.document import Check, Outcome, Verdict
+    from certifare.document import Outcome, Verdict
 
 STATUS: dict[Outcome, int] = {"PASS": 0, "FAIL": REFUSED, "INCONCLUSIVE": INCONCLUSIVE}
-STYLES: dict[Outcome, str] = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
 
 
 def with_policy(command: Callable[..., None]) -> Callable[..., None]:
@@ -146,29 +142,3 @@ def print_verdict(verdict: Verdict) -> None:
     out.print(word)
     if verdict.passed and verdict.unchecked:
         out.print(f"Not checked: {', '.join(check.name for check in verdict.unchecked)}.", style="yellow")
-
-
-def print_failures(verdict: Verdict, console: Console = out) -> None:
-    """Print what fails, if anything does, before anything else is shown."""
-    if verdict.failures:
-        console.print("FAIL  Verification failed.", style=STYLES["FAIL"])
-        print_checks(verdict.failures, console)
-        console.print()
-
-
-def print_checks(checks: Iterable[Check], console: Console = out) -> None:
-    """Print checks, one in a line: whether it holds, what it is about, what was found."""
-    from rich.table import Table
-    from rich.text import Text
-
-    marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yellow")}
-    table = Table.grid(padding=(0, 2))
-    for check in checks:
-        mark, style = ("?", "bold yellow") if check.undecided else marks[check.ok]
-        # What fails is in red as a whole.
-        table.add_row(
-            Text(mark, style),
-            Text(check.name, style),
-            Text(printable(check.message), style if check.ok is False else ""),
-        )
-    console.print(table)
