@@ -26,11 +26,11 @@ def print_failures(verdict: Verdict, console: Console = out) -> None:
 
 def print_checks(checks: Iterable[Check], console: Console = out) -> None:
     """Print checks, one in a line: whether it holds, what it is about, what was found."""
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
     marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yellow")}
-    table = Table.grid(padding=(0, 2))
+    table = RichTable.grid(padding=(0, 2))
     for check in checks:
         mark, style = ("?", "bold yellow") if check.undecided else marks[check.ok]
         # What fails is in red as a whole.

@@ -277,13 +277,13 @@ def _named(sensitive: Sequence[str]) -> Sequence[str]:
 
 def _show(history: History, findings: Sequence[Finding], notes: Sequence[str]) -> None:
     """Print the course, and what the last period says."""
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
     from certifare.certificates.certificate import percent, round_down, round_up
 
     styles = {"REFUTED": "bold red", "CONFIRMED": "green", "OPEN": ""}
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = RichTable(box=None, padding=(0, 2, 0, 0))
     for name in ("period", "records", "lower limit", "T*", "", "moved"):
         table.add_column(name, justify="right" if name in ("lower limit", "T*") else "left")
     for finding in findings:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.panel import Panel
-from rich.table import Table as Grid
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from certifare.cli.common import err, out, printable
@@ -26,7 +26,7 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
     from certifare.cli.chart import draw_points
 
     out.print(Panel(_verdict(bundle), expand=False, padding=(1, 2)))
-    facts = Grid.grid(padding=(0, 3))
+    facts = RichTable.grid(padding=(0, 3))
     for name, text in _facts(bundle):
         facts.add_row(name, printable(text))
     out.print(facts)

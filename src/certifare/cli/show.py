@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table as Grid
+from rich.table import Table as RichTable
 from rich.text import Text
 from rich.tree import Tree
 
@@ -81,17 +81,17 @@ def _print_certificate(certificate: Any, verdict: Any) -> None:
     from certifare.certificates.certificate import round_up
 
     out.print(printable(str(certificate)), style="bold", soft_wrap=True)
-    grid = Grid("groups", "label", "records", "estimate", "bound T*", box=None, pad_edge=False)
+    table = RichTable("groups", "label", "records", "estimate", "bound T*", box=None, pad_edge=False)
     for part in certificate.parts:
         records = " + ".join(f"{n:,}" for n in part.records)
-        grid.add_row(
+        table.add_row(
             printable(" / ".join(part.groups)),
             printable(part.label or ""),
             records,
             f"{part.estimate:.4f}",
             round_up(part.bound),
         )
-    out.print(grid)
+    out.print(table)
     for sentence in (*certificate.what_follows(), *certificate.cap_words, certificate.look_words):
         out.print(f"- {printable(sentence)}", soft_wrap=True)
     unchecked = [printable(check.message) for check in verdict.unchecked if check.name == "signature"]
@@ -103,17 +103,17 @@ def _print_certificate(certificate: Any, verdict: Any) -> None:
 def _print_cells(encoder: dict[str, Any], most: int) -> None:
     cells = encoder["cells"]
     out.print(Text.assemble((f"{encoder['kind']} encoder", "bold"), f", {len(cells)} cells"))
-    grid = Grid("cell", "records", "groups", "labels", "rules", box=None, pad_edge=False)
+    table = RichTable("cell", "records", "groups", "labels", "rules", box=None, pad_edge=False)
     listed = cells[: most or None]
     for cell in listed:
-        grid.add_row(
+        table.add_row(
             str(cell["cell"]),
             "" if cell["records"] is None else f"{cell['records']:,}",
             _shares(cell["groups"]),
             _shares(cell["labels"]),
             printable(" and ".join(cell["rules"]) or "every record"),
         )
-    out.print(grid)
+    out.print(table)
     if len(listed) < len(cells):
         out.print(f"… and {len(cells) - len(listed)} more (--cells 0 lists all)")
     out.print()

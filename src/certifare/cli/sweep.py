@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table as Grid
+from rich.table import Table as RichTable
 
 from certifare.cli.common import (
     CLAIM,
@@ -157,7 +157,7 @@ def _show(frontier: Frontier, best: Any, written: list[Path], folder: Path | Non
     certified = sum(point.certified for point in frontier.points)
     title = "T*" if certified else "predicted T*"
     knee = frontier.best()
-    grid = Grid(
+    table = RichTable(
         "point",
         title,
         "interval",
@@ -176,7 +176,7 @@ def _show(frontier: Frontier, best: Any, written: list[Path], folder: Path | Non
         gamma = "" if point.gamma is None else f", γ = {point.gamma:g}, cells ≥ {point.min_cell_size}"
         marks = [name for name, marked in (("knee", knee), ("best", best)) if marked == point]
         lower = "" if point.lower is None else f"[{round_down(point.lower, 3)}, {round_up(point.bound, 3)}]"
-        grid.add_row(
+        table.add_row(
             str(point.number),
             round_up(point.bound),
             lower,
@@ -189,7 +189,7 @@ def _show(frontier: Frontier, best: Any, written: list[Path], folder: Path | Non
             f"{point.kind}{gamma}",
             ", ".join(marks),
         )
-    out.print(grid)
+    out.print(table)
     out.print()
     width = max(20, min(60, out.width - 12))
     out.print(draw_points(frontier.points, frontier.pareto(), best or knee, utility=frontier.utility, width=width))
