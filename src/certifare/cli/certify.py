@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,6 +53,10 @@ from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
+    from certifare.cli.from_counts import CountedCertificate
+    from certifare.engines.counting import Naming
+    from certifare.ledger import Ledger, Traces
+    from certifare.table import Table
 
 
 @with_options
@@ -110,33 +114,18 @@ def certify(
     With --column there is no encoder: the bound is about every rule that reads only that column of the records.
     """
     from certifare.certificates.claims import metric_of
-    from certifare.certification import certify as certify_records
     from certifare.document import digest
-    from certifare.engines.counting import Naming
-    from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
+    from certifare.errors import ArgumentError
     from certifare.ledger import open_ledger
-    from certifare.records import load_fitted, read_records
-    from certifare.roles import Roles
-    from certifare.table import POOLED
+    from certifare.records import load_fitted
 
+    data = data or []
     if column is not None:
-        data, encoder = [*([] if encoder is None else [encoder]), *(data or ())], None
+        data, encoder = [*([] if encoder is None else [encoder]), *data], None
     elif encoder is None:
         raise ArgumentError("Which encoder? Name its file or bundle; or the column to certify, with --column.")
-    files = [] if sql is not None or encoder is None else counts_files(encoder, data or ())
-    if sql is not None:
-        refuse_ignored(context, "sql", *(("hashed",) if weight is not None or cluster is not None else ()))
-        if data:
-            raise ArgumentError("Give either a file or --sql, not both.")
-        if table_name is None:
-            raise ArgumentError("--sql needs --table: the name of the table to count.")
-    elif files:
-        refuse_ignored(context, "counts")
-    elif not data:
-        raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
-    else:
-        capped = ("capped",) if weight is not None and cluster is None else ()
-        refuse_ignored(context, *of_file(*data), *capped)
+    files = [] if sql is not None or encoder is None else counts_files(encoder, data)
+    _check_source(context, data, files, sql=sql, table_name=table_name, weight=weight, cluster=cluster)
     reading = csv.reading()
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
@@ -151,114 +140,224 @@ def certify(
     }
     labelled = metric_of(metric).labelled
     known = None if encoder is None or encoder in files else Published.beside(encoder_file(encoder))
-    notes: tuple[str, ...] = ()
-    naming = Naming()
-    if not files and not sensitive and known is not None and known.sensitive:
-        sensitive = list(known.sensitive)
-        if named_label is None and labelled:
-            named_label = known.label
-        naming = known.naming(named_label if labelled else None)
-        notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
-    if label_cuts is not None:
-        if named_label is None:
-            raise ArgumentError("--label-cuts cuts a label: name its column with --label.")
-        naming = replace(naming, label=named_label, cuts=Roles.of(label_cuts=cuts_of(label_cuts)).label_cuts)
-    if sql is not None or files:
-        roles: dict[str, Any] = {"sensitive": listed(sensitive), "label": named_label}
-        if sql is not None:
-            counted = certify_database(
-                encoder if column is None else encoder_of_table(sql, str(table_name), column, cuts),
-                sql,
-                str(table_name),
-                **roles,
-                unknown_groups=unknown_groups,
-                weight=weight,
-                cluster=cluster,
-                population=population,
-                key=listed(row_key),
-                seed=seed,
-                naming=naming,
-                **claim,
-            )
-        else:
-            counted = certify_files(None if encoder in files else encoder, files, **roles, **claim)
-        if counted.column is not None:
-            counted.context.update(write_column(counted.column, None))
-        about = {**counted.context, "suppress_below": suppress, "dataset": dataset, "command": command_line(context)}
-        digested = about.get("encoder_digest") or digest(about["encoder"])
-        traces = None if counted.origins is None else found.origin(*counted.origins)
-        certificate = _at_look(found, traces, digested, counted.certificate, looks)
-        if encoder_output is not None and counted.column is not None:
-            write_column(counted.column, encoder_output)
-        _finish(certificate, output, key, max_bound, as_json, (*notes, *_not_counted(found)), **about)
-        return
-    if not sensitive:
-        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-    if labelled and named_label is None:
-        raise LabelsRequiredError(f"--metric {metric} looks at records of each label: name their column with --label.")
-    named: dict[str, Any]
-    certify_table: Any
-    if column is None:
-        named = {"encoder": encoder_file(encoder)}  # type: ignore[arg-type]  # one or the other, as was checked
-        fitted = load_fitted(named["encoder"])
-        certify_table, digested = certify_records, digest(named["encoder"])
-        if cap is None and weight is not None and cluster is None and method != "lemmas" and known is not None:
-            # It was chosen on other records than these.
-            tail = known.document.certificate.tail
-            cap = None if tail is None else tail.cap
+    columns = _columns(listed(sensitive), named_label, label_cuts, labelled=labelled, known=None if files else known)
+    if sql is not None:
+        counted = certify_database(
+            encoder if column is None else encoder_of_table(sql, str(table_name), column, cuts),
+            sql,
+            str(table_name),
+            sensitive=columns.sensitive,
+            label=columns.label,
+            unknown_groups=unknown_groups,
+            weight=weight,
+            cluster=cluster,
+            population=population,
+            key=listed(row_key),
+            seed=seed,
+            naming=columns.naming,
+            **claim,
+        )
+        certified = _of_counts(counted, found)
+    elif files:
+        own = None if encoder in files else encoder
+        counted = certify_files(own, files, sensitive=columns.sensitive, label=columns.label, **claim)
+        certified = _of_counts(counted, found)
     else:
-        from certifare.certification import certify_as_column
-
-        fitted = encoder_of_file(data, column, cuts, **reading)  # type: ignore[arg-type]  # there are some, as was checked
-        named = write_column(fitted, None)
-        certify_table, digested = certify_as_column, named["encoder_digest"]
-    table = read_records(
-        fitted,
-        data if len(data) > 1 else data[0],  # type: ignore[arg-type, index]  # there are some, as was checked
-        sensitive=listed(sensitive),
-        label=named_label,
-        labelled=labelled,
-        weight=weight,
-        cluster=cluster,
-        missing_groups="unknown" if unknown_groups else "drop",
-        **reading,
-        **second_file(sensitive_file, on),
-        label_cuts=naming.cuts if labelled else None,
-    )
-    if POOLED in naming.groups:
-        # Which groups these are was fixed before these records were looked at.
-        table = table.pooled(naming.groups)
-    certificate = certify_table(
-        fitted,
-        table.features,
-        table.labels[0] if table.labels else None,
-        sensitive_features=table.groups,
-        positive=table.positive,
-        weights=table.weights,
-        cap=cap,
-        clusters=table.clusters,
-        population=population,
-        seed=seed,
-        exclusions=table.exclusions,
-        **claim,
-    )
-    certificate = _at_look(found, found.trace(table), digested, certificate, looks)
-    if encoder_output is not None:
-        write_column(fitted, encoder_output)
+        columns.check(metric)
+        if encoder is None:
+            fitted: Any = encoder_of_file(data, str(column), cuts, **reading)
+        else:
+            fitted = load_fitted(encoder_file(encoder))
+        if cap is None and weight is not None and cluster is None and method != "lemmas" and known is not None:
+            cap = known.cap
+        table = _read(
+            fitted,
+            data,
+            columns,
+            second=(sensitive_file, on),
+            weight=weight,
+            cluster=cluster,
+            missing_groups="unknown" if unknown_groups else "drop",
+            **reading,
+        )
+        certified = _of_table(
+            encoder, fitted, table, columns, found, cap=cap, population=population, seed=seed, **claim
+        )
+    digested = certified.context.get("encoder_digest") or digest(certified.context["encoder"])
+    certificate = _at_look(found, certified.traces, digested, certified.certificate, looks)
+    if encoder_output is not None and certified.column is not None:
+        write_column(certified.column, encoder_output)
     _finish(
         certificate,
         output,
         key,
         max_bound,
         as_json,
-        (*notes, *table.notes, *_not_counted(found)),
-        **named,
-        data_digest=table.digest,
+        (*columns.notes, *certified.notes, *_not_counted(found)),
+        **certified.context,
         suppress_below=suppress,
         dataset=dataset,
-        columns={"sensitive": listed(sensitive), "label": named_label},
         command=command_line(context),
     )
+
+
+def _check_source(
+    context: typer.Context,
+    data: Sequence[Path],
+    files: Sequence[Path],
+    *,
+    sql: str | None,
+    table_name: str | None,
+    weight: str | None,
+    cluster: str | None,
+) -> None:
+    """Refuse records in two places or in none, and options that would do nothing where they are."""
+    from certifare.errors import ArgumentError
+
+    if sql is not None:
+        refuse_ignored(context, "sql", *(("hashed",) if weight is not None or cluster is not None else ()))
+        if data:
+            raise ArgumentError("Give either a file or --sql, not both.")
+        if table_name is None:
+            raise ArgumentError("--sql needs --table: the name of the table to count.")
+    elif files:
+        refuse_ignored(context, "counts")
+    elif not data:
+        raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
+    else:
+        capped = ("capped",) if weight is not None and cluster is None else ()
+        refuse_ignored(context, *of_file(*data), *capped)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where groups and labels are read from, and how they are named.
+
+    Attributes
+    ----------
+    sensitive : tuple of str
+    label : str or None
+    labelled : bool
+        Whether the metric looks at labels.
+    naming : Naming
+    notes : tuple of str
+        What was not said on the command line.
+    """
+
+    sensitive: tuple[str, ...]
+    label: str | None
+    labelled: bool
+    naming: Naming
+    notes: tuple[str, ...]
+
+    def check(self, metric: str) -> None:
+        """Refuse to read records if nobody says where the groups are, or the labels that the metric looks at."""
+        from certifare.errors import LabelsRequiredError, MissingGroupError
+
+        if not self.sensitive:
+            raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+        if self.labelled and self.label is None:
+            raise LabelsRequiredError(
+                f"--metric {metric} looks at records of each label: name their column with --label."
+            )
+
+
+def _columns(
+    sensitive: tuple[str, ...], label: str | None, label_cuts: str | None, *, labelled: bool, known: Published | None
+) -> _Columns:
+    """Take the columns that were named; if none of groups were, those of the bundle's certificate."""
+    from certifare.engines.counting import Naming
+    from certifare.errors import ArgumentError
+    from certifare.roles import Roles
+
+    naming = Naming()
+    notes: tuple[str, ...] = ()
+    if not sensitive and known is not None and known.sensitive:
+        sensitive = known.sensitive
+        if label is None and labelled:
+            label = known.label
+        naming = known.naming(label if labelled else None)
+        notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
+    if label_cuts is not None:
+        if label is None:
+            raise ArgumentError("--label-cuts cuts a label: name its column with --label.")
+        naming = replace(naming, label=label, cuts=Roles.of(label_cuts=cuts_of(label_cuts)).label_cuts)
+    return _Columns(sensitive, label, labelled, naming, notes)
+
+
+def _read(
+    fitted: Any, data: Sequence[Path], columns: _Columns, *, second: tuple[Path | None, str | None], **options: Any
+) -> Table:
+    """Read the records of one file or several, and of a second one that holds their sensitive columns."""
+    from certifare.records import read_records
+    from certifare.table import POOLED
+
+    table = read_records(
+        fitted,
+        data if len(data) > 1 else data[0],
+        sensitive=columns.sensitive,
+        label=columns.label,
+        labelled=columns.labelled,
+        label_cuts=columns.naming.cuts if columns.labelled else None,
+        **second_file(*second),
+        **options,
+    )
+    # Which groups are pooled was fixed before these records were looked at.
+    return table.pooled(columns.naming.groups) if POOLED in columns.naming.groups else table
+
+
+@dataclass(frozen=True)
+class _Certified:
+    """A certificate, and what its document and the ledger say besides.
+
+    Attributes
+    ----------
+    certificate : Certificate
+    context : dict
+        The encoder, by its file or digest; the records' digest where there is one; the columns.
+    traces : Traces or None
+        Of the records, for the ledger; None where looks at them cannot be counted.
+    column : FairTreeEncoder or None
+        The encoder of a column that was certified itself.
+    notes : tuple of str
+    """
+
+    certificate: Certificate
+    context: dict[str, Any]
+    traces: Traces | None
+    column: Any = None
+    notes: tuple[str, ...] = ()
+
+
+def _of_counts(counted: CountedCertificate, ledger: Ledger) -> _Certified:
+    """Take a certificate from counts alone."""
+    named = {} if counted.column is None else write_column(counted.column, None)
+    traces = None if counted.origins is None else ledger.origin(*counted.origins)
+    return _Certified(counted.certificate, {**counted.context, **named}, traces, counted.column)
+
+
+def _of_table(
+    encoder: Path | None, fitted: Any, table: Table, columns: _Columns, ledger: Ledger, **options: Any
+) -> _Certified:
+    """Certify an encoder on a table; if it is in no file, as that of a column."""
+    from certifare.certification import certify as certify_records
+    from certifare.certification import certify_as_column
+
+    column = fitted if encoder is None else None
+    certificate = (certify_records if column is None else certify_as_column)(
+        fitted,
+        table.features,
+        table.labels[0] if table.labels else None,
+        sensitive_features=table.groups,
+        positive=table.positive,
+        weights=table.weights,
+        clusters=table.clusters,
+        exclusions=table.exclusions,
+        **options,
+    )
+    named = write_column(fitted, None) if encoder is None else {"encoder": encoder_file(encoder)}
+    read = {"data_digest": table.digest, "columns": {"sensitive": columns.sensitive, "label": columns.label}}
+    return _Certified(certificate, {**named, **read}, ledger.trace(table), column, table.notes)
 
 
 def _at_look(ledger: Any, traces: Any, encoder: str, certificate: Certificate, looks: int | None) -> Certificate:

@@ -79,6 +79,12 @@ class Published:
             return None
         return cls.of(document) if document.statement.digest_of("encoder") == digest(encoder) else None
 
+    @property
+    def cap(self) -> float | None:
+        """The cap of weights, which was chosen on other records than those to come; None if there is none."""
+        tail = self.document.certificate.tail
+        return None if tail is None else tail.cap
+
     def naming(self, label: str | None) -> Naming:
         """Say how records that are counted by these columns are named."""
         from certifare.engines.counting import Naming
