@@ -24,7 +24,13 @@ from certifare.cli.writing import open_writer
 from certifare.words import amount
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import pyarrow as pa
+
+    from certifare.encoders import RestrictedEncoder
+    from certifare.errors import UnknownGroupError
+    from certifare.records import GroupColumns
 
 
 @with_options
@@ -77,11 +83,9 @@ def encode(
     import pyarrow as pa
 
     from certifare.encoders import load_encoder
-    from certifare.errors import ArgumentError, UnknownGroupError
-    from certifare.files import as_written, kind_of, open_batches, text_types
-    from certifare.levels import name_of
+    from certifare.errors import ArgumentError
+    from certifare.files import kind_of, open_batches, text_types
     from certifare.records import GroupColumns, open_records
-    from certifare.roles import select
     from certifare.storage import atomic_file
 
     fitted = load_encoder(encoder_file(encoder))
@@ -93,8 +97,7 @@ def encode(
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
     reading = csv.reading()
-    names = open_batches(data, {}, **reading).names if keep else ()
-    kept = tuple(dict.fromkeys(name for text in listed(keep) for name in select([text], names, "columns to keep")))
+    kept = _kept_columns(listed(keep), data, reading)
     groups = None
     if fitted.reads_groups:
         groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, listed(sensitive))
@@ -112,45 +115,78 @@ def encode(
     ):
         for batch in batches:
             table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
-            if groups is None:
-                encoded = fitted.transform(table)
-            else:
-                of_table = groups.read(table)
-                unknown += fitted.count_unknown_groups(of_table)
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", ".*records have a group that the encoder was not fitted with")
-                    encoded = fitted.transform(table, sensitive_features=of_table)
-            for column in kept:
-                own = table.column(column)
-                encoded = _with(encoded, column, as_written(own, types.get(column, own.type), reading["missing"]))
-            write(encoded)
+            encoded, of_unknown_groups = _encode_batch(fitted, table, groups)
+            write(_with_kept(encoded, table, kept, types, reading["missing"]))
             records += table.num_rows
+            unknown += of_unknown_groups
             advance(batches.position)
         if unknown and not unknown_groups:
-            raise UnknownGroupError(
-                f"{unknown:,} of {records:,} records have a group that the encoder was not fitted with, or none "
-                f"({fitted.group_column_!r}); it knows {', '.join(map(name_of, fitted.groups_))}. Leave these records "
-                "out, or pass --unknown-groups: they are then encoded by the thresholds that the groups have in common."
-            )
+            raise _unknown_group_error(fitted, unknown, records)
     seconds = time.perf_counter() - begun
     document = {"records": records, "cells": fitted.n_cells_, "output": str(output), "seconds": round(seconds, 3)}
     if groups is not None:
         document["unknown_groups"] = unknown
+    emit(document, as_json, lambda: _show(document, groups, kept, seconds))
 
-    def show() -> None:
-        out.print(f"{amount(records, 'record')} in {amount(fitted.n_cells_, 'cell')} → {output}", soft_wrap=True)
-        err.print(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records a second")
-        if groups is not None:
-            read = ", ".join(map(str, groups.roles))
-            err.print(f"the group was read ({read}){'' if set(kept) & set(groups.types) else ' and left out'}")
-        if unknown:
-            err.print(
-                f"{unknown:,} records of unknown groups were encoded by the thresholds that groups have in common"
-            )
-        if kept:
-            err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}")
 
-    emit(document, as_json, show)
+def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> tuple[str, ...]:
+    """Find the columns to copy, each once, in the order in which they were named."""
+    from certifare.files import open_batches
+    from certifare.roles import select
+
+    names = open_batches(data, {}, **reading).names if keep else ()
+    return tuple(dict.fromkeys(name for text in keep for name in select([text], names, "columns to keep")))
+
+
+def _encode_batch(fitted: RestrictedEncoder, table: pa.Table, groups: GroupColumns | None) -> tuple[Any, int]:
+    """Encode records; gives what stands for them, and how many are of a group that the encoder does not know."""
+    if groups is None:
+        return fitted.transform(table), 0
+    of_table = groups.read(table)
+    unknown = fitted.count_unknown_groups(of_table)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*records have a group that the encoder was not fitted with")
+        return fitted.transform(table, sensitive_features=of_table), unknown
+
+
+def _with_kept(
+    encoded: pa.Table, table: pa.Table, kept: Sequence[str], types: Mapping[str, pa.DataType], missing: Any
+) -> pa.Table:
+    """Return the encoded records with the columns that are copied, as they were written."""
+    from certifare.files import as_written
+
+    for column in kept:
+        own = table.column(column)
+        encoded = _with(encoded, column, as_written(own, types.get(column, own.type), missing))
+    return encoded
+
+
+def _unknown_group_error(fitted: RestrictedEncoder, unknown: int, records: int) -> UnknownGroupError:
+    """Say how many records cannot be encoded by their group, and what to do about them."""
+    from certifare.errors import UnknownGroupError
+    from certifare.levels import name_of
+
+    return UnknownGroupError(
+        f"{unknown:,} of {records:,} records have a group that the encoder was not fitted with, or none "
+        f"({fitted.group_column_!r}); it knows {', '.join(map(name_of, fitted.groups_))}. Leave these records "
+        "out, or pass --unknown-groups: they are then encoded by the thresholds that the groups have in common."
+    )
+
+
+def _show(document: dict[str, Any], groups: GroupColumns | None, kept: Sequence[str], seconds: float) -> None:
+    """Print how much was encoded where, and what of it is not covered by the certificate."""
+    records, unknown = document["records"], document.get("unknown_groups", 0)
+    out.print(
+        f"{amount(records, 'record')} in {amount(document['cells'], 'cell')} → {document['output']}", soft_wrap=True
+    )
+    err.print(f"{seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} records a second")
+    if groups is not None:
+        read = ", ".join(map(str, groups.roles))
+        err.print(f"the group was read ({read}){'' if set(kept) & set(groups.types) else ' and left out'}")
+    if unknown:
+        err.print(f"{unknown:,} records of unknown groups were encoded by the thresholds that groups have in common")
+    if kept:
+        err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}")
 
 
 def _with(table: pa.Table, name: str, column: Any) -> pa.Table:
