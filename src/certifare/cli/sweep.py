@@ -25,6 +25,7 @@ from certifare.cli.support import of_search, refuse_ignored
 
 if TYPE_CHECKING:
     from certifare.frontier import Frontier
+    from certifare.frontier.sweeping import Point
 
 
 @with_options
@@ -68,14 +69,11 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Try many encoders and print the frontier of utility and certified distance."""
-    import msgspec
-
     from certifare.bundle import write_rows
     from certifare.certificates.claims import Claim
-    from certifare.errors import ArgumentError, MissingGroupError, RoleError
+    from certifare.errors import MissingGroupError, RoleError
     from certifare.frontier import sweep as sweep_table
-    from certifare.parts import training_quantiles
-    from certifare.storage import atomic_file, check_file, check_folder, check_writable
+    from certifare.storage import atomic_file
     from certifare.sweeps import keep_sweep
     from certifare.table import read_table
 
@@ -85,29 +83,14 @@ def sweep(
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     simultaneous = ("simultaneous",) if correction == "simultaneous" else ()
     refuse_ignored(context, *of_search(data, search.metric, search.kind), *simultaneous)
-    if plot is not None and plot.suffix.lower() not in (".svg", ".png", ".html", ".json"):
-        raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
-    folder = output if output is not None and output.suffix.lower() != ".csv" else None
-    if folder is not None:
-        check_folder(folder)
-    for path in (output, plot):
-        if path is not None and path is not folder:
-            check_file(path)
-            check_writable(path.parent)
+    folder = _folder_to_write(output, plot)
     columns = {"label": listed(label), "sensitive": listed(sensitive), **search.table()}
     reading, claim, options = {**columns, **csv.reading()}, search.claim(), search.how()
     grid = search.grid()
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
         if search.label_quantiles is not None:
-            reading["label_cuts"] = training_quantiles(
-                data,
-                search.label_quantiles,
-                parts=search.parts(),
-                seed=search.seed,
-                by_group=search.pool_groups is None,
-                **{name: value for name, value in reading.items() if name != "label_cuts"},
-            )
+            reading["label_cuts"] = _quantiles(data, search.label_quantiles, search, reading)
         frontier = sweep_table(
             read_table(data, **reading),
             grid,
@@ -134,7 +117,46 @@ def sweep(
                 frontier.plot(best or frontier.best(min_cells=search.min_cells)).save(
                     name, format=plot.suffix.lower()[1:]
                 )
-    document = {
+    document = _document(frontier, frontier.best(min_cells=search.min_cells), best)
+    emit(document, as_json, lambda: _show(frontier, best, [p for p in (output, plot) if p is not None], folder))
+
+
+def _folder_to_write(output: Path | None, plot: Path | None) -> Path | None:
+    """Refuse places that could not be written to, before any work is done; gives the folder, if it is to be one."""
+    from certifare.errors import ArgumentError
+    from certifare.storage import check_file, check_folder, check_writable
+
+    if plot is not None and plot.suffix.lower() not in (".svg", ".png", ".html", ".json"):
+        raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
+    folder = output if output is not None and output.suffix.lower() != ".csv" else None
+    if folder is not None:
+        check_folder(folder)
+    for path in (output, plot):
+        if path is not None and path is not folder:
+            check_file(path)
+            check_writable(path.parent)
+    return folder
+
+
+def _quantiles(data: Path, number: int, search: SearchOptions, reading: dict[str, Any]) -> tuple[float, ...]:
+    """Find where the label is cut into bands; certification records have no say in it."""
+    from certifare.parts import training_quantiles
+
+    return training_quantiles(
+        data,
+        number,
+        parts=search.parts(),
+        seed=search.seed,
+        by_group=search.pool_groups is None,
+        **{name: value for name, value in reading.items() if name != "label_cuts"},
+    )
+
+
+def _document(frontier: Frontier, knee: Point, best: Point | None) -> dict[str, Any]:
+    """Say what was found, for machines."""
+    import msgspec
+
+    return {
         "correction": frontier.correction,
         "confidence": frontier.confidence,
         "metric": frontier.metric,
@@ -142,24 +164,49 @@ def sweep(
         "tried": len(frontier),
         "certified": sum(point.certified for point in frontier.points),
         "front": [point.to_dict() for point in frontier.pareto()],
-        "knee": frontier.best(min_cells=search.min_cells).to_dict(),
+        "knee": knee.to_dict(),
         "best": None if best is None else best.to_dict(),
         "look": msgspec.to_builtins(frontier.look),
         "notes": list(frontier.notes),
     }
-    emit(document, as_json, lambda: _show(frontier, best, [p for p in (output, plot) if p is not None], folder))
 
 
-def _show(frontier: Frontier, best: Any, written: list[Path], folder: Path | None) -> None:
-    from certifare.certificates.certificate import percent, round_down, round_up
+def _show(frontier: Frontier, best: Point | None, written: list[Path], folder: Path | None) -> None:
+    from certifare.certificates.certificate import percent
     from certifare.cli.chart import draw_points
 
     certified = sum(point.certified for point in frontier.points)
-    title = "T*" if certified else "predicted T*"
     knee = frontier.best()
+    out.print(_front(frontier, knee, best))
+    out.print()
+    width = max(20, min(60, out.width - 12))
+    out.print(draw_points(frontier.points, frontier.pareto(), best or knee, utility=frontier.utility, width=width))
+    out.print()
+    if certified:
+        out.print(
+            f"{len(frontier):,} encoders tried; {certified} certified together at {percent(frontier.confidence)}: "
+            "choose any of them."
+        )
+        out.print(frontier.certificate(frontier.usable[0]).look_words)
+    else:
+        out.print(f"{len(frontier):,} encoders tried, none certified: bounds are predictions from other records.")
+    circled = best or knee
+    out.print(f"The chart marks point {circled.number}, {'the best within the bound' if best else 'the knee'}.")
+    if folder is not None:
+        out.print(f"next   certifare fit --from {folder!s} --point {circled.number} --output BUNDLE", soft_wrap=True)
+    for path in written:
+        err.print(f"written to {path}")
+    show_notes(frontier.notes)
+
+
+def _front(frontier: Frontier, knee: Point, best: Point | None) -> RichTable:
+    """Lay out the encoders on the frontier, one in a row."""
+    from certifare.certificates.certificate import round_down, round_up
+
+    certified = any(point.certified for point in frontier.points)
     table = RichTable(
         "point",
-        title,
+        "T*" if certified else "predicted T*",
         "interval",
         "utility",
         "accuracy",
@@ -189,23 +236,4 @@ def _show(frontier: Frontier, best: Any, written: list[Path], folder: Path | Non
             f"{point.kind}{gamma}",
             ", ".join(marks),
         )
-    out.print(table)
-    out.print()
-    width = max(20, min(60, out.width - 12))
-    out.print(draw_points(frontier.points, frontier.pareto(), best or knee, utility=frontier.utility, width=width))
-    out.print()
-    if certified:
-        out.print(
-            f"{len(frontier):,} encoders tried; {certified} certified together at {percent(frontier.confidence)}: "
-            "choose any of them."
-        )
-        out.print(frontier.certificate(frontier.usable[0]).look_words)
-    else:
-        out.print(f"{len(frontier):,} encoders tried, none certified: bounds are predictions from other records.")
-    circled = best or knee
-    out.print(f"The chart marks point {circled.number}, {'the best within the bound' if best else 'the knee'}.")
-    if folder is not None:
-        out.print(f"next   certifare fit --from {folder!s} --point {circled.number} --output BUNDLE", soft_wrap=True)
-    for path in written:
-        err.print(f"written to {path}")
-    show_notes(frontier.notes)
+    return table
