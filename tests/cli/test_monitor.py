@@ -62,6 +62,19 @@ def test_item_5_files_counts_and_databases_say_the_same(cli, desk):
     assert [period["name"] for period in courses[0]] == ["may", "june"]
 
 
+def test_counts_files_are_called_by_their_names(cli, desk):
+    for month in ("may", "june"):
+        assert cli("count", "bundle", f"{month}.csv", "--sensitive", "sex", "-o", f"{month}.json").status == 0
+    for command in (["monitor", "bundle"], ["certify", "bundle"]):
+        for times in (2, 3):
+            result = cli(*command, "may.json", *["june.json"] * times)
+            assert result.status == 2
+            assert "'june.json, again' and 'june.json' are the same counts" in result.stderr
+    other = json.loads((desk / "june.json").read_text()) | {"encoder": "ab" * 32}
+    (desk / "other.json").write_text(json.dumps(other))
+    assert "'other.json' was counted with another encoder" in cli("monitor", "bundle", "may.json", "other.json").stderr
+
+
 def test_item_5_exit_status_page_and_history(cli, desk):
     first = cli("monitor", "bundle", "may.csv", "--target", "0.12", "--periods", "12", "--page", "course.html")
     assert first.status == 0, first.stderr

@@ -12,6 +12,7 @@ from certifare.cli.common import encoder_file
 if TYPE_CHECKING:
     from certifare.certificates import CellCounts, Certificate
     from certifare.document import Document
+    from certifare.document.counts_files import CountsFile, Pooled
     from certifare.encoders import FairTreeEncoder
     from certifare.engines.counting import Naming
 
@@ -166,6 +167,27 @@ def counts_files(encoder: Path, data: Sequence[Path]) -> list[Path]:
     return [] if others else files
 
 
+def load_counts(files: Sequence[Path]) -> dict[str, CountsFile]:
+    """Read counts files, each under the name that messages call it by; one that is given twice is there twice."""
+    from certifare.document.counts_files import CountsFile
+
+    loaded: dict[str, CountsFile] = {}
+    for path in files:
+        name = str(path)
+        while name in loaded:
+            name += ", again"
+        loaded[name] = CountsFile.load(path)
+    return loaded
+
+
+def check_groups(pooled: Pooled, sensitive: Sequence[str]) -> None:
+    """Refuse counts by other sensitive columns than those that were named, if any were."""
+    from certifare.errors import ArgumentError
+
+    if sensitive and tuple(sensitive) != pooled.sensitive:
+        raise ArgumentError(f"The counts are by {', '.join(pooled.sensitive)}, not by {', '.join(sensitive)}.")
+
+
 def certify_files(
     encoder: Path | None, files: Sequence[Path], *, sensitive: Sequence[str], label: str | None, **options: Any
 ) -> CountedCertificate:
@@ -186,14 +208,12 @@ def certify_files(
 
     from certifare.certificates.certificate import READS_GROUP
     from certifare.document import digest
-    from certifare.document.counts_files import CountsFile, pool
+    from certifare.document.counts_files import pool
     from certifare.encoders.format import read_encoder_document
     from certifare.errors import ArgumentError
     from certifare.records import check_cells
 
-    loaded: dict[str, CountsFile] = {}
-    for path in files:
-        loaded[f"{path}, again" if str(path) in loaded else str(path)] = CountsFile.load(path)
+    loaded = load_counts(files)
     named: dict[str, Any] = {}
     reads_group = False
     if encoder is None:
@@ -205,8 +225,7 @@ def certify_files(
         document = read_encoder_document(named["encoder"])
         check_cells(document.n_cells, pooled.counts)
         reads_group = bool(document.parameters.get("group_aware"))
-    if sensitive and tuple(sensitive) != pooled.sensitive:
-        raise ArgumentError(f"The counts are by {', '.join(pooled.sensitive)}, not by {', '.join(sensitive)}.")
+    check_groups(pooled, sensitive)
     if label is not None and label != pooled.label:
         found = "have no labels" if pooled.label is None else f"are by the label {pooled.label!r}"
         raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")

@@ -82,7 +82,62 @@ def monitor(
     from certifare.cli.from_counts import counts_files
     from certifare.errors import ArgumentError
 
+    data = data or []
     files = [] if sql is not None or not data else counts_files(data[0], data[1:])
+    _check_source(context, data, files, sql=sql, table_name=table_name, period=period)
+    encoder, document = _certified(bundle, key)
+    course, new = _history(
+        history, document, encoder, target=target, confidence=confidence, planned=periods, min_group_size=min_group_size
+    )
+    fresh = bool(data) or sql is not None
+    notes: tuple[str, ...] = ()
+    if fresh:
+        roles = _roles(document, listed(sensitive), label)
+        if sql is not None:
+            counts, digest = _of_database(encoder, sql, str(table_name), document, **roles), None
+        elif files:
+            counts, digest = _of_counts(encoder, files, **roles), None
+        else:
+            counts, digest, notes = _of_file(encoder, data[0], document, **roles, **csv.reading())
+        course = course.add(period or data[0].stem, counts, digest=digest)
+    elif new:
+        raise ArgumentError(f"There is no history at {str(history)!r}, and no records to begin one with: name a file.")
+    findings = course.findings()
+    if page is not None:
+        _write_page(page, course, findings)
+    if fresh:
+        course.save(history)
+    latest = findings[-1] if findings else None
+    emit(
+        {
+            "confidence": course.confidence,
+            "target": course.target,
+            "metric": course.metric,
+            "outcome": None if latest is None else latest.outcome,
+            "periods": [finding.to_dict() for finding in findings],
+            "notes": list(notes),
+            "history": str(history),
+            "page": None if page is None else str(page),
+        },
+        as_json,
+        lambda: _show(course, findings, notes),
+    )
+    if latest is not None and latest.refuted:
+        raise typer.Exit(REFUSED)
+
+
+def _check_source(
+    context: typer.Context,
+    data: Sequence[Path],
+    files: Sequence[Path],
+    *,
+    sql: str | None,
+    table_name: str | None,
+    period: str | None,
+) -> None:
+    """Refuse records in two places, a period without a name, and options that would do nothing."""
+    from certifare.errors import ArgumentError
+
     if sql is not None:
         refuse_ignored(context, "sql")
         if data:
@@ -97,56 +152,28 @@ def monitor(
             raise ArgumentError("Give one file of records for a period, or counts files.")
     else:
         refuse_ignored(context)
-    encoder, document = _certified(bundle, key)
-    course, new = _history(
-        history, document, encoder, target=target, confidence=confidence, planned=periods, min_group_size=min_group_size
-    )
-    notes: tuple[str, ...] = ()
-    if data or sql is not None:
-        columns = document.statement.predicate.columns
-        if label is not None and document.certificate.counts.labels is None:
-            raise ArgumentError("--label: the certificate looks at no label. Leave it out.")
-        named_label = one_label(label) if label else columns.label if columns else None
-        roles: dict[str, Any] = {
-            "sensitive": listed(sensitive) or (columns.sensitive if columns else ()),
-            "label": named_label if document.certificate.counts.labels is not None else None,
-        }
-        if sql is not None:
-            counts, digest = _of_database(encoder, sql, str(table_name), document, **roles), None
-        elif files:
-            counts, digest = _of_counts(encoder, files, **roles), None
-        else:
-            reading = csv.reading()
-            counts, digest, notes = _of_file(encoder, data[0], document, **roles, **reading)  # type: ignore[index]
-        course = course.add(period or data[0].stem, counts, digest=digest)  # type: ignore[index]
-    elif new:
-        raise ArgumentError(f"There is no history at {str(history)!r}, and no records to begin one with: name a file.")
-    findings = course.findings()
-    if page is not None:
-        from certifare.report import course_data, render_course
-        from certifare.storage import atomic_file
 
-        with atomic_file(page) as name:
-            name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
-    if data or sql is not None:
-        course.save(history)
-    latest = findings[-1] if findings else None
-    written = {"history": str(history), "page": None if page is None else str(page)}
-    emit(
-        {
-            "confidence": course.confidence,
-            "target": course.target,
-            "metric": course.metric,
-            "outcome": None if latest is None else latest.outcome,
-            "periods": [finding.to_dict() for finding in findings],
-            "notes": list(notes),
-            **written,
-        },
-        as_json,
-        lambda: _show(course, findings, notes),
-    )
-    if latest is not None and latest.refuted:
-        raise typer.Exit(REFUSED)
+
+def _roles(document: Document, sensitive: Sequence[str], label: list[str] | None) -> dict[str, Any]:
+    """Return the columns of groups and of the label: those that were named, else those of the certificate."""
+    from certifare.errors import ArgumentError
+
+    columns, labelled = document.statement.predicate.columns, document.certificate.counts.labels is not None
+    if label is not None and not labelled:
+        raise ArgumentError("--label: the certificate looks at no label. Leave it out.")
+    named_label = one_label(label) if label else columns.label if columns else None
+    return {
+        "sensitive": sensitive or (columns.sensitive if columns else ()),
+        "label": named_label if labelled else None,
+    }
+
+
+def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> None:
+    from certifare.report import course_data, render_course
+    from certifare.storage import atomic_file
+
+    with atomic_file(page) as name:
+        name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
 
 
 def _certified(bundle: Path, key: Path | None) -> tuple[Path, Document]:
@@ -234,14 +261,13 @@ def _of_file(
 
 
 def _of_counts(encoder: Path, files: Sequence[Path], *, sensitive: Sequence[str], label: str | None) -> CellCounts:
+    from certifare.cli.from_counts import check_groups, load_counts
     from certifare.document import digest
-    from certifare.document.counts_files import CountsFile, pool
+    from certifare.document.counts_files import pool
     from certifare.errors import ArgumentError
 
-    loaded = {f"{path} {i}" if i else str(path): CountsFile.load(path) for i, path in enumerate(files)}
-    pooled = pool(loaded, digest(encoder))
-    if tuple(sensitive) and tuple(sensitive) != pooled.sensitive:
-        raise ArgumentError(f"The counts are by {', '.join(pooled.sensitive)}, not by {', '.join(sensitive)}.")
+    pooled = pool(load_counts(files), digest(encoder))
+    check_groups(pooled, sensitive)
     if label is not None and label != pooled.label:
         raise ArgumentError(f"The counts are not by the label {label!r}: count with --label {label}.")
     return pooled.counts
