@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -78,22 +79,12 @@ def fit(
     memory is read as a stream: encoders are compared on a sample of it.
     """
     from certifare.bundle import check_output, produce
-    from certifare.errors import ArgumentError, MissingGroupError, RoleError
-    from certifare.frontier.parquet_search import is_large
     from certifare.sweeps import bundle_from
 
     if swept is not None:
-        refuse_ignored(context, "kept")
-        if point is None:
-            raise ArgumentError("Which point of the sweep? Pass --point; its table and its chart name them.")
-    elif data is None:
-        raise ArgumentError("Which table? Name a file, or a sweep that was kept with --from.")
+        _check_point(context, point)
     else:
-        refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
-        if not label:
-            raise RoleError("Which column is to be predicted? Pass --label.")
-        if not sensitive:
-            raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+        _check_table(context, data, search, listed(label), listed(sensitive))
     check_output(output, replace=replace)
     check_scores(scores)
     signer = signing_key(key)
@@ -141,3 +132,28 @@ def fit(
     )
     if not solved:
         raise typer.Exit(REFUSED)
+
+
+def _check_point(context: typer.Context, point: int | None) -> None:
+    """Refuse a sweep of which no point was named, and options that it has fixed."""
+    from certifare.errors import ArgumentError
+
+    refuse_ignored(context, "kept")
+    if point is None:
+        raise ArgumentError("Which point of the sweep? Pass --point; its table and its chart name them.")
+
+
+def _check_table(
+    context: typer.Context, data: Path | None, search: SearchOptions, label: Sequence[str], sensitive: Sequence[str]
+) -> None:
+    """Refuse a search without a table, a label or groups, and options that would do nothing with this table."""
+    from certifare.errors import ArgumentError, MissingGroupError, RoleError
+    from certifare.frontier.parquet_search import is_large
+
+    if data is None:
+        raise ArgumentError("Which table? Name a file, or a sweep that was kept with --from.")
+    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
+    if not label:
+        raise RoleError("Which column is to be predicted? Pass --label.")
+    if not sensitive:
+        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
