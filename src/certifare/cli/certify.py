@@ -39,13 +39,13 @@ from certifare.cli.common import (
     encoder_file,
     err,
     listed,
-    one_label,
     out,
     printable,
     second_file,
     show_left_out,
     show_notes,
     signing_key,
+    single_label,
 )
 from certifare.cli.from_counts import Published, certify_database, certify_files, counts_files
 from certifare.cli.options import CsvOptions, with_options
@@ -129,7 +129,7 @@ def certify(
     reading = csv.reading()
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
-    named_label = one_label(label)
+    named_label = single_label(label)
     found = open_ledger(ledger)
     claim: dict[str, Any] = {
         "metric": metric,

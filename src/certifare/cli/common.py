@@ -544,7 +544,7 @@ def listed(values: list[str] | None) -> tuple[str, ...]:
     return tuple(values or ())
 
 
-def one_label(values: list[str] | None) -> str | None:
+def single_label(values: list[str] | None) -> str | None:
     """Return the label, if one was named; refuse several."""
     from certifare.errors import ArgumentError
 

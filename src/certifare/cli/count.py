@@ -23,12 +23,12 @@ from certifare.cli.common import (
     emit,
     encoder_file,
     listed,
-    one_label,
     out,
     printable,
     progress,
     show_left_out,
     show_notes,
+    single_label,
 )
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
@@ -81,13 +81,14 @@ def count(
 
     from certifare.cli.from_counts import Published
     from certifare.document import digest
-    from certifare.document.counts_files import CountsFile, Drawn
+    from certifare.document.counts_files import CountsFile, Drawn, Named
     from certifare.engines.counting import Naming
     from certifare.errors import MissingGroupError
     from certifare.records import load_fitted
+    from certifare.table import POOLED
 
     _check_source(context, data, sql, table, weight=weight, cluster=cluster, population=population)
-    named_label = one_label(label)
+    named_label = single_label(label)
     file = encoder_file(encoder)
     known = Published.beside(file)
     groups = listed(sensitive) or (known.sensitive if known is not None else ())
@@ -115,6 +116,9 @@ def count(
         encoder_digest,
         sensitive=groups,
         label=named_label,
+        named=Named(
+            unknown_groups=unknown_groups, groups=naming.groups if POOLED in naming.groups else (), cuts=naming.cuts
+        ),
         drawn=None
         if how is None
         else Drawn(**draw, seed=own_seed, effective_size=how.effective_size, assumptions=how.assumptions),

@@ -20,7 +20,7 @@ from certifare.cli.common import (
 )
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
-from certifare.cli.writing import open_writer
+from certifare.cli.writer import open_writer
 from certifare.words import amount
 
 if TYPE_CHECKING:

@@ -180,7 +180,7 @@ def load_counts(files: Sequence[Path]) -> dict[str, CountsFile]:
     return loaded
 
 
-def check_groups(pooled: Pooled, sensitive: Sequence[str]) -> None:
+def check_sensitive(pooled: Pooled, sensitive: Sequence[str]) -> None:
     """Refuse counts by other sensitive columns than those that were named, if any were."""
     from certifare.errors import ArgumentError
 
@@ -225,7 +225,7 @@ def certify_files(
         document = read_encoder_document(named["encoder"])
         check_cells(document.n_cells, pooled.counts)
         reads_group = bool(document.parameters.get("group_aware"))
-    check_groups(pooled, sensitive)
+    check_sensitive(pooled, sensitive)
     if label is not None and label != pooled.label:
         found = "have no labels" if pooled.label is None else f"are by the label {pooled.label!r}"
         raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")

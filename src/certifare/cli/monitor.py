@@ -20,11 +20,11 @@ from certifare.cli.common import (
     encoder_file,
     err,
     listed,
-    one_label,
     out,
     printable,
     show_left_out,
     show_notes,
+    single_label,
 )
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
@@ -32,6 +32,7 @@ from certifare.cli.support import of_file, refuse_ignored
 if TYPE_CHECKING:
     from certifare.certificates import CellCounts
     from certifare.document import Document
+    from certifare.document.counts_files import Drawn
     from certifare.monitoring import Finding, History
 
 
@@ -96,9 +97,10 @@ def monitor(
         if sql is not None:
             counts, digest = _of_database(encoder, sql, str(table_name), document, **roles), None
         elif files:
-            counts, digest = _of_counts(encoder, files, **roles), None
+            counts, digest = _of_counts(encoder, files, document, **roles), None
         else:
             counts, digest, notes = _of_file(encoder, data[0], document, **roles, **csv.reading())
+        notes += _check_values(encoder, document, counts)
         course = course.add(period or data[0].stem, counts, digest=digest)
     elif new:
         raise ArgumentError(f"There is no history at {str(history)!r}, and no records to begin one with: name a file.")
@@ -161,7 +163,7 @@ def _roles(document: Document, sensitive: Sequence[str], label: list[str] | None
     columns, labelled = document.statement.predicate.columns, document.certificate.counts.labels is not None
     if label is not None and not labelled:
         raise ArgumentError("--label: the certificate looks at no label. Leave it out.")
-    named_label = one_label(label) if label else columns.label if columns else None
+    named_label = single_label(label) if label else columns.label if columns else None
     return {
         "sensitive": sensitive or (columns.sensitive if columns else ()),
         "label": named_label if labelled else None,
@@ -226,18 +228,12 @@ def _history(path: Path, document: Document, encoder: Path, **options: Any) -> t
 def _of_file(
     encoder: Path, path: Path, document: Document, *, sensitive: Sequence[str], label: str | None, **reading: Any
 ) -> tuple[CellCounts, str, tuple[str, ...]]:
-    from certifare.certificates import CellCounts
     from certifare.engines.counting import check_overlap
-    from certifare.errors import ArgumentError
     from certifare.levels import UNKNOWN
     from certifare.records import load_fitted, read_records
     from certifare.table import POOLED, cuts_in_names
 
-    if document.certificate.effective_size is not None:
-        raise ArgumentError(
-            "The certification records were drawn by weights or clusters, and so must those of a period be: draw and "
-            "count them with certifare count, and monitor the counts file."
-        )
+    _check_draw(document, None)
     fitted = load_fitted(encoder)
     table = read_records(
         fitted,
@@ -256,18 +252,21 @@ def _of_file(
         fitted.set_params(sensitive=None)  # the groups that are counted are those that it reads
     cells = fitted.apply(table.features, **({"sensitive_features": table.groups} if fitted.reads_groups else {}))
     counts = table.count(cells, fitted.n_cells_, labels=label is not None)
-    left_out = (*counts.exclusions, *table.exclusions)
-    return CellCounts(counts.table, counts.groups, counts.labels, left_out), table.digest, table.notes
+    return counts.with_exclusions((*counts.exclusions, *table.exclusions)), table.digest, table.notes
 
 
-def _of_counts(encoder: Path, files: Sequence[Path], *, sensitive: Sequence[str], label: str | None) -> CellCounts:
-    from certifare.cli.from_counts import check_groups, load_counts
+def _of_counts(
+    encoder: Path, files: Sequence[Path], document: Document, *, sensitive: Sequence[str], label: str | None
+) -> CellCounts:
+    from certifare.cli.from_counts import check_sensitive, load_counts
     from certifare.document import digest
     from certifare.document.counts_files import pool
     from certifare.errors import ArgumentError
 
     pooled = pool(load_counts(files), digest(encoder))
-    check_groups(pooled, sensitive)
+    for drawn in pooled.drawn or (None,):
+        _check_draw(document, drawn)
+    check_sensitive(pooled, sensitive)
     if label is not None and label != pooled.label:
         raise ArgumentError(f"The counts are not by the label {label!r}: count with --label {label}.")
     return pooled.counts
@@ -281,6 +280,7 @@ def _of_database(
     from certifare.engines.sql.warehouse import connect, count_sql
     from certifare.levels import UNKNOWN
 
+    _check_draw(document, None)
     with connect(address) as warehouse:
         return count_sql(
             load_encoder(encoder),
@@ -291,6 +291,52 @@ def _of_database(
             missing="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
             naming=Published.of(document).naming(label),
         )
+
+
+def _check_draw(document: Document, drawn: Drawn | None) -> None:
+    """Refuse records that were not drawn as the certification records were: these are of another population."""
+    from certifare.certificates.population import draw_of
+    from certifare.errors import DrawError
+
+    certificate = document.certificate
+    if certificate.effective_size is not None and drawn is None:
+        raise DrawError(
+            "The certification records were drawn by weights or clusters, and so must those of a period be: draw and "
+            "count them with certifare count and the same --weight, --cluster and --population, and monitor the counts "
+            "file."
+        )
+    if certificate.effective_size is None and drawn is not None:
+        raise DrawError(
+            "The records of the period were drawn by weights or clusters, and the certification records were not: "
+            "count them without --weight and --cluster."
+        )
+    if drawn is not None and drawn.about != draw_of(certificate.population):
+        raise DrawError(
+            "The records of the period were drawn in another way than the certification records: count them with the "
+            "same --weight, --cluster and --population."
+        )
+
+
+def _check_values(encoder: Path, document: Document, counts: CellCounts) -> tuple[str, ...]:
+    """Refuse values of a certified column that the certificate does not know; say what is taken for granted of them."""
+    from certifare.encoders import load_encoder
+    from certifare.encoders.existing import assumed_values
+    from certifare.errors import ArgumentError
+    from certifare.words import amount
+
+    fitted = load_encoder(encoder)
+    assumed = assumed_values(fitted, document.certificate)
+    if assumed is None:
+        return ()
+    words, others = assumed
+    new = 0 if others is None else int(counts.table[others].sum())
+    if new:
+        raise ArgumentError(
+            f"{amount(new, 'record')} of the period {'has a value' if new == 1 else 'have values'} of the column "
+            f"{fitted.columns_[0].name!r} that the certificate does not know. Rules on the column could tell them "
+            "apart, and are not bounded here: certify the column again, on these records (certifare certify --column)."
+        )
+    return (words,)
 
 
 def _named(sensitive: Sequence[str]) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.common import READING
-from certifare.cli.writing import open_writer
+from certifare.cli.writer import open_writer
 
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder

@@ -25,6 +25,7 @@ from certifare.words import exact
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
+    from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.tree import FairTreeEncoder
     from certifare.frames import ColumnType, Field
 
@@ -106,6 +107,18 @@ def assuming(encoder: FairTreeEncoder, certificate: Certificate) -> Certificate:
     cuts = "" if edges is None else ", ".join(map(exact, edges))
     words = words.format(column=encoder.columns_[0].name, cuts=cuts)
     return msgspec.structs.replace(certificate, assumptions=(*certificate.assumptions, words))
+
+
+def assumed_values(encoder: RestrictedEncoder, certificate: Certificate) -> tuple[str, int | None] | None:
+    """Return what a certificate takes for granted of a column's values, and the cell of all others, if there is one.
+
+    None where the cells are not the values of a column.
+    """
+    column = encoder.columns_[0]
+    words = VALUES.format(column=column.name)
+    if words not in certificate.assumptions:
+        return None
+    return words, None if column.type == "boolean" else encoder.n_cells_ - 1
 
 
 def column_table(field: Field, name: str) -> pa.Table:
