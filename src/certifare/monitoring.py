@@ -34,6 +34,7 @@ from certifare.errors import (
 )
 from certifare.randomness import stream
 from certifare.storage import atomic_file, open_regular
+from certifare.words import listing
 
 FORMAT: Literal["certifare/history"] = "certifare/history"
 VERSION = 1
@@ -414,9 +415,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if unknown:
             exclusions.append(Exclusion(NEW_GROUP, unknown))
         known = [group for group in self.reference.groups if group in sizes]
-        if known:
-            counts = counts.of_groups(*known)
-            counts = counts.like(self.reference.of_groups(*known)) if labelled else counts
+        if not known:
+            raise EmptyGroupError(
+                f"The period {period.name!r} has the groups {listing(counts.groups)}, and the certificate is about "
+                f"{listing(self.reference.groups)}: no record is of one of these. Are groups written as they were then?"
+            )
+        counts = counts.of_groups(*known)
+        counts = counts.like(self.reference.of_groups(*known)) if labelled else counts
         kept, small = [], []
         for group in self.reference.groups:
             if self._least(counts, group) >= max(1, self.min_group_size) <= self._least(self.reference, group):

@@ -33,7 +33,7 @@ from certifare.frames import Frame
 from certifare.joins import join_groups
 from certifare.levels import UNKNOWN, Levels, intersect
 from certifare.roles import Comparison, MissingGroups, Roles, as_names
-from certifare.words import exact
+from certifare.words import exact, listing
 
 #: The group of those that are too small to be one each.
 POOLED = "other groups"
@@ -45,6 +45,14 @@ IDENTIFIER_ROWS = 1000
 DATE = r"^(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4})([T ]|$)"
 #: Up to so many different dates may well be categories.
 FEW_DATES = 12
+#: Text that is probably a number, be it with a decimal comma; with so many different values a quantity.
+NUMBER, FEW_NUMBERS = r"^[-+]?\d+([.,]\d+)*$", 30
+#: A column says of whom a record is, it seems, if so many of its values would mix groups by chance and none does …
+UNMIXED = 20
+#: … and it has at most so many records for each value.
+MOST_VISITS = 100
+#: So many records are looked at for it.
+PEOPLE_ROWS = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +153,12 @@ class Table:
             roles=roles,
             positive=first.true if isinstance(first, Comparison) else None,
             exclusions=exclusions,
-            notes=(*_identifiers(seen), *_dates(seen)),
+            notes=(
+                *_identifiers(seen),
+                *_dates(seen),
+                *_quantities(seen, roles),
+                *_people(native, found, columns, np.flatnonzero(keep)),
+            ),
         )
 
     def __len__(self) -> int:
@@ -595,6 +608,68 @@ def _dates(features: pa.Table) -> tuple[str, ...]:
         f"{', '.join(map(repr, found))}: dates as text are categories, each day another; turn them into numbers, or "
         f"leave them out (--drop {shlex.quote(','.join(found))})",
     )
+
+
+def _quantities(features: pa.Table, roles: Roles) -> tuple[str, ...]:
+    """Note text most of which is numbers."""
+    notes = []
+    for column in features.schema:
+        if not _is_categorical(column.type) or column.name in roles.categorical:
+            continue
+        values = features.column(column.name).slice(0, IDENTIFIER_ROWS).cast(pa.string()).unique().drop_null()
+        numbers = pc.match_substring_regex(values, NUMBER)
+        share = pc.sum(numbers).as_py() / max(1, len(values))
+        others = values.filter(pc.invert(numbers)).slice(0, 3).to_pylist()
+        odd = others or values.filter(pc.match_substring(values, ",")).slice(0, 3).to_pylist()
+        # Digits alone, of which some begin with 0, are codes.
+        if len(values) > FEW_NUMBERS and share > 0.5 and odd:
+            what = "all but a few values" if others else "values"
+            notes.append(
+                f"{column.name!r}: {what} are numbers, but it is read as text, each value a category, because of "
+                f"{listing(odd)}; if it is a quantity, write numbers with a decimal point, and name what stands for "
+                "missing ones with --missing"
+            )
+    return tuple(notes)
+
+
+def _people(
+    native: pa.Table, found: Any, columns: Mapping[str, Sequence[Levels]], rows: NDArray[np.int64]
+) -> tuple[str, ...]:
+    """Note columns that seem to say of whom a record is, where nobody said so: records of a person are not independent.
+
+    Values of such a column have several records, all in one group.
+    """
+    if columns["cluster"] or not columns["sensitive"]:
+        return ()
+    of_columns = np.stack([levels.codes[:PEOPLE_ROWS] for levels in columns["sensitive"]])
+    groups = np.unique(of_columns, axis=1, return_inverse=True)[1].ravel()
+    head = native.take(pa.array(rows[:PEOPLE_ROWS]))
+    shares = np.bincount(groups) / len(groups)
+    roles = {
+        role.column if isinstance(role, Comparison) else role
+        for role in (*found.label, *found.sensitive, *found.weight)
+    }
+    notes = []
+    for field_ in native.schema:
+        if field_.name in roles or not (pa.types.is_integer(field_.type) or _is_categorical(field_.type)):
+            continue
+        codes = _single(head.column(field_.name).dictionary_encode()).indices
+        known = ~codes.is_null().to_numpy(zero_copy_only=False)
+        values, of_groups = codes.drop_null().to_numpy().astype(np.int64), groups[known]
+        sizes = np.bincount(values) if len(values) else np.zeros(0, dtype=np.int64)
+        several, distinct = sizes[sizes > 1], int((sizes > 0).sum())
+        if len(several) < UNMIXED or len(values) > MOST_VISITS * distinct:
+            continue
+        first = np.zeros(len(sizes), dtype=np.int64)
+        first[values] = of_groups
+        expected = (1.0 - (shares[:, None] ** several).sum(axis=0)).sum()
+        if (of_groups == first[values]).all() and expected >= UNMIXED:
+            notes.append(
+                f"{field_.name!r} has {distinct:,} values in {len(values):,} records, and no value has records of "
+                "two groups: if it says of whom a record is, name it with --cluster. A bound takes records for "
+                "independent draws, and is too low where several are of one person"
+            )
+    return tuple(notes)
 
 
 def _combined(table: pa.Table) -> pa.Table:

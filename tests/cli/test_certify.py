@@ -1,5 +1,6 @@
 import shutil
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -130,3 +131,35 @@ def test_a_certificate_with_a_cap_is_shown_and_reported(cli, weighted, tmp_path)
     report = (tmp_path / "report.md").read_text("utf-8")
     assert "for weights above the cap" in report
     assert "weights capped at 3" in report
+
+
+def test_metric_label_and_positive_label_are_those_of_the_bundle(cli, make_people, tmp_path):
+    """Of labels that do not say which one is good, the last by name need not be it."""
+    for name, seed in (("people", 40), ("fresh", 41)):
+        frame = make_people(4_000, seed)
+        frame["approved"] = np.where(frame["approved"] == 1, "approved", "denied")
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    asked = ["--label", "approved", "--sensitive", "sex", "--metric", "equal_opportunity", "--kind", "tree"]
+    fitted = cli("fit", tmp_path / "people.csv", *asked, "--target", "0.5", "--positive", "approved", "--no-ledger",
+                 "-o", tmp_path / "bundle", "--json")  # fmt: skip
+    assert fitted.status == 0, fitted.stderr
+    counted = cli("count", tmp_path / "bundle", tmp_path / "fresh.csv", "--label", "approved",
+                  "-o", tmp_path / "counts.json")  # fmt: skip
+    assert counted.status == 0, counted.stderr
+    database = f"duckdb:///{tmp_path}/people.db"
+    with duckdb.connect(str(tmp_path / "people.db")) as connection:
+        connection.execute(f"CREATE TABLE fresh AS SELECT * FROM '{tmp_path}/fresh.csv'")  # noqa: S608
+    places = ([tmp_path / "fresh.csv"], [tmp_path / "counts.json"], ["--sql", database, "--table", "fresh"])
+    for records in places:
+        made = cli("certify", tmp_path / "bundle", *records, "--no-ledger", "--json")
+        assert made.status == 0, made.stderr
+        assert (made.json["metric"], made.json["positive"]) == ("equal_opportunity", "approved")
+        other = cli("certify", tmp_path / "bundle", *records, "--positive", "denied", "--no-ledger", "--json")
+        assert (other.json["metric"], other.json["positive"]) == ("equal_opportunity", "denied")
+        assert other.json["bound"] != made.json["bound"]
+    parity = cli("certify", tmp_path / "bundle", tmp_path / "fresh.csv", "--metric", "demographic_parity",
+                 "--positive", "denied", "--no-ledger")  # fmt: skip
+    assert parity.status == 2
+    assert "--positive would be ignored" in parity.stderr
+    unsaid = cli("fit", tmp_path / "people.csv", *asked, "--target", "0.5", "--no-ledger", "-o", tmp_path / "unsaid")
+    assert "is about records with the label 'denied'" in " ".join(unsaid.stdout.split())

@@ -180,3 +180,10 @@ def test_folders_that_cannot_be_written_are_refused_before_any_work(cli, table, 
         result = cli("fit", table, *ROLES, "-o", folder)
         assert result.status == 2
         assert "error:" in result.stderr
+
+
+def test_more_cells_than_the_most_are_refused(cli, files, tmp_path):
+    result = cli("fit", files / "fresh.csv", "--label", "approved", "--sensitive", "sex", "--min-cells", "50",
+                 "--max-cells", "20", "-o", tmp_path / "bundle")  # fmt: skip
+    assert result.status == 2
+    assert "--max-cells 20 is less than --min-cells 50" in result.stderr

@@ -178,3 +178,59 @@ def test_item_5_an_encoder_that_reads_the_group(cli, desk, make_people):
         result = cli("monitor", "aware", f"{month}.csv", "--history", "aware.json", "--json")
         assert result.status in (0, 1), result.stderr
     assert [sum(period["groups"].values()) for period in result.json["periods"]] == [6_000, 6_000]
+
+
+def test_periods_are_drawn_as_the_certification_records_were(cli, desk, make_people):
+    """Visits of one person are not independent, wherever they are counted."""
+    for name, seed in (("october", 30), ("may", 31)):
+        people = make_people(2_000, seed)
+        visits = people.loc[people.index.repeat(3)].assign(person=np.repeat(np.arange(2_000), 3))
+        visits["age"] += np.tile([0.1, 0.2, 0.3], 2_000)
+        visits.to_csv(f"visits-{name}.csv", index=False)
+        with duckdb.connect("people.db") as connection:
+            connection.register("frame", visits)
+            connection.execute(f"CREATE TABLE visits_{name} AS SELECT * FROM frame")  # noqa: S608
+    shutil.copytree("bundle", "drawn")
+    made = cli("certify", "bundle/encoder.json", "visits-october.csv", "--sensitive", "sex", "--cluster", "person",
+               "--no-ledger", "-o", "drawn/certificate.json")  # fmt: skip
+    assert made.status == 0, made.stderr
+    for options in ([], ["--cluster", "person"]):
+        file = "drawn.json" if options else "all.json"
+        made = cli("count", "drawn", "visits-may.csv", "--sensitive", "sex", "-o", file, *options)
+        assert made.status == 0, made.stderr
+    database = ["--sql", "duckdb:///people.db", "--table", "visits_may", "--period", "may"]
+    for records in (["visits-may.csv"], ["all.json"], database):
+        refused = cli("monitor", "drawn", *records)
+        assert refused.status == 2
+        assert "drawn by weights or clusters, and so must those of a period be" in refused.stderr
+    refused = cli("monitor", "bundle", "drawn.json")
+    assert "the certification records were not" in refused.stderr
+    assert cli("monitor", "drawn", "drawn.json", "--json").status == 0
+
+
+def test_new_values_of_a_certified_column_are_refused(cli, desk, make_people):
+    """In one cell, they would hide what rules on the column can do."""
+    made = cli("certify", "october.csv", "--column", "job", "--sensitive", "sex", "--no-ledger",
+               "--encoder-output", "of-a-column.json", "-o", "certificate.json")  # fmt: skip
+    assert made.status == 0, made.stderr
+    (desk / "column").mkdir()
+    shutil.move("of-a-column.json", "column/encoder.json")
+    shutil.move("certificate.json", "column/certificate.json")
+    known = cli("monitor", "column", "may.csv", "--json")
+    assert known.status == 0, known.stderr
+    assert "has no values but those that were found" in known.json["notes"][-1]
+    june = make_people(6_000, 22)
+    june.loc[june.index < 40, "job"] = np.where(june["sex"] == "f", "weaver", "baker")[:40]
+    june.to_csv("june.csv", index=False)
+    refused = cli("monitor", "column", "june.csv")
+    assert refused.status == 2
+    assert (
+        "40 records of the period have values of the column 'job' that the certificate does not know" in refused.stderr
+    )
+
+
+def test_groups_that_are_written_otherwise_are_named(cli, desk, make_people):
+    make_people(2_000, 23).replace({"sex": {"f": "F", "m": "M"}}).to_csv("upper.csv", index=False)
+    refused = cli("monitor", "bundle", "upper.csv")
+    assert refused.status == 2
+    assert "has the groups 'F', 'M', and the certificate is about 'f', 'm'" in refused.stderr

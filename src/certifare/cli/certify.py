@@ -24,8 +24,9 @@ from certifare.cli.common import (
     Label,
     LabelCuts,
     Looks,
-    MetricName,
+    OwnMetric,
     Population,
+    PositiveLabel,
     RowKey,
     Seed,
     Sensitive,
@@ -47,7 +48,7 @@ from certifare.cli.common import (
     signing_key,
     single_label,
 )
-from certifare.cli.from_counts import Published, certify_database, certify_files, counts_files
+from certifare.cli.from_counts import Published, certify_database, certify_files, counts_files, positive_label
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.support import of_file, refuse_ignored
 
@@ -76,7 +77,8 @@ def certify(
     cuts: Cuts = None,
     sensitive: Sensitive = None,
     label: Label = None,
-    metric: MetricName = "demographic_parity",
+    metric: OwnMetric = None,
+    positive: PositiveLabel = None,
     confidence: Confidence = 0.95,
     method: Annotated[str, typer.Option(help="exact, mcdiarmid, or lemmas (the paper's).")] = "exact",
     candidates: Annotated[int, typer.Option(help="Encoders certified on these records to choose from.")] = 1,
@@ -132,14 +134,17 @@ def certify(
     named_label = single_label(label)
     found = open_ledger(ledger)
     claim: dict[str, Any] = {
-        "metric": metric,
         "confidence": found.confidence_of_look(confidence, looks),
         "method": method,
         "candidates": candidates,
         "min_group_size": min_group_size,
     }
-    labelled = metric_of(metric).labelled
     known = None if encoder is None or encoder in files else Published.beside(encoder_file(encoder))
+    metric = metric or ("demographic_parity" if known is None else known.metric)
+    claim["metric"] = metric
+    labelled = metric_of(metric).labelled
+    if positive is not None and metric != "equal_opportunity":
+        raise ArgumentError(f"--positive would be ignored with --metric {metric}: it is for equal_opportunity.")
     columns = _columns(listed(sensitive), named_label, label_cuts, labelled=labelled, known=None if files else known)
     if sql is not None:
         counted = certify_database(
@@ -155,12 +160,16 @@ def certify(
             key=listed(row_key),
             seed=seed,
             naming=columns.naming,
+            positive=positive,
+            known=known,
             **claim,
         )
         certified = _of_counts(counted, found)
     elif files:
         own = None if encoder in files else encoder
-        counted = certify_files(own, files, sensitive=columns.sensitive, label=columns.label, **claim)
+        counted = certify_files(
+            own, files, sensitive=columns.sensitive, label=columns.label, positive=positive, known=known, **claim
+        )
         certified = _of_counts(counted, found)
     else:
         columns.check(metric)
@@ -180,6 +189,7 @@ def certify(
             missing_groups="unknown" if unknown_groups else "drop",
             **reading,
         )
+        claim["positive"] = positive_label(positive, metric, columns.label, known) or table.positive
         certified = _of_table(
             encoder, fitted, table, columns, found, cap=cap, population=population, seed=seed, **claim
         )
@@ -272,12 +282,14 @@ def _columns(
 
     naming = Naming()
     notes: tuple[str, ...] = ()
+    if label is None and labelled and known is not None and known.label is not None:
+        label = known.label
+        naming = replace(naming, label=label, cuts=known.cuts)
+        notes += (f"labels are read from {label}, as in the certificate of the bundle",)
     if not sensitive and known is not None and known.sensitive:
         sensitive = known.sensitive
-        if label is None and labelled:
-            label = known.label
         naming = known.naming(label if labelled else None)
-        notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle",)
+        notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle", *notes)
     if label_cuts is not None:
         if label is None:
             raise ArgumentError("--label-cuts cuts a label: name its column with --label.")
@@ -349,7 +361,6 @@ def _of_table(
         table.features,
         table.labels[0] if table.labels else None,
         sensitive_features=table.groups,
-        positive=table.positive,
         weights=table.weights,
         clusters=table.clusters,
         exclusions=table.exclusions,

@@ -174,14 +174,27 @@ RowKey = Annotated[
     ),
 ]
 Confidence = Annotated[float, typer.Option(help="1 − ε, the confidence of the bound.", rich_help_panel=CLAIM)]
+METRIC_NAMES = ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
 MetricName = Annotated[
     str,
     typer.Option(
         "--metric",
         help="demographic_parity, equal_opportunity, equalized_odds or equalized_odds_max.",
         rich_help_panel=CLAIM,
-        autocompletion=suggest("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"),
+        autocompletion=suggest(*METRIC_NAMES),
     ),
+]
+OwnMetric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        help="As for fit; unless given, what the bundle's certificate bounds, or demographic_parity.",
+        rich_help_panel=CLAIM,
+        autocompletion=suggest(*METRIC_NAMES),
+    ),
+]
+PositiveLabel = Annotated[
+    str | None, typer.Option("--positive", help="The positive label, for equal_opportunity.", rich_help_panel=CLAIM)
 ]
 Population = Annotated[
     str,

@@ -86,6 +86,15 @@ class Published:
         tail = self.document.certificate.tail
         return None if tail is None else tail.cap
 
+    @property
+    def metric(self) -> str:
+        """What the certificate bounds."""
+        return self.document.certificate.metric
+
+    def positive(self, metric: str, label: str | None) -> str | None:
+        """Return the positive label of the same metric and label; None if they are others."""
+        return self.document.certificate.positive if (metric, label) == (self.metric, self.label) else None
+
     def naming(self, label: str | None) -> Naming:
         """Say how records that are counted by these columns are named."""
         from certifare.engines.counting import Naming
@@ -101,6 +110,9 @@ def certify_database(
     sensitive: Sequence[str],
     label: str | None,
     unknown_groups: bool,
+    positive: str | None = None,
+    known: Published | None = None,
+    metric: str = "demographic_parity",
     **options: Any,
 ) -> CountedCertificate:
     """Certify an encoder on a table that its database counts.
@@ -111,8 +123,10 @@ def certify_database(
         A file; or the encoder of a column.
     address, table : str
         The database, and its table.
-    sensitive, label, unknown_groups
+    sensitive, label, unknown_groups, positive, metric
         Options of ``certifare certify``.
+    known : Published or None
+        The certificate beside the encoder, whose positive label counts unless one was named.
     **options
         Of :func:`certifare.engines.sql.warehouse.certify_sql`.
     """
@@ -135,7 +149,8 @@ def certify_database(
             sensitive=sensitive,
             label=label,
             missing="unknown" if unknown_groups else "drop",
-            positive=_positive(label),
+            metric=metric,
+            positive=positive_label(positive, metric, label, known),
             **options,
         )
     place = _place(address)
@@ -189,7 +204,15 @@ def check_sensitive(pooled: Pooled, sensitive: Sequence[str]) -> None:
 
 
 def certify_files(
-    encoder: Path | None, files: Sequence[Path], *, sensitive: Sequence[str], label: str | None, **options: Any
+    encoder: Path | None,
+    files: Sequence[Path],
+    *,
+    sensitive: Sequence[str],
+    label: str | None,
+    positive: str | None = None,
+    known: Published | None = None,
+    metric: str = "demographic_parity",
+    **options: Any,
 ) -> CountedCertificate:
     """Certify an encoder on the counts of several holders.
 
@@ -201,6 +224,10 @@ def certify_files(
         Counts files.
     sensitive, label
         What the counts must be about, if that was said.
+    positive, metric
+        Options of ``certifare certify``.
+    known : Published or None
+        The certificate beside the encoder, whose positive label counts unless one was named.
     **options
         Of :func:`certifare.certify_counts`.
     """
@@ -229,7 +256,8 @@ def certify_files(
     if label is not None and label != pooled.label:
         found = "have no labels" if pooled.label is None else f"are by the label {pooled.label!r}"
         raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
-    certificate = pooled.certify(positive=_positive(pooled.label), **options)
+    chosen = positive_label(positive, metric, pooled.label, known)
+    certificate = pooled.certify(metric, positive=chosen, **options)
     if reads_group:
         certificate = msgspec.structs.replace(certificate, assumptions=(*certificate.assumptions, READS_GROUP))
     # A checksum is that of one encoder. Sizes of groups are not, but records that were drawn have others every time.
@@ -258,7 +286,13 @@ def _place(address: str) -> str:
     return f"{scheme} {path.resolve() if path.exists() else place}"
 
 
-def _positive(label: str | None) -> str | None:
+def positive_label(given: str | None, metric: str, label: str | None, known: Published | None) -> str | None:
+    """Find the positive label: as given, as in the bundle's certificate, or what a comparison is about; else None."""
+    published = None if known is None else known.positive(metric, label)
+    return given if given is not None else published if published is not None else _compared(label)
+
+
+def _compared(label: str | None) -> str | None:
     """Name the label that a comparison is about; None if the label is a column."""
     from certifare.engines.sql.warehouse import parse_blindly
     from certifare.roles import Comparison

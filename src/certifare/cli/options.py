@@ -22,6 +22,7 @@ from certifare.cli.common import (
     Looks,
     MetricName,
     Population,
+    PositiveLabel,
     Seed,
     SensitiveFile,
     Weight,
@@ -95,7 +96,9 @@ class SearchOptions(Options):
     """What a search for encoders tries, what it claims, and what the columns of its table are."""
 
     min_cells: Annotated[int, typer.Option(help="The fewest cells to accept.", min=2, rich_help_panel=SEARCH)] = 2
-    max_cells: Annotated[int, typer.Option(help="The most cells to try.", min=2, rich_help_panel=SEARCH)] = 200
+    max_cells: Annotated[
+        int | None, typer.Option(help="The most cells to try; 200 unless given.", min=2, rich_help_panel=SEARCH)
+    ] = None
     kind: Annotated[
         list[str] | None,
         typer.Option(
@@ -142,9 +145,7 @@ class SearchOptions(Options):
         ),
     ] = False
     metric: MetricName = "demographic_parity"
-    positive: Annotated[
-        str | None, typer.Option(help="The positive label, for equal_opportunity.", rich_help_panel=CLAIM)
-    ] = None
+    positive: PositiveLabel = None
     confidence: Confidence = 0.95
     looks: Looks = None
     ledger: KeepLedger = True
@@ -240,10 +241,13 @@ class SearchOptions(Options):
 
     def grid(self) -> Any:
         """Return what is tried."""
+        from certifare.errors import ArgumentError
         from certifare.frontier import Grid
         from certifare.frontier.settings import CELLS
 
-        most = max(self.max_cells, self.min_cells)
+        if self.max_cells is not None and self.max_cells < self.min_cells:
+            raise ArgumentError(f"--max-cells {self.max_cells} is less than --min-cells {self.min_cells}.")
+        most = self.max_cells or max(CELLS[-1], self.min_cells)
         return Grid(
             kinds=listed(self.kind) or ("boosted", "tree"),
             gammas=tuple(self.gamma) if self.gamma else None,

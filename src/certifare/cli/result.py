@@ -96,7 +96,8 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
             f"{'passes' if passed == 1 else 'pass'}"
         )
     elif certificate is not None:
-        how += "; one certified, once"
+        several = certificate.candidates > 1
+        how += f"; {certificate.candidates:,} certified together" if several else "; one certified, once"
     yield "chosen from", how
     if bundle.measured is not None:
         yield "majority votes", f"{_measured(bundle.measured)}, on the certification records"

@@ -80,7 +80,8 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         always="form keep as_json", by_group="sensitive unknown_groups", csv=_CSV, as_csv="spreadsheet_safe"
     ),
     "certify": _when(
-        always="metric confidence method candidates min_group_size looks ledger sql output max_bound as_json column",
+        always="metric positive confidence method candidates min_group_size looks ledger sql output max_bound as_json "
+        "column",
         sensitive_file="on",
         records="sensitive sensitive_file label label_cuts unknown_groups weight cluster seed",
         sql="sensitive label label_cuts unknown_groups table_name weight cluster",

@@ -104,6 +104,7 @@ def sweep(
             **claim,
             **options,
         )
+        knee = frontier.best(min_cells=search.min_cells)
         best = None if max_bound is None else frontier.best(max_bound, min_cells=search.min_cells)
         if folder is not None:
             told = {"reading": reading, "claim": Claim(**claim), "options": options, "grid": grid}
@@ -114,11 +115,9 @@ def sweep(
         if plot is not None:
             progress("drawing", 0, 1)
             with atomic_file(plot) as name:
-                frontier.plot(best or frontier.best(min_cells=search.min_cells)).save(
-                    name, format=plot.suffix.lower()[1:]
-                )
-    document = _document(frontier, frontier.best(min_cells=search.min_cells), best)
-    emit(document, as_json, lambda: _show(frontier, best, [p for p in (output, plot) if p is not None], folder))
+                frontier.plot(best or knee).save(name, format=plot.suffix.lower()[1:])
+    written = [path for path in (output, plot) if path is not None]
+    emit(_document(frontier, knee, best), as_json, lambda: _show(frontier, knee, best, written, folder))
 
 
 def _folder_to_write(output: Path | None, plot: Path | None) -> Path | None:
@@ -171,12 +170,11 @@ def _document(frontier: Frontier, knee: Point, best: Point | None) -> dict[str, 
     }
 
 
-def _show(frontier: Frontier, best: Point | None, written: list[Path], folder: Path | None) -> None:
+def _show(frontier: Frontier, knee: Point, best: Point | None, written: list[Path], folder: Path | None) -> None:
     from certifare.certificates.certificate import percent
     from certifare.cli.chart import draw_points
 
     certified = sum(point.certified for point in frontier.points)
-    knee = frontier.best()
     out.print(_front(frontier, knee, best))
     out.print()
     width = max(20, min(60, out.width - 12))

@@ -76,6 +76,8 @@ from certifare.ticking import listening
 from certifare.words import amount
 
 STATE_VERSION = 4
+#: Labels whose names say that they are the positive one.
+POSITIVE_NAMES = frozenset({"1", "1.0", "true", "yes", "y"})
 #: A state file is not read beyond this; a growth takes some kilobytes.
 MAX_STATE_BYTES = 1 << 30
 PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
@@ -252,7 +254,7 @@ class Search:
         self.paths: list[GrowthPath] = []
         self._certified = False
         self._repeats = _check_repeats(table)
-        self.notes += [*self._repeats, *self._pooled, *self._numbers()]
+        self.notes += [*self._repeats, *self._pooled, *self._numbers(), *self._guessed(claim)]
         self._progress: Progress | None = None
         self._last_cells: tuple[Any, NDArray[np.int64]] | None = None
         self.cap = self._choose_cap()
@@ -660,6 +662,15 @@ class Search:
                     f"Group {there.groups.names[lacking[0]]!r} has no record with a label in the {part} part: pool it "
                     "with another group, or add records of it."
                 )
+
+    def _guessed(self, asked: Claim) -> tuple[str, ...]:
+        """Say which label is taken for the positive one, where nobody said so and its name does not."""
+        positive = self.claim.positive
+        said = asked.positive is not None or self.table.positive is not None
+        if positive is None or said or positive.lower() in POSITIVE_NAMES:
+            return ()
+        words = self.claim.distance.words
+        return (f"the {words} is about records with the label {positive!r}; another is named with --positive",)
 
     def _numbers(self) -> tuple[str, ...]:
         """Note groups that are many numbers: a quantity, perhaps, that was to be compared with one."""
