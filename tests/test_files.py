@@ -398,3 +398,30 @@ def test_pyarrow_reads_through_no_python_object(tmp_path, monkeypatch):
         list(open_batches(path))
     assert len(given) >= 10
     assert all(isinstance(source, pa.OSFile | pa.CompressedInputStream) for source in given)
+
+
+@pytest.mark.parametrize(
+    ("lines", "given", "expected"),
+    [
+        (["0,219;12", "7;1000,5", ";3"], None, [0.219, 7.0, None]),
+        (["0,219;12.5", "7;1", ";3"], None, ["0,219", "7", None]),
+        (["1,234;12", "999;1", ";3"], None, ["1,234", "999", None]),
+        (["1,234;12", "999;1", ";3"], ",", [1.234, 999.0, None]),
+        (["0,21;12", "7;1", ";3"], ".", ["0,21", "7", None]),
+    ],
+    ids=["commas", "points as well", "perhaps thousands", "said", "denied"],
+)
+def test_decimal_commas(tmp_path, lines, given, expected):
+    path = write(tmp_path, "\n".join(["x;y", *lines]) + "\n")
+    table, notes = read_file(path, decimal=given)
+    assert table.column("x").to_pylist() == expected
+    assert any("decimal commas" in note for note in notes) == (given is None and isinstance(expected[0], float))
+    if isinstance(expected[0], float):
+        (batch,) = open_batches(path, {"x": pa.float64()}, decimal=given)
+        assert batch.column("x").to_pylist() == expected
+
+
+def test_a_decimal_point_that_is_none_is_refused(tmp_path):
+    for delimiter, decimal in ((";", "x"), (",", ",")):
+        with pytest.raises(FileFormatError, match="decimal="):
+            read_file(write(tmp_path, "x;y\n1;2\n"), delimiter=delimiter, decimal=decimal)

@@ -18,7 +18,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -74,6 +74,8 @@ _WRITTEN = {
 }
 #: What no column is called, unless the first line is a record.
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*")
+#: Numbers that show what stands before decimals.
+_DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"-?\d+,(\d{1,2}|\d{4,})"), re.compile(r"-?\d+\.\d+")
 
 Kind = Literal["csv", "parquet", "arrow", "arrow stream"]
 TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -90,6 +92,8 @@ class Csv:
         The header as it stands in the file; or what its columns are called, where it has none.
     headed : bool
         Whether the first line is the header.
+    decimal : str
+        What stands before the decimals of a number.
     odd_quotes : bool
         Whether the file has an odd number of quotation marks.
     notes : tuple of str
@@ -102,6 +106,7 @@ class Csv:
     odd_quotes: bool
     notes: tuple[str, ...] = ()
     headed: bool = True
+    decimal: str = "."
 
     @cached_property
     def columns(self) -> dict[str, str]:
@@ -166,14 +171,17 @@ def inspect_csv(
     encoding: str | None = None,
     header: bool = True,
     names: Sequence[str] = (),
+    decimal: str | None = None,
 ) -> Csv:
-    """Find out how a CSV file is to be read: its encoding, delimiter and header."""
+    """Find out how a CSV file is to be read: its encoding, delimiter, header and decimal point."""
     path = Path(path)
     headed = header and not names
     if delimiter is not None:
         delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
         if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
             raise FileFormatError(f"delimiter={delimiter!r}: give one character, such as ',' or ';', or 'tab'.")
+    if decimal is not None and (decimal not in (".", ",") or decimal == delimiter):
+        raise FileFormatError(f"decimal={decimal!r}: give '.' or ',', and not the delimiter.")
     with readable(path):
         stream = _unpacked(_native(path))
         head = bytes(stream.read(SAMPLE))
@@ -225,7 +233,10 @@ def inspect_csv(
             f"the first line has {number!r} for the name of a column; if it is a record, say that there is no header "
             "(--header none, and --names)",
         )
-    return Csv(chosen, encoding, tuple(found), odd_quotes, notes, headed)
+    if decimal is None and chosen != "," and _decimal_commas(_rows(text, chosen)):
+        decimal = ","
+        notes = (*notes, "numbers are read with decimal commas (--decimal . if they have none)")
+    return Csv(chosen, encoding, tuple(found), odd_quotes, notes, headed, decimal or ".")
 
 
 def read_file(
@@ -236,6 +247,7 @@ def read_file(
     missing: Sequence[str] = MISSING,
     header: bool = True,
     names: Sequence[str] = (),
+    decimal: str | None = None,
     types: Mapping[str, pa.DataType] | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Read a whole table, and what had to be assumed in doing so.
@@ -255,6 +267,8 @@ def read_file(
         Whether the first line of a CSV file names the columns. If not, they are ``column_1``, ``column_2`` …
     names : sequence of str
         Names of the columns of a CSV file without a header; an empty one leaves its column out.
+    decimal : {".", ","}, optional
+        What stands before the decimals of a number in a CSV file; recognised unless given.
     types : mapping of column to type, optional
         What these columns of a CSV file are to be read as, instead of what they look like.
 
@@ -266,7 +280,7 @@ def read_file(
     path = Path(path)
     kind = kind_of(path)
     if kind == "csv":
-        layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+        layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names, decimal=decimal)
         table = _read_csv(path, layout, missing, types or {})
         notes = (*layout.notes, *suspected_markers(table))
     else:
@@ -285,6 +299,7 @@ def open_batches(
     missing: Sequence[str] = MISSING,
     header: bool = True,
     names: Sequence[str] = (),
+    decimal: str | None = None,
 ) -> Batches:
     """Open a file to be read batch by batch.
 
@@ -295,14 +310,14 @@ def open_batches(
         Columns to read, with the type that a CSV file's text is to be read as; :data:`TEXT` is cleaned of white space
         and missing markers, None leaves text as it is. All columns, as they are, unless given. Columns that the file
         lacks are left to the caller (``names``).
-    delimiter, encoding, missing, header, names
+    delimiter, encoding, missing, header, names, decimal
         As in :func:`read_file`.
     """
     path = Path(path)
     kind = kind_of(path)
     if kind != "csv":
         return _binary_batches(path, kind, types)
-    layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names)
+    layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names, decimal=decimal)
     wanted = dict.fromkeys(layout.columns) if types is None else {n: t for n, t in types.items() if n in layout.columns}
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -529,12 +544,22 @@ def _sniff(text: str) -> str:
     return best
 
 
+def _decimal_commas(rows: Iterable[Sequence[str]]) -> bool:
+    """Whether numbers have decimal commas, not points: three digits behind every comma may be thousands."""
+    commas = points = False
+    with contextlib.suppress(csv.Error):
+        for row in rows:
+            commas = commas or any(_DECIMAL_COMMA.fullmatch(value.strip()) for value in row)
+            points = points or any(_DECIMAL_POINT.fullmatch(value.strip()) for value in row)
+    return commas and not points
+
+
 def _csv_options(
     layout: Csv, missing: Sequence[str], types: Mapping[str, pa.DataType | None] | None, handler: Any, threads: bool
 ) -> dict[str, Any]:
     # Numbers may stand beside white space; text is cleaned afterwards, so that columns to keep stay as they are.
     nulls = [*missing, *(f" {marker}" for marker in missing)]
-    convert: dict[str, Any] = {"null_values": nulls, "strings_can_be_null": False}
+    convert: dict[str, Any] = {"null_values": nulls, "strings_can_be_null": False, "decimal_point": layout.decimal}
     if types is None:
         convert |= {"include_columns": list(layout.columns.values())}
         convert |= {"auto_dict_encode": True, "auto_dict_max_cardinality": 4096}

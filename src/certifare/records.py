@@ -76,6 +76,7 @@ def read_records(
     missing: Sequence[str] = MISSING,
     header: bool = True,
     names: Sequence[str] = (),
+    decimal: str | None = None,
     sensitive_file: FilePath | None = None,
     on: str | None = None,
     **keywords: Any,
@@ -93,7 +94,7 @@ def read_records(
     labelled : bool
         Whether the metric looks at labels: only then are they read, and records without one left out. A label that is
         not read must be a column of the file all the same.
-    delimiter, encoding, missing, header, names
+    delimiter, encoding, missing, header, names, decimal
         For CSV files, as in :func:`certifare.files.read_file`.
     sensitive_file, on
         A second file that holds sensitive columns, and the key by which they are joined
@@ -108,7 +109,14 @@ def read_records(
     """
     types = _feature_types(encoder)
     native, notes = read_files(
-        path, types, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names
+        path,
+        types,
+        delimiter=delimiter,
+        encoding=encoding,
+        missing=missing,
+        header=header,
+        names=names,
+        decimal=decimal,
     )
     check_columns(encoder, native.column_names)
     roles = Roles.of(roles, **keywords, features=tuple(types))
@@ -188,7 +196,7 @@ def open_records(
         Columns to read besides the encoder's, as :func:`certifare.files.open_batches` takes them. A feature is read as
         the encoder wants it, whatever is said here.
     **reading
-        ``delimiter``, ``encoding``, ``missing``, ``header`` and ``names`` of CSV files, as in
+        ``delimiter``, ``encoding``, ``missing``, ``header``, ``names`` and ``decimal`` of CSV files, as in
         :func:`certifare.files.read_file`.
     """
     types = {**(others or {}), **_feature_types(encoder)}

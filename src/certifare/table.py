@@ -293,6 +293,7 @@ def read_table(
     missing: Sequence[str] = MISSING,
     header: bool = True,
     names: Sequence[str] = (),
+    decimal: str | None = None,
     sensitive_file: str | os.PathLike[str] | None = None,
     on: str | None = None,
     **keywords: Any,
@@ -303,7 +304,7 @@ def read_table(
     ----------
     path : path
     roles : Roles, optional
-    delimiter, encoding, missing, header, names
+    delimiter, encoding, missing, header, names, decimal
         For CSV files, as in :func:`certifare.files.read_file`.
     sensitive_file : path, optional
         A second file that holds sensitive columns …
@@ -316,7 +317,9 @@ def read_table(
     -------
     Table
     """
-    native, notes = read_file(path, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names)
+    native, notes = read_file(
+        path, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names, decimal=decimal
+    )
     native, roles, joined = join_groups(native, Roles.of(roles, **keywords), sensitive_file, on, missing)
     table = Table.from_frame(native, roles)
     return replace(table, notes=(*notes, *joined, *table.notes), source=Path(path))
@@ -618,7 +621,7 @@ def _quantities(features: pa.Table, roles: Roles) -> tuple[str, ...]:
             continue
         values = features.column(column.name).slice(0, IDENTIFIER_ROWS).cast(pa.string()).unique().drop_null()
         numbers = pc.match_substring_regex(values, NUMBER)
-        share = pc.sum(numbers).as_py() / max(1, len(values))
+        share = pc.sum(numbers, min_count=0).as_py() / max(1, len(values))
         others = values.filter(pc.invert(numbers)).slice(0, 3).to_pylist()
         odd = others or values.filter(pc.match_substring(values, ",")).slice(0, 3).to_pylist()
         # Digits alone, of which some begin with 0, are codes.
@@ -626,8 +629,8 @@ def _quantities(features: pa.Table, roles: Roles) -> tuple[str, ...]:
             what = "all but a few values" if others else "values"
             notes.append(
                 f"{column.name!r}: {what} are numbers, but it is read as text, each value a category, because of "
-                f"{listing(odd)}; if it is a quantity, write numbers with a decimal point, and name what stands for "
-                "missing ones with --missing"
+                f"{listing(odd)}; if it is a quantity, write numbers, all in one way (--decimal), and name what stands "
+                "for missing ones with --missing"
             )
     return tuple(notes)
 

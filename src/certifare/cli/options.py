@@ -74,6 +74,14 @@ class CsvOptions(Options):
             rich_help_panel=READING,
         ),
     ] = None
+    decimal: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands before decimals in a CSV file, . or ,; recognised unless given.",
+            rich_help_panel=READING,
+            autocompletion=suggest(".", ","),
+        ),
+    ] = None
 
     def reading(self) -> dict[str, Any]:
         """Say how a file is to be read, as :func:`certifare.files.read_file` takes it."""
@@ -88,6 +96,7 @@ class CsvOptions(Options):
             "missing": (*MISSING, *listed(self.missing)),
             "header": self.header == "first" and self.names is None,
             "names": () if self.names is None else tuple(name.strip() for name in self.names.split(",")),
+            "decimal": self.decimal,
         }
 
 

@@ -55,7 +55,7 @@ def _when(**options: str) -> dict[str, frozenset[str]]:
     return needs
 
 
-_CSV = "delimiter encoding missing header names"
+_CSV = "delimiter encoding missing header names decimal"
 _SEARCH = _when(
     always="output jobs as_json",
     table="label sensitive categorical drop feature seed kind min_cells max_cells split metric confidence utility "

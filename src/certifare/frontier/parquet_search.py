@@ -65,7 +65,7 @@ def search_large(
     path: str | os.PathLike[str], grid: Grid, reading: Mapping[str, Any], claim: Claim | None = None, **options: Any
 ) -> LargeSearch:
     """Search over a large file, given what :func:`certifare.table.read_table` is told."""
-    csv = {"delimiter": None, "encoding": None, "missing": MISSING, "header": True, "names": ()}
+    csv = {"delimiter": None, "encoding": None, "missing": MISSING, "header": True, "names": (), "decimal": None}
     if reading.get("sensitive_file") is not None or reading.get("on") is not None:
         raise ArgumentError(
             "sensitive_file is joined in memory, and this table is too large for that: join the files first, in a "

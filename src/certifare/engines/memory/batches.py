@@ -76,7 +76,7 @@ def count_file(
     progress : callable, optional
         Told which share of the file is done.
     **csv
-        ``delimiter``, ``encoding``, ``missing``, ``header`` and ``names`` of CSV files, as in
+        ``delimiter``, ``encoding``, ``missing``, ``header``, ``names`` and ``decimal`` of CSV files, as in
         :func:`certifare.files.read_file`.
     """
     names = open_batches(path, {}, **csv).names
