@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from certifare.certificates import CellCounts
 from certifare.engines.counting import Entry, Naming, lay_out
-from certifare.errors import ArgumentError, CellIdError, CertifareError, ColumnTypeError, EmptyGroupError
+from certifare.errors import ArgumentError, CellIdError, CertifareError, ColumnTypeError, EmptyGroupError, GroupError
 from certifare.table import band_names
 
 values = st.sampled_from(["f", "m", "10", "9", "-1", "unknown", None])
@@ -59,3 +59,10 @@ def test_item_15_6_bands_of_counted_labels():
     assert labels == [low, middle, middle, high, high, None, None]
     with pytest.raises(ColumnTypeError, match="'income' holds 'much'; a label that is cut must be numbers"):
         naming.name(Entry(0, ("f",), "much", 1))
+
+
+def test_groups_that_would_have_one_name_are_refused():
+    """Added up, they would hide what tells them apart."""
+    entries = [Entry(0, ("a × b", "c"), None, 5), Entry(1, ("a", "b × c"), None, 5)]
+    with pytest.raises(GroupError, match="Two groups would be called 'a × b × c'"):
+        lay_out(entries, 2, labelled=False)

@@ -33,6 +33,7 @@ from certifare.errors import (
     CellIdError,
     ColumnTypeError,
     EmptyGroupError,
+    GroupError,
     MissingValueError,
     SensitiveFeatureError,
     TrainingOverlapError,
@@ -92,7 +93,8 @@ def lay_out(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: 
             group = UNKNOWN
         else:
             group = INTERSECTION.join(parts)
-            parts_of[group] = parts
+            if parts_of.setdefault(group, parts) != parts:
+                raise GroupError(f"Two groups would be called {group!r}: rename the values of one of the columns.")
         if labelled and label is None:
             without_label += records
             continue
