@@ -180,6 +180,16 @@ def test_more_cells_on_demand():
         produce(people(3000, 0), label="paid", sensitive="sex", min_cells=99, grid=GRID)
 
 
+def test_limits_of_the_chosen_encoder_hold_in_spite_of_the_choice():
+    """Certification records decide which of the sequence is delivered: each of them has a share of ε."""
+    bundle = produce(people(6000, 0), label="paid", sensitive="sex", target=0.4, grid=GRID)
+    assert len(bundle.order) > 1
+    found = bundle.measured.performance
+    for interval in (found.accuracy, found.auc, found.explained):
+        assert interval.confidence == pytest.approx(1 - 0.05 / len(bundle.order))
+        assert interval.lower < interval.estimate < interval.upper
+
+
 def test_advice_is_about_encoders_with_as_many_cells_as_were_asked_for():
     found = [
         produce(people(3000, 1), label="paid", sensitive="sex", target=0.02, grid=GRID, min_cells=fewest)

@@ -11,9 +11,9 @@ from certifare.document import new_key, read_document
 
 #: Options whose text is published as it was given. A new one is added here on purpose, or is declared as private.
 TEXTS = {
-    "label", "sensitive", "weight", "cluster", "categorical", "continuous", "drop", "missing", "delimiter", "decimal", "encoding",
-    "metric", "method", "positive", "population", "kind", "split", "utility", "table_name", "row_key", "dataset",
-    "feature", "column", "cuts", "header", "names", "on", "label_cuts",
+    "label", "sensitive", "weight", "cluster", "categorical", "continuous", "drop", "missing", "delimiter", "encoding",
+    "decimal", "metric", "method", "positive", "population", "kind", "split", "utility", "table_name", "row_key",
+    "dataset", "feature", "column", "cuts", "header", "names", "on", "label_cuts",
 }  # fmt: skip
 
 
