@@ -444,7 +444,8 @@ def test_item_6_pooled_groups_and_cuts_from_a_database_and_in_counts(cli, tmp_pa
     )
     refused = cli("certify", bundle, tmp_path / "file.json", "--label", "income", "--label-cuts", "5")
     assert (refused.status, "--label-cuts would be ignored with counts files" in refused.stderr) == (2, True)
-    bare = cli("certify", bundle, fresh, "--sensitive", "race", "--label-cuts", "5")
+    parity = ["--metric", "demographic_parity", "--label-cuts", "5"]
+    bare = cli("certify", bundle, fresh, "--sensitive", "race", *parity)
     assert (bare.status, "--label" in bare.stderr) == (2, True)
 
 
