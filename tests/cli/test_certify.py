@@ -163,3 +163,12 @@ def test_metric_label_and_positive_label_are_those_of_the_bundle(cli, make_peopl
     assert "--positive would be ignored" in parity.stderr
     unsaid = cli("fit", tmp_path / "people.csv", *asked, "--target", "0.5", "--no-ledger", "-o", tmp_path / "unsaid")
     assert "is about records with the label 'denied'" in " ".join(unsaid.stdout.split())
+
+
+def test_a_column_may_be_called_like_a_comparison(cli, make_people, tmp_path):
+    """What the file says counts: its column, not what the name would mean."""
+    make_people(3_000, 42).rename(columns={"approved": "score>=600"}).to_csv(tmp_path / "fresh.csv", index=False)
+    made = cli("certify", tmp_path / "fresh.csv", "--column", "job", "--sensitive", "sex", "--label", "score>=600",
+               "--metric", "equal_opportunity", "--no-ledger", "--json")  # fmt: skip
+    assert made.status == 0, made.stderr
+    assert made.json["positive"] == "1"

@@ -322,7 +322,8 @@ def test_item_3_draws_of_several_holders(encoder: FairTreeEncoder, encoder_file:
     assert "Clusters stay." in one.assumptions
     assert OWN_CLUSTERS not in one.assumptions
     both = pool({"a": make(), "b": make(seed=2)}).certify()
-    assert both.seed is None
+    # That records were drawn is not forgotten: periods must be drawn as well.
+    assert (both.seed, both.effective_size) == (None, 20.0)
     assert both.assumptions[-2:] == (OTHER_PEOPLE, OWN_CLUSTERS)
     assert both.assumptions.count("Clusters stay.") == 1
     assert one.population == both.population == ("one at random of a random cluster",)

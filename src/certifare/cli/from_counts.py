@@ -150,7 +150,7 @@ def certify_database(
             label=label,
             missing="unknown" if unknown_groups else "drop",
             metric=metric,
-            positive=positive_label(positive, metric, label, known),
+            positive=positive_label(positive, metric, label, known) or _compared(label),
             **options,
         )
     place = _place(address)
@@ -256,7 +256,7 @@ def certify_files(
     if label is not None and label != pooled.label:
         found = "have no labels" if pooled.label is None else f"are by the label {pooled.label!r}"
         raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
-    chosen = positive_label(positive, metric, pooled.label, known)
+    chosen = positive_label(positive, metric, pooled.label, known) or _compared(pooled.label)
     certificate = pooled.certify(metric, positive=chosen, **options)
     if reads_group:
         certificate = msgspec.structs.replace(certificate, assumptions=(*certificate.assumptions, READS_GROUP))
@@ -287,9 +287,8 @@ def _place(address: str) -> str:
 
 
 def positive_label(given: str | None, metric: str, label: str | None, known: Published | None) -> str | None:
-    """Find the positive label: as given, as in the bundle's certificate, or what a comparison is about; else None."""
-    published = None if known is None else known.positive(metric, label)
-    return given if given is not None else published if published is not None else _compared(label)
+    """Return the positive label: as given, or as in the bundle's certificate; None if nobody said."""
+    return given if given is not None or known is None else known.positive(metric, label)
 
 
 def _compared(label: str | None) -> str | None:

@@ -299,18 +299,20 @@ def _check_draw(document: Document, drawn: Drawn | None) -> None:
     from certifare.errors import DrawError
 
     certificate = document.certificate
-    if certificate.effective_size is not None and drawn is None:
+    wanted = draw_of(certificate.population)
+    thinned = certificate.effective_size is not None or bool(wanted)
+    if thinned and drawn is None:
         raise DrawError(
             "The certification records were drawn by weights or clusters, and so must those of a period be: draw and "
             "count them with certifare count and the same --weight, --cluster and --population, and monitor the counts "
             "file."
         )
-    if certificate.effective_size is None and drawn is not None:
+    if drawn is not None and not thinned:
         raise DrawError(
             "The records of the period were drawn by weights or clusters, and the certification records were not: "
             "count them without --weight and --cluster."
         )
-    if drawn is not None and drawn.about != draw_of(certificate.population):
+    if drawn is not None and drawn.about != wanted:
         raise DrawError(
             "The records of the period were drawn in another way than the certification records: count them with the "
             "same --weight, --cluster and --population."

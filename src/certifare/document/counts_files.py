@@ -273,7 +273,7 @@ class Pooled:
             certificate,
             assumptions=tuple(assumptions),
             seed=None if only is None else only.seed,
-            effective_size=None if only is None else only.effective_size,
+            effective_size=sum(drawn.effective_size for drawn in self.drawn) or None,
             population=population_of(certificate.exclusions, *(p for drawn in self.drawn for p in drawn.about)),
         )
 
