@@ -80,6 +80,11 @@ class Table:
         Records left out because they lack a group, weight or cluster; or a label (:meth:`of_labelled`).
     notes : tuple of str
         What was assumed and a reader should know.
+    others : pyarrow.Table or None
+        The columns that are no features, as they were read: roles, identifiers, columns that were dropped.
+    records : str
+        Digest of the records in all columns as they were read, whatever their roles. Random streams have it among their
+        words, so that a choice is independent of choices on other records.
 
     Examples
     --------
@@ -101,6 +106,8 @@ class Table:
     exclusions: tuple[Exclusion, ...] = ()
     notes: tuple[str, ...] = ()
     source: Path | None = None
+    others: pa.Table | None = None
+    records: str = ""
 
     @classmethod
     def from_frame(
@@ -139,9 +146,10 @@ class Table:
                 + " or ".join(f"{e.reason.removesuffix(' missing')} ({e.records:,} records)" for e in exclusions)
                 + "."
             )
+        others = native.select([name for name in native.column_names if name not in found.features])
         if not keep.all():
             rows = np.flatnonzero(keep)
-            seen = seen.take(pa.array(rows))
+            seen, others = seen.take(pa.array(rows)), others.take(pa.array(rows))
             columns = {role: [levels.take(rows).sorted() for levels in found] for role, found in columns.items()}
         first = next(iter(found.label), None)
         return cls(
@@ -159,6 +167,8 @@ class Table:
                 *_quantities(seen, roles),
                 *_people(native, found, columns, np.flatnonzero(keep)),
             ),
+            others=others,
+            records=digest_records(native),
         )
 
     def __len__(self) -> int:
@@ -187,6 +197,7 @@ class Table:
         return replace(
             self,
             features=_combined(self.features.take(index)),
+            others=None if self.others is None else self.others.take(index),
             labels=tuple(values.take(rows) for values in self.labels),
             groups=None if self.groups is None else self.groups.take(rows),
             weights=None if self.weights is None else self.weights[rows],
@@ -677,6 +688,30 @@ def _people(
 
 def _combined(table: pa.Table) -> pa.Table:
     return table.unify_dictionaries().combine_chunks()
+
+
+def digest_records(table: pa.Table) -> str:
+    """Digest all columns of a table: equal values give equal digests, whatever library or file they come from.
+
+    >>> import pyarrow as pa
+    >>> digest_records(pa.table({"x": [1, 2]})) == digest_records(pa.table({"x": [1.0, 2.0]}))
+    True
+    """
+    state = hashlib.blake2b(digest_size=32)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        state.update(f"{name}\0{len(column)}\0".encode("utf-8", "surrogatepass"))
+        if _is_categorical(column.type):
+            # Categories in the order of the records, whatever order a library lists them in.
+            plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+            encoded = _single(plain.dictionary_encode())
+            state.update("\0".join(map(str, encoded.dictionary.to_pylist())).encode("utf-8", "surrogatepass"))
+            state.update(pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy())
+        elif _readable_type(column.type) and not pa.types.is_null(column.type):
+            state.update(np.ascontiguousarray(as_numbers(column) + 0.0))
+        else:
+            state.update(str(column.type).encode())
+            state.update(repr(column.to_pylist()).encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
 
 
 def _hash_column(state: Any, column: pa.ChunkedArray) -> None:
