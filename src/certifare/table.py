@@ -707,7 +707,7 @@ def digest_records(table: pa.Table) -> str:
             state.update("\0".join(map(str, encoded.dictionary.to_pylist())).encode("utf-8", "surrogatepass"))
             state.update(pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy())
         elif _readable_type(column.type) and not pa.types.is_null(column.type):
-            state.update(np.ascontiguousarray(as_numbers(column) + 0.0))
+            state.update((as_numbers(column) + 0.0).tobytes())
         else:
             state.update(str(column.type).encode())
             state.update(repr(column.to_pylist()).encode("utf-8", "surrogatepass"))
