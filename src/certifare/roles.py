@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from certifare.errors import ArgumentError, EmptyTableError, ExpressionError, MissingColumnError, RoleError
+from certifare.reading import check_cuts
 from certifare.words import listing
 
 Names = str | Sequence[str]
@@ -162,9 +162,7 @@ class Roles:
     def __post_init__(self) -> None:
         if self.missing_groups not in ("drop", "unknown"):
             raise RoleError(f'missing_groups={self.missing_groups!r}: choose "drop" or "unknown".')
-        cuts = self.label_cuts
-        if not all(math.isfinite(cut) for cut in cuts) or any(low >= high for low, high in pairwise(cuts)):
-            raise RoleError(f"label_cuts={list(cuts)}: give numbers in ascending order.")
+        check_cuts(self.label_cuts)
         both = set(self.categorical) & set(self.continuous)
         if both:
             raise RoleError(f"Column {min(both)!r} was named as categorical and as continuous.")

@@ -28,7 +28,7 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Feature, PooledRole, Reading, by_piece, roles_of
+from certifare.engines.blocks import BlockReader, Feature, PooledRole, by_piece, roles_of
 from certifare.engines.counting import Finder, Tally, count_over, lay_out
 from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths
 from certifare.engines.preparing import EngineTraining, prepare_over
@@ -208,12 +208,12 @@ class LargeSearch(Search):
             files.update(repr(piece.metadata.row_group(piece.group).to_dict()).encode())
         return self.ledger.origin(("records", self.certify_digest), ("files", files.hexdigest()))
 
-    def _read_like(self, table: Table) -> Reading:
+    def _read_like(self, table: Table) -> BlockReader:
         """Say how all records are read, so that columns mean what they mean in the sample."""
         names = self._files.schema.names
         fields = Frame(table.features).fields()
         groups = roles_of(table.roles.sensitive, names, "sensitive")
-        return Reading(
+        return BlockReader(
             tuple(Feature(field.name, field.type, field.categorical) for field in fields),
             tuple(replace(role, cuts=table.roles.label_cuts) for role in roles_of(table.roles.label, names, "label")),
             # What is pooled follows from the sample, and so is fixed before any certification record is looked at.

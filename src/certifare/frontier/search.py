@@ -29,12 +29,13 @@ from certifare.certificates import (
     one_per_cluster,
     thin,
 )
-from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP
+from certifare.certificates.certificate import READS_GROUP
 from certifare.certificates.claims import Claim
 from certifare.certificates.exact import epsilon_at
-from certifare.certificates.issuing import FROM_COUNTS, issue
+from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
-from certifare.certificates.population import Phrase, population_of
+from certifare.certificates.population import Phrase
+from certifare.certificates.provenance import Provenance
 from certifare.certificates.sampling import assumptions_of, check_population
 from certifare.certificates.tail import Tail
 from certifare.encoders.hashes import count_repeats
@@ -71,7 +72,8 @@ from certifare.levels import sort_key
 from certifare.parts import CERTIFY, PARTS, split
 from certifare.randomness import stream
 from certifare.storage import check_writable, open_regular
-from certifare.table import POOLED, Table, suggest_comparison
+from certifare.reading import POOLED, Reading
+from certifare.table import Table, suggest_comparison
 from certifare.ticking import listening
 from certifare.words import amount
 
@@ -229,12 +231,14 @@ class Search:
         self.given = table
         self.rows = split(table, parts, int(seed), by_group=pool_groups is None)
         self._pooled: tuple[str, ...] = ()
+        self.kept_groups: tuple[str, ...] | None = None  # all others are pooled
         if pool_groups is not None:
             if group_aware:
                 raise ArgumentError(
                     "pool_groups: encoders that read the group need each by its own name. Leave one out."
                 )
-            table, self._pooled = _pool(table, self.rows, pool_groups, claim, self._seen)
+            self.kept_groups, self._pooled = _pool(table, self.rows, pool_groups, claim, self._seen)
+            table = table if self.kept_groups is None else table.pooled(self.kept_groups)
         self.table = table
         self.grid = grid
         self.claim = replace(
@@ -503,23 +507,19 @@ class Search:
     ) -> Certificate:
         sample = self.certify_sample
         witness = self._training_counts(self.candidates[number])
-        certificate = issue(counts, claim, sequence=sequence, tail=sample.tail, witness=witness)
-        besides = certificate.assumptions[len(FROM_COUNTS) :]
-        return msgspec.structs.replace(
-            certificate,
-            assumptions=(
-                *ASSUMPTIONS,
+        provenance = Provenance(
+            looked_up=PARTED,
+            besides=(
                 *((READS_GROUP,) if self.group_aware else ()),
-                *besides,
-                PARTED,
                 *self._pooled,
                 *self._repeats,
                 *sample.assumptions,
             ),
             seed=self.seed if sample.effective_size is not None else None,
             effective_size=sample.effective_size,
-            population=population_of(certificate.exclusions, *sample.population),
+            population=sample.population,
         )
+        return issue(counts, claim, provenance, sequence=sequence, tail=sample.tail, witness=witness)
 
     def _count_look(self, statement: Sequence[str]) -> None:
         """Count this look at the certification records, before anyone sees what it found."""
@@ -552,6 +552,30 @@ class Search:
         log = StateFile(Path(path), self._identity())
         for growth in self.paths[len(log.read()) :]:
             log.append(growth)
+
+    @property
+    def _records(self) -> str:
+        """Digest of the records of the whole table."""
+        return self.given.records or self.given.digest
+
+    @property
+    def reading(self) -> Reading:
+        """How records become those that the certificates are about."""
+        roles, claim = self.table.roles, self.claim
+        return Reading(
+            sensitive=roles.sensitive,
+            label=roles.label[0],
+            label_cuts=roles.label_cuts,
+            positive=claim.positive if claim.distance.strata == "positive" else None,
+            kept_groups=self.kept_groups,
+            unknown_groups=roles.missing_groups == "unknown",
+            weight=roles.weight,
+            cap=None if self.cap is None else self.cap.cap,
+            cluster=roles.cluster,
+            population=claim.population,  # type: ignore[arg-type]  # checked by the claim
+            missing_words=self.table.missing_words,
+            decimal=self.table.decimal,  # type: ignore[arg-type]  # checked when the file was read
+        )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -588,13 +612,16 @@ class Search:
         if self.claim.labelled:
             table = table.of_labelled()
         assert table.weights is not None  # noqa: S101  (a part has weights where the table has)
-        rows = representative_rows(table.weights, stream(self.seed, "weights of the select part"))
+        rows = representative_rows(
+            table.weights, stream(self.seed, "weights of the select part", self._records)
+        )
         return replace(table.take(rows), weights=None)
 
     def _independent(self, part: str) -> Sample:
         """Draw records of a part that are independent draws of the population that the claim is about.
 
-        Each part has a stream of its own: drawn alike, the select part would tell which certification records are kept.
+        Each part has a stream of its own: drawn alike, the select part would say which certification records are kept.
+        The stream knows the records, so that other tables are drawn independently at the same seed.
         """
         table = self.table.take(self.rows[part])
         left_out: tuple[Exclusion, ...] = ()
@@ -603,7 +630,11 @@ class Search:
             left_out, table = labelled.exclusions[len(table.exclusions) :], labelled
         if table.clusters is not None:
             drawn = one_per_cluster(
-                table.clusters, weights=table.weights, population=self.claim.population, seed=self.seed, part=part
+                table.clusters,
+                weights=table.weights,
+                population=self.claim.population,
+                seed=self.seed,
+                part=f"{part} {self._records}",
             )
         elif table.weights is not None:
             drawn = self._thin(table.weights, part)
@@ -623,7 +654,7 @@ class Search:
         assert self.table.weights is not None  # noqa: S101  (a part has weights where the table has)
         largest = float(self.table.weights.max())
         cap = None if self.cap is None else self.cap.cap
-        drawn = thin(weights, seed=self.seed, part=part, max_weight=largest, cap=cap)
+        drawn = thin(weights, seed=self.seed, part=f"{part} {self._records}", max_weight=largest, cap=cap)
         return replace(drawn, assumptions=assumptions_of(largest, None, weighted=True))
 
     def _choose_cap(self) -> CapForecast | None:
@@ -835,8 +866,8 @@ def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting]
 
 def _pool(
     table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, claim: Claim, seen: str = ""
-) -> tuple[Table, tuple[str, ...]]:
-    """Pool groups that are too small, and say so. The certification records, dealt by chance alone, have no say."""
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Choose the groups that are not pooled, None if all stay, and say so. Certification records are not used."""
     assert table.groups is not None  # noqa: S101  (checked at the start)
     if fewest < 1:
         raise ArgumentError(f"pool_groups={fewest}: give a number of records.")
@@ -850,7 +881,7 @@ def _pool(
     order = [int(i) for i in np.argsort(expected.min(0), kind="stable") if present[i]]
     n_small = int((expected.min(0)[order] < fewest).sum())
     if not n_small and len(order) == len(names):
-        return table, ()
+        return None, ()
     # One small group needs company, and so do several that are small together.
     while n_small and (n_small < 2 or expected[:, order[:n_small]].sum(1).min() < fewest) and n_small < len(order):
         n_small += 1
@@ -869,7 +900,7 @@ def _pool(
         f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records{seen}, a group of it has "
         f"fewer than {amount(fewest, 'certification record')}{where}, or is the next smallest."
     )
-    return table.pooled(kept), (note,)
+    return tuple(name for name in names if name in kept), (note,)
 
 
 def _strata(table: Table, claim: Claim, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.bool_]], str]:
