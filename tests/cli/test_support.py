@@ -36,24 +36,23 @@ def options_of(command):
 SEARCH = ["{csv}", "--label", "approved", "--sensitive", "sex"]
 WAYS = {
     "fit": {
-        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown"}),
-        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "binary", "memory", "grown"}),
-        "large": (["{large}", *SEARCH[1:]], {"table", "records", "binary", "large", "grown"}),
-        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"table", "records", "csv", "memory"}),
+        "csv": (SEARCH, {"records", "csv", "memory", "grown"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "binary", "memory", "grown"}),
+        "large": (["{large}", *SEARCH[1:]], {"records", "binary", "large", "grown"}),
+        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"records", "csv", "memory"}),
         "cluster": (
             [*SEARCH, "--cluster", "home"],
-            {"table", "records", "csv", "memory", "grown", "cluster"},
+            {"records", "csv", "memory", "grown", "cluster"},
         ),
-        "kept": (["--from", "{kept}", "--point", "0"], {"kept"}),
         "equal opportunity": (
             [*SEARCH, "--metric", "equal_opportunity"],
-            {"table", "records", "csv", "memory", "grown", "equal_opportunity"},
+            {"records", "csv", "memory", "grown", "equal_opportunity"},
         ),
     },
     "sweep": {
-        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown", "simultaneous"}),
-        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "memory", "grown", "simultaneous"}),
-        "holdout": ([*SEARCH, "--correction", "holdout"], {"table", "records", "csv", "memory", "grown"}),
+        "csv": (SEARCH, {"records", "csv", "memory", "grown", "simultaneous"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "memory", "grown", "simultaneous"}),
+        "holdout": ([*SEARCH, "--correction", "holdout"], {"records", "csv", "memory", "grown"}),
     },
     "encode": {
         "csv": (["{encoder}", "{csv}", "{out}/encoded.csv"], {"records", "csv", "as_csv"}),
@@ -129,9 +128,7 @@ WAYS = {
 }
 #: Values of options that take no text.
 VALUES = {
-    **dict.fromkeys(
-        ["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "point", "seed", "suppress"], 5
-    ),
+    **dict.fromkeys(["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "seed", "suppress"], 5),
     **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
     **dict.fromkeys(
         ["max_age", "max_candidates", "looks", "max_looks", "min_group_size", "pool_groups", "label_quantiles"], 5
@@ -145,7 +142,7 @@ VALUES = {
     "utility": "explained",
 }
 #: Options that are ways of their own.
-SWITCHES = {"sql", "as_json", "column", "swept"}
+SWITCHES = {"sql", "as_json", "column"}
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +158,6 @@ def places(files, make_people, tmp_path_factory):
         connection.execute(f"CREATE TABLE people AS SELECT * FROM '{folder}/people.parquet'")  # noqa: S608
     return {
         "encoder": files / "encoder.json",
-        "kept": folder / "kept",
         "csv": folder / "people.csv",
         "parquet": folder / "people.parquet",
         "large": folder / "large.parquet",

@@ -28,8 +28,6 @@ CONDITIONS = {
     "memory": "a table that fits into memory",
     "large": "a Parquet file too large for memory",
     "certificate": "a certificate alone",
-    "kept": "a sweep that was kept (--from)",
-    "table": "a table to fit on (no --from)",
     "encoder": "an encoder",
     # What else was asked for.
     "hashed": "--weight or --cluster in a database (--sql)",
@@ -57,9 +55,8 @@ def _when(**options: str) -> dict[str, frozenset[str]]:
 
 _CSV = "delimiter encoding missing header names decimal"
 _SEARCH = _when(
-    always="output jobs as_json",
-    table="label sensitive categorical drop feature seed kind min_cells max_cells split metric confidence utility "
-    "min_group_size looks pool_groups label_cuts",
+    always="output jobs as_json label sensitive categorical drop feature seed kind min_cells max_cells split metric "
+    "confidence utility min_group_size looks pool_groups label_cuts",
     sensitive_file="on",
     memory="label_quantiles sensitive_file weight cluster continuous unknown_groups",
     csv=_CSV,
@@ -71,11 +68,8 @@ _SEARCH = _when(
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target audit_kit seed as_json"),
-    "fit": {
-        **_SEARCH,
-        **_when(always="swept replace key suppress dataset", table="target ledger scores", kept="point"),
-    },
-    "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates ledger")},
+    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target ledger scores")},
+    "sweep": {**_SEARCH, **_when(always="plot correction max_bound", simultaneous="candidates ledger")},
     "encode": _when(
         always="form keep as_json", by_group="sensitive unknown_groups", csv=_CSV, as_csv="spreadsheet_safe"
     ),
@@ -185,7 +179,6 @@ def of_search(path: Path, metric: str, kinds: Sequence[str] | None, *, large: bo
     """Conditions of a search for encoders: where its table is, what is tried, and what is claimed."""
     grown = not kinds or bool({"boosted", "tree"}.intersection(kinds))
     holds = {
-        "table": True,
         "memory": not large,
         "grown": grown,
         "equal_opportunity": metric == "equal_opportunity",
