@@ -30,7 +30,6 @@ CONDITIONS = {
     "certificate": "a certificate alone",
     "encoder": "an encoder",
     # What else was asked for.
-    "hashed": "--weight or --cluster in a database (--sql)",
     "thinned": "--weight, or --cluster with --population records",
     "capped": "a file of records with --weight, and without --cluster",
     "equal_opportunity": "--metric equal_opportunity",
@@ -78,8 +77,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         "column",
         sensitive_file="on",
         records="sensitive sensitive_file label label_cuts unknown_groups weight cluster seed",
-        sql="sensitive label label_cuts unknown_groups table_name weight cluster",
-        hashed="row_key seed",
+        sql="sensitive label label_cuts unknown_groups table_name",
         capped="cap",
         # Counts files say which columns they are about; what is asked for must be that.
         counts="sensitive label",
@@ -91,8 +89,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "count": _when(
         always="output sensitive label holder unknown_groups sql as_json",
         records="weight cluster",
-        sql="table weight cluster",
-        hashed="row_key",
+        sql="table",
         csv=_CSV,
         weight="seed",
         cluster="seed population",
@@ -120,6 +117,8 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
 }
 
 _MEMORY = "Fit on a sample of the records."
+_EXTRACT = "A database counts all of its records: export an extract, and run certifare count with {} on the file."
+_DRAWN = {option: _EXTRACT.format(f"--{option}") for option in ("weight", "cluster")}
 #: What to do instead, by command and where its records are.
 REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("certify", "counts"): {
@@ -131,7 +130,8 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
         "cap": "Counts of thinned records are by whole weights.",
         "label_cuts": "Whoever holds the records counts by the bands of the bundle's certificate.",
     },
-    ("certify", "sql"): {"cap": "A database thins to whole weights: leave it out, or certify a file."},
+    ("certify", "sql"): {**_DRAWN, "cap": "A database counts all of its records: leave it out, or certify a file."},
+    ("count", "sql"): _DRAWN,
     ("fit", "large"): {
         **dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups"), _MEMORY),
         "label_quantiles": "Cut the label at fixed numbers: --label-cuts.",
