@@ -12,7 +12,7 @@ from certifare.document import new_key, read_document
 #: Options whose text is published as it was given. A new one is added here on purpose, or is declared as private.
 TEXTS = {
     "label", "sensitive", "weight", "cluster", "categorical", "continuous", "drop", "missing", "delimiter", "encoding",
-    "decimal", "metric", "method", "positive", "population", "kind", "split", "utility", "table_name", "row_key",
+    "decimal", "metric", "method", "positive", "population", "kind", "split", "utility", "table_name",
     "dataset", "feature", "column", "cuts", "header", "names", "on", "label_cuts",
 }  # fmt: skip
 

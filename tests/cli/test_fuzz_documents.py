@@ -440,28 +440,6 @@ def test_fingerprints(world, tmp_path, seed):
     run(*command)
 
 
-@pytest.fixture(scope="module")
-def state(world):
-    path = world / "state.jsonl"
-    assert run("sweep", world / "fresh.csv", *ROLES, *SEARCH, "--min-group-size", "5", "--state", path)[0] == 0
-    return path.read_bytes()
-
-
-@tries(25)
-@given(SEEDS)
-def test_state_files(world, state, tmp_path, seed):
-    damage = Damage(seed)
-    first, *lines = state.splitlines()
-    if damage.random.random() < 0.3:
-        content = damage.bytes(state)
-    else:
-        lines = [dumped(damage.document(line, damage.random.choice([1, 1, 2]))) for line in lines]
-        content = b"\n".join([first, *lines, b""])
-    path = tmp_path / "state.jsonl"
-    path.write_bytes(content)
-    run("sweep", world / "fresh.csv", *ROLES, *SEARCH, "--min-group-size", "5", "--state", path)
-
-
 def test_every_document_in_every_place(world, tmp_path):
     """A file of one kind where one of another kind is expected."""
     files = [*world.glob("*.json"), world / "plain.cert", world / "fresh.csv", world / "frontier.csv", world]

@@ -395,12 +395,9 @@ def test_item_6_pooled_groups_and_cuts_on_the_command_line(cli, tmp_path):
     swept = cli(
         "sweep", tmp_path / "p.csv", "--label", "income", "--label-quantiles", "2", "--sensitive", "race",
         "--pool-groups", "30", "--kind", "tree", "--gamma", "0.5", "--max-cells", "4", "--json",
-        "-o", tmp_path / "kept",
     )  # fmt: skip
     assert swept.status == 0, swept.stderr
-    point = swept.json["knee"]["number"]
-    kept = cli("fit", "--from", tmp_path / "kept", "--point", point, "-o", tmp_path / "second")
-    assert kept.status == 0, kept.stderr
+    assert swept.json["certified"] > 0
 
 
 def test_item_6_pooled_groups_and_cuts_from_a_database_and_in_counts(cli, tmp_path):

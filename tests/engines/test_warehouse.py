@@ -32,6 +32,7 @@ from certifare.engines.sql.warehouse import (
     describe_address,
 )
 from certifare.errors import (
+    ArgumentError,
     ColumnTypeError,
     DuplicateColumnError,
     ExpressionError,
@@ -210,6 +211,8 @@ def test_certify(encoder: FairTreeEncoder, fresh: pd.DataFrame, duck: DuckDB) ->
     assert certificate.seed is None
     odds = certify_sql(encoder, duck, PEOPLE, sensitive="sex", label="paid", missing="drop", metric="equalized_odds")
     assert odds.counts.labels == ("0", "1")
+    with pytest.raises(ArgumentError, match="none were given"):
+        certify_sql(encoder, duck, PEOPLE, sensitive="sex", missing="drop", population="records")
 
 
 # Item 10 of the review: ways in which a database could give another cell than ``apply``.

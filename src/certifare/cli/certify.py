@@ -27,7 +27,6 @@ from certifare.cli.common import (
     OwnMetric,
     Population,
     PositiveLabel,
-    RowKey,
     Seed,
     Sensitive,
     SensitiveFile,
@@ -95,7 +94,6 @@ def certify(
     unknown_groups: CountUnknownGroups = False,
     sql: Sql = None,
     table_name: TableName = None,
-    row_key: RowKey = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the certificate to this file.")] = None,
     encoder_output: EncoderOutput = None,
     key: Key = None,
@@ -154,11 +152,6 @@ def certify(
             sensitive=columns.sensitive,
             label=columns.label,
             unknown_groups=unknown_groups,
-            weight=weight,
-            cluster=cluster,
-            population=population,
-            key=listed(row_key),
-            seed=seed,
             naming=columns.naming,
             positive=positive,
             known=known,
@@ -225,7 +218,7 @@ def _check_source(
     from certifare.errors import ArgumentError
 
     if sql is not None:
-        refuse_ignored(context, "sql", *(("hashed",) if weight is not None or cluster is not None else ()))
+        refuse_ignored(context, "sql")
         if data:
             raise ArgumentError("Give either a file or --sql, not both.")
         if table_name is None:

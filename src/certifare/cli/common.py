@@ -165,14 +165,6 @@ TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the 
 CountUnknownGroups = Annotated[
     bool, typer.Option(help="Count records without a group as a group of their own, instead of leaving them out.")
 ]
-RowKey = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--row-key",
-        help="With --sql and --weight or --cluster: column that identifies a record. Repeat for several together.",
-        rich_help_panel=COLUMNS,
-    ),
-]
 Confidence = Annotated[float, typer.Option(help="1 − ε, the confidence of the bound.", rich_help_panel=CLAIM)]
 METRIC_NAMES = ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
 MetricName = Annotated[

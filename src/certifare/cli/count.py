@@ -15,7 +15,6 @@ from certifare.cli.common import (
     Json,
     Label,
     Population,
-    RowKey,
     Sensitive,
     Sql,
     TableName,
@@ -62,7 +61,6 @@ def count(
     ] = None,
     sql: Sql = None,
     table: TableName = None,
-    row_key: RowKey = None,
     holder: Annotated[str | None, typer.Option(help="Who counts; written into the file.")] = None,
     unknown_groups: CountUnknownGroups = False,
     *,
@@ -101,13 +99,13 @@ def count(
     own_seed = secrets.randbits(32) if seed is None else seed
     # Counts are held against the certificate: its groups are pooled, and its label is cut, as they were there.
     naming = known.naming(named_label) if known is not None and known.sensitive == groups else Naming()
-    roles: dict[str, Any] = {"sensitive": groups, "label": named_label, "seed": own_seed, "naming": naming}
+    roles: dict[str, Any] = {"sensitive": groups, "label": named_label, "naming": naming}
     draw: dict[str, Any] = {"weight": weight, "cluster": cluster, "population": population, "max_weight": max_weight}
     if data is None:
-        counted = _in_database(fitted, str(sql), str(table), **roles, **draw, key=listed(row_key), missing=missing)
+        counted = _in_database(fitted, str(sql), str(table), **roles, missing=missing)
     else:
         salt = bytes.fromhex(encoder_digest)[:16]
-        reading = {"missing_groups": missing, "salt": salt, **csv.reading()}
+        reading = {"missing_groups": missing, "salt": salt, "seed": own_seed, **csv.reading()}
         counted = _in_file(fitted, data, **roles, **draw, **reading, quiet=as_json)
     counts = counted.tally.table(fitted.n_cells_, labelled=named_label is not None, missing=missing)
     how = counted.tally.drawn
@@ -148,8 +146,7 @@ def _check_source(
     if (data is None) == (sql is None):
         raise ArgumentError("Where are the records? Name a file, or a database with --sql and --table.")
     thinned = population == "records" if cluster is not None else weight is not None
-    drawn = weight is not None or cluster is not None
-    where = of_file(data) if data is not None else ("sql", "hashed") if drawn else ("sql",)
+    where = of_file(data) if data is not None else ("sql",)
     refuse_ignored(context, *where, *(("thinned",) if thinned else ()))
     if sql is not None and table is None:
         raise ArgumentError("--sql needs --table: the name of the table to count.")

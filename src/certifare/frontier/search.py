@@ -6,14 +6,11 @@ Fitting and choosing see the train and select parts only. Of the certify part no
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -50,7 +47,6 @@ from certifare.errors import (
     RoleError,
     SmallGroupError,
     SplitError,
-    StateFileError,
 )
 from certifare.frames import Field, Frame
 from certifare.frontier.capping import CapForecast, choose_cap
@@ -71,17 +67,13 @@ from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
 from certifare.levels import sort_key
 from certifare.parts import CERTIFY, PARTS, split
 from certifare.randomness import stream
-from certifare.storage import check_writable, open_regular
 from certifare.reading import POOLED, Reading
 from certifare.table import Table, suggest_comparison
 from certifare.ticking import listening
 from certifare.words import amount
 
-STATE_VERSION = 4
 #: Labels whose names say that they are the positive one.
 POSITIVE_NAMES = frozenset({"1", "1.0", "true", "yes", "y"})
-#: A state file is not read beyond this; a growth takes some kilobytes.
-MAX_STATE_BYTES = 1 << 30
 PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
 """Why the certificate of a search need not look its records up among the training records."""
 #: A sensitive column of more numbers than this is probably a quantity.
@@ -228,7 +220,6 @@ class Search:
         if sorted(parts) != sorted(PARTS):
             raise SplitError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
         claim = claim or Claim()
-        self.given = table
         self.rows = split(table, parts, int(seed), by_group=pool_groups is None)
         self._pooled: tuple[str, ...] = ()
         self.kept_groups: tuple[str, ...] | None = None  # all others are pooled
@@ -274,35 +265,25 @@ class Search:
 
     # -- fitting ----------------------------------------------------------------------------------------------
 
-    def run(self, *, state: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> Search:
+    def run(self, *, progress: Progress | None = None) -> Search:
         """Fit and count every growth of the grid.
 
         Parameters
         ----------
-        state : path, optional
-            Finished growths are written here line by line; a search that was interrupted goes on from them.
         progress : callable, optional
         """
         report = progress or (lambda *_: None)
         settings = self.explorer.settings
-        log = None if state is None else StateFile(Path(state), self._identity())
-        done = {} if log is None else {path.setting: path for path in log.read()}
-        if any(path.shape != self.explorer.shape for path in done.values()):
-            raise StateFileError(f"The state file {str(state)!r} holds counts of other records: delete it.")
-        found: dict[Setting, GrowthPath] = {setting: done[setting] for setting in settings if setting in done}
+        found: dict[Setting, GrowthPath] = {}
         failure: EncoderError | None = None
         for kind in dict.fromkeys(setting.kind for setting in settings):
-            waiting = [setting for setting in settings if setting.kind == kind and setting not in found]
-            if not waiting:
-                continue
             report(f"preparing {kind} encoders", len(found), len(settings))
             try:
                 with listening(lambda done, total: report("fitting scores", done, total)):
                     self.explorer.prepare(kind)
-                for setting, path in _parallel(self.explorer.walk, waiting, self.explorer.n_jobs):
+                of_kind = [setting for setting in settings if setting.kind == kind]
+                for setting, path in _parallel(self.explorer.walk, of_kind, self.explorer.n_jobs):
                     found[setting] = path
-                    if log is not None:
-                        log.append(path)
                     report(f"growing {kind} encoders", len(found), len(settings))
             except EncoderError as error:
                 # One kind may need more records than there are (folds of a rare label); the others may not.
@@ -547,12 +528,6 @@ class Search:
             self._last_cells = asked, self.explorer.cells(encoder, candidate.setting, "certify", table)
         return self._last_cells[1]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write every finished growth to a state file, from which :meth:`run` goes on."""
-        log = StateFile(Path(path), self._identity())
-        for growth in self.paths[len(log.read()) :]:
-            log.append(growth)
-
     @property
     def _records(self) -> str:
         """Digest of the records of the whole table."""
@@ -741,92 +716,6 @@ class Search:
             "group_aware": self.group_aware,
             "random_state": self.seed,
         }
-
-    def _identity(self) -> dict[str, Any]:
-        """Return what makes this search this one; a state file of another is refused."""
-        from certifare import __version__
-
-        return {
-            "certifare sweep": STATE_VERSION,
-            "version": __version__,
-            "table": self.table.digest,
-            "settings": [setting.to_dict() for setting in self.explorer.settings],
-            "cells": [int(k) for k in self.grid.cells],
-            "common": {name: None if value is None else str(value) for name, value in self._common().items()},
-            "parts": self.parts,
-            "rows": _digest(self.rows),
-            "population": self.claim.population,
-            "cap": None if self.cap is None else self.cap.cap,
-            "seed": self.seed,
-        }
-
-
-class StateFile:
-    """Finished growths of a search, a line of JSON each; the first line says of which search.
-
-    Parameters
-    ----------
-    path : path
-    identity : mapping
-        Plain data that another search would not have.
-    """
-
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        self.path = path
-        self.identity = json.loads(json.dumps(identity))
-
-    def read(self) -> list[GrowthPath]:
-        """Growths that are in the file; it is begun where there is none."""
-        if not self.path.exists():
-            check_writable(self.path.parent)
-            self.path.write_text(json.dumps(self.identity) + "\n", encoding="utf-8")
-            return []
-        try:
-            with open_regular(self.path) as file:
-                content = file.read(MAX_STATE_BYTES + 1)
-            if len(content) > MAX_STATE_BYTES:
-                raise StateFileError(f"{str(self.path)!r} is far too large for the state file of a sweep.")
-            lines = content.decode().split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise StateFileError(f"The state file {str(self.path)!r} cannot be read: {reason}.") from error
-        try:
-            if json.loads(lines[0]) != self.identity:
-                raise StateFileError(
-                    f"The state file {str(self.path)!r} belongs to another sweep (another table, grid, seed or "
-                    "version): name another file, or delete it."
-                )
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, StateFileError):
-                raise
-            raise StateFileError(f"{str(self.path)!r} is not the state file of a sweep: name another file.") from error
-        whole = lines[1:-1]
-        if lines[-1]:
-            # The last line has no end: the sweep was interrupted while writing it. The first lacks its end alone.
-            if len(lines) == 1:
-                self._write("\n")
-            else:
-                os.truncate(self.path, content.rfind(b"\n") + 1)
-        try:
-            return [GrowthPath.from_dict(json.loads(line)) for line in whole]
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise StateFileError(f"The state file {str(self.path)!r} is broken: delete it.") from error
-
-    def append(self, path: GrowthPath) -> None:
-        """Add a growth."""
-        self._write(json.dumps(path.to_dict(), separators=(",", ":")) + "\n")
-
-    def _write(self, text: str) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(text)
-
-
-def _digest(rows: Mapping[str, NDArray[np.int64]]) -> str:
-    """Fingerprint which records are in which part."""
-    found = hashlib.sha256()
-    for name in sorted(rows):
-        found.update(f"{name} {len(rows[name])} ".encode() + np.asarray(rows[name], dtype="<i8").tobytes())
-    return found.hexdigest()
 
 
 def _check_repeats(table: Table) -> tuple[str, ...]:

@@ -6,48 +6,32 @@ Only the counts leave it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import math
 import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
-import numpy as np
 
 from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.certificates.claims import Claim
-from certifare.certificates.counts import Exclusion, Missing
+from certifare.certificates.counts import Missing
 from certifare.certificates.issuing import NOT_LOOKED_UP, issue
-from certifare.certificates.population import population_of
-from certifare.certificates.sampling import Subsample, assumptions_of, drawn_population
+from certifare.certificates.sampling import check_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.expressions import DIALECTS, identifier, known_dialect, quoted_table, table_parts
 from certifare.engines.counting import Entry, Naming, Tally, group_assumptions
-from certifare.engines.sql.queries import (
-    INCOMPLETE,
-    KEPT,
-    REFUSED,
-    Draw,
-    counts_query,
-    draw_query,
-    examination,
-    key_query,
-)
+from certifare.engines.sql.queries import REFUSED, counts_query, examination
 from certifare.errors import (
-    ArgumentError,
     CertifareError,
     FileError,
     InfiniteValueError,
     NotPublishableError,
-    RoleError,
     UnknownGroupError,
     WarehouseError,
 )
@@ -99,9 +83,6 @@ class SQLite(Warehouse):
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        # SQLite has no hash, and a logarithm only where it was compiled in.
-        connection.create_function("MD5", 1, _md5, deterministic=True)
-        connection.create_function("LN", 1, math.log, deterministic=True)
 
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
         # A column may hold values of any type, whatever it was declared as: ask for those of its values.
@@ -320,11 +301,6 @@ def certify_sql(
     sensitive: Names,
     label: str | None = None,
     missing: Missing = "refuse",
-    weight: str | None = None,
-    cluster: str | None = None,
-    max_weight: float | None = None,
-    key: Names = (),
-    seed: int = 0,
     naming: Naming | None = None,
     **claim: Any,
 ) -> Certificate:
@@ -332,45 +308,17 @@ def certify_sql(
 
     Parameters
     ----------
-    encoder, warehouse, table, sensitive, label, missing
+    encoder, warehouse, table, sensitive, label, missing, naming
         As in :func:`count_sql`. The label is used only if the metric conditions on it.
-    weight, cluster, max_weight, key, seed, naming
-        As in :func:`tally_sql`.
     **claim
-        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence``, ``population`` …
+        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence`` …
     """
     asked = Claim(**claim)
     label = label if asked.labelled else None
-    tally = tally_sql(
-        encoder,
-        warehouse,
-        table,
-        sensitive=sensitive,
-        label=label,
-        missing=missing,
-        weight=weight,
-        cluster=cluster,
-        population=asked.population,
-        max_weight=max_weight,
-        key=key,
-        seed=seed,
-        part="certify",
-        naming=naming,
-    )
-    counts = tally.table(encoder.n_cells_, labelled=label is not None, missing=missing)
-    drawn = tally.drawn
-    certificate = issue(counts, asked)
+    check_population(asked.population, clustered=False)
+    counts = count_sql(encoder, warehouse, table, sensitive=sensitive, label=label, missing=missing, naming=naming)
     return msgspec.structs.replace(
-        certificate,
-        assumptions=(
-            *ASSUMPTIONS,
-            NOT_LOOKED_UP,
-            *group_assumptions(encoder),
-            *(() if drawn is None else drawn.assumptions),
-        ),
-        seed=None if drawn is None else seed,
-        effective_size=None if drawn is None else drawn.effective_size,
-        population=population_of(certificate.exclusions, *(() if drawn is None else drawn.population)),
+        issue(counts, asked), assumptions=(*ASSUMPTIONS, NOT_LOOKED_UP, *group_assumptions(encoder))
     )
 
 
@@ -382,45 +330,19 @@ def tally_sql(
     sensitive: Names,
     label: str | None = None,
     missing: Missing = "refuse",
-    weight: str | None = None,
-    cluster: str | None = None,
-    population: str = "clusters",
-    max_weight: float | None = None,
-    key: Names = (),
-    seed: int = 0,
-    part: str = "count",
     naming: Naming | None = None,
 ) -> Tally:
-    """Count a table in its database: all records, or independent ones that are drawn there.
+    """Count a table in its database, before the counts are laid out.
 
     Parameters
     ----------
     encoder, warehouse, table, sensitive, label, missing
-        As in :func:`count_sql`. Records without a group take part in a draw where they are a group of their own.
-    weight, cluster : str, optional
-        Columns of survey weights and of clusters: records are thinned, and one of each cluster kept, as
-        :func:`certifare.thin` and :func:`certifare.one_per_cluster` do, but by a hash of ``key`` and ``seed``.
-    population, max_weight
-        As in :func:`certifare.one_per_cluster` and :func:`certifare.thin`.
-    key : str or sequence of str
-        With ``weight`` or ``cluster``: columns that together identify a record.
-    seed : int
-        Of the draw.
-    part : str
-        What the draw is for; draws for different purposes, or on other records, are independent.
+        As in :func:`count_sql`.
     naming : Naming, optional
         Pools groups, and cuts the label, after the database has counted them one by one.
     """
     naming = naming or Naming()
-    roles: dict[str, Any] = {"sensitive": sensitive, "label": label}
-    draw = None
-    if weight is not None or cluster is not None:
-        draw = Draw(weight, cluster, population, max_weight, as_names(key), seed, part)
-    elif key or max_weight is not None or population != "clusters":
-        raise ArgumentError(
-            "key, max_weight and population are about a draw, and there is no weight or cluster for one."
-        )
-    sql, expected = examination(warehouse.dialect, drawing=draw is not None)
+    sql, expected = examination(warehouse.dialect)
     found = warehouse.query(sql)
     if found != [expected]:
         raise WarehouseError(
@@ -429,56 +351,9 @@ def tally_sql(
         )
     columns = warehouse.columns(table_parts(table))
     n_groups, labelled = len(as_names(sensitive)), label is not None
-    rows = warehouse.query(counts_query(encoder, warehouse.dialect, table, columns, **roles))
+    rows = warehouse.query(counts_query(encoder, warehouse.dialect, table, columns, sensitive=sensitive, label=label))
     entries = [_entry(row, n_groups, labelled) for row in rows]
-    if draw is None:
-        return Tally(tuple(entries)).named(naming, unknown=missing == "unknown")
-    # The counts stand for the records: draws on other records are independent of these, even at the same seed.
-    digest = hashlib.sha256(repr(sorted(map(repr, entries))).encode()).hexdigest()
-    draw = replace(draw, part=f"{part} {digest}")
-    # Written before any other query: it looks whether the table has the columns.
-    sql = draw_query(encoder, warehouse.dialect, table, columns, draw, missing=missing, **roles)
-    ((records, with_key, keys),) = warehouse.query(key_query(warehouse.dialect, table, draw))
-    if not int(records) == int(with_key) == int(keys):
-        raise RoleError(
-            f"{' and '.join(map(repr, draw.key))} does not identify the records: {int(records):,} have "
-            f"{int(keys):,} different values, {int(records) - int(with_key):,} have none. Name further columns."
-        )
-    return _drawn(warehouse.query(sql), draw, n_groups, labelled).named(naming, unknown=missing == "unknown")
-
-
-def _drawn(rows: Sequence[Sequence[Any]], draw: Draw, n_groups: int, labelled: bool) -> Tally:
-    """Read what became of the records in a draw."""
-    entries, left_out = [], []
-    largest = total = squares = 0.0
-    n_shown = 1 + n_groups + labelled
-    for row in rows:
-        shown, (end, records, most, sizes, square, lightest, heaviest) = row[:n_shown], row[n_shown:]
-        for weight in (lightest, heaviest):
-            if weight is not None and not 0 <= float(weight) < math.inf:
-                raise RoleError(
-                    f"Column {draw.weight!r} has the weight {float(weight):g}; weights must be finite and not negative."
-                )
-        largest = max(largest, float(most or 0))
-        total, squares = total + float(sizes), squares + float(square)
-        if end in (KEPT, INCOMPLETE):
-            entries.append(_entry((*shown, records), n_groups, labelled))
-        else:
-            left_out.append(Exclusion(end, int(records)))
-    if not total:
-        raise RoleError(f"No record has a weight above zero in column {draw.weight!r}: there is nothing to draw.")
-    population = None if draw.cluster is None else draw.population
-    words = assumptions_of(largest, draw.max_weight, weighted=draw.weight is not None, population=population)
-    hashed = f"Records were drawn by a hash of {' and '.join(draw.key)}, which was not filled with a view to the draw."
-    sample = Subsample(
-        keep=np.zeros(0, dtype=bool),  # known to the database alone
-        exclusions=tuple(left_out),
-        effective_size=total**2 / squares,
-        seed=draw.seed,
-        assumptions=(*words, hashed),
-        population=drawn_population(weighted=draw.weight is not None, population=population),
-    )
-    return Tally(tuple(entries), drawn=sample)
+    return Tally(tuple(entries)).named(naming, unknown=missing == "unknown")
 
 
 def _entry(row: Sequence[Any], n_groups: int, labelled: bool) -> Entry:
@@ -511,10 +386,6 @@ def parse_blindly(text: str) -> str | Comparison:
 
 def _quoted(name: str, dialect: str) -> str:
     return str(identifier(name, dialect).sql(dialect=dialect))
-
-
-def _md5(text: str | None) -> str | None:
-    return None if text is None else hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 @contextlib.contextmanager
