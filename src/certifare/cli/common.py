@@ -196,6 +196,15 @@ Population = Annotated[
         autocompletion=suggest("clusters", "records"),
     ),
 ]
+OwnPopulation = Annotated[
+    str | None,
+    typer.Option(
+        "--population",
+        help="With --cluster: the claim is about random clusters or records; clusters unless given or certified.",
+        rich_help_panel=CLAIM,
+        autocompletion=suggest("clusters", "records"),
+    ),
+]
 LabelCuts = Annotated[
     str | None,
     typer.Option(

@@ -20,6 +20,7 @@ import msgspec
 from certifare import __version__
 from certifare.certificates import CellCounts
 from certifare.certificates.provenance import NOT_LOOKED_UP, Provenance
+from certifare.certificates.tail import Tail
 from certifare.document.envelopes import parse
 from certifare.document.statement import canonical
 from certifare.engines.counting import CountedRecords
@@ -70,6 +71,8 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     counts : CellCounts
     seed, effective_size
         Of the draw by weights or clusters; None if all records were counted.
+    tail : Tail or None
+        The weight above a cap, if weights were capped.
     assumptions : tuple of str
         What is assumed of the encoder and the records.
     checksum : str or None
@@ -91,6 +94,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     counts: CellCounts
     seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
     effective_size: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    tail: Tail | None = None
     assumptions: Annotated[tuple[ShortText, ...], msgspec.Meta(max_length=MOST_ASSUMPTIONS)] = ()
     checksum: Hex | None = None
     looked_up: bool = False
@@ -129,9 +133,10 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             counts=counted.counts,
             seed=counted.provenance.seed,
             effective_size=counted.provenance.effective_size,
+            tail=counted.tail,
             assumptions=counted.provenance.besides,
             checksum=counted.checksum,
-            looked_up=counted.looked_up,
+            looked_up=counted.overlap is not None,
             holder=holder,
             created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
@@ -263,7 +268,14 @@ def _counted(files: Sequence[CountsFile], counts: CellCounts) -> CountedRecords:
     )
     checksums = [file.checksum or "" for file in files]
     digest = hashlib.sha256(" ".join(sorted(checksums)).encode()).hexdigest() if all(checksums) else None
-    return CountedRecords(counts=counts, provenance=provenance, digest=digest, looked_up=looked_up)
+    return CountedRecords(counts=counts, provenance=provenance, tail=_tail(files), digest=digest)
+
+
+def _tail(files: Sequence[CountsFile]) -> Tail | None:
+    """Return the weight above the cap; refuse to add up that of several holders, which is not proved."""
+    if len(files) > 1 and any(file.reading.cap is not None for file in files):
+        raise DrawError("Weights of several holders are not capped: count each file again with --cap inf.")
+    return files[0].tail
 
 
 def _check_reading(name: str, file: CountsFile, wanted: Reading, of_whom: str, *, several: bool) -> None:

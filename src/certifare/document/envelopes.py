@@ -119,7 +119,7 @@ def write_document(
         The encoder's file, whose digest is recorded. It must have as many cells as the certificate counts.
     **context
         What :func:`certifare.document.make_statement` takes: ``data_digest``, ``selection``, ``suppress_below``,
-        ``columns``, ``command``, ``created`` …
+        ``reading``, ``command``, ``created`` …
 
     Returns
     -------

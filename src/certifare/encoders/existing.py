@@ -124,7 +124,7 @@ def check_values(encoder: RestrictedEncoder, counts: CellCounts) -> None:
 
 def _edges(encoder: RestrictedEncoder) -> Any:
     """Return the cuts of a score; None if cells are values."""
-    (bins,) = encoder.bins_  # type: ignore[attr-defined]  # a tree
+    (bins,) = encoder.bins_
     return None if encoder.columns_[0].type == "boolean" else getattr(bins, "edges", None)
 
 

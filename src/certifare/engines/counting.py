@@ -185,8 +185,8 @@ class CountedRecords:
         Names the records, so that random choices on them are independent of choices on others; None if nobody saw them.
     checksum : str or None
         Equal for equal records in any order, by the encoder's columns and a salt; None if nobody saw them.
-    looked_up : bool
-        Whether the records were compared with the training records.
+    overlap : Overlap or None
+        How many of the records are training records; None if they were not looked up here.
     notes : tuple of str
         What a reader should know.
     """
@@ -198,7 +198,7 @@ class CountedRecords:
     sum_counts: CellCounts | None = None
     digest: str | None = None
     checksum: str | None = None
-    looked_up: bool = False
+    overlap: Overlap | None = None
     notes: tuple[str, ...] = ()
 
     def certify(self, claim: Claim) -> Certificate:
@@ -314,7 +314,7 @@ class Tally:
             training=getattr(encoder, "training_counts_", None),
             digest=checksum,
             checksum=checksum,
-            looked_up=overlap is not None,
+            overlap=overlap,
             notes=repeats,
         )
 

@@ -42,7 +42,7 @@ class PartCounts:
     groups : ndarray of int64, (cells, groups, labels + 1)
         By group and first label; records without a label come last.
     labels : tuple of ndarray of int64, (cells, values)
-        Those with a label, by each label.
+        By each label, of the records that have it.
     """
 
     groups: NDArray[np.int64]
@@ -51,9 +51,8 @@ class PartCounts:
     @classmethod
     def of(cls, table: Table, cells: NDArray[Any], n_cells: int) -> PartCounts:
         """Count the records of a table."""
-        labelled = table.labelled
         by_label = tuple(
-            np.bincount((cells * len(y.names) + y.codes)[labelled], minlength=n_cells * len(y.names)).reshape(
+            np.bincount((cells * len(y.names) + y.codes)[y.codes >= 0], minlength=n_cells * len(y.names)).reshape(
                 n_cells, -1
             )
             for y in table.labels
@@ -117,8 +116,8 @@ class Explorer:
     Parameters
     ----------
     train : Table
-        Encoders are fitted on its records with a label; the others are counted with them. Weights tell how often each
-        is counted.
+        Encoders are fitted on its records with every label; the others are counted with them. Weights say how often
+        each is counted.
     parts : mapping of name to Table
         Records to be counted; the first part is the one on which encoders are compared.
     grid : Grid
@@ -131,8 +130,8 @@ class Explorer:
     def __init__(
         self, train: Table, parts: Mapping[str, Table], grid: Grid, common: Mapping[str, Any], n_jobs: int = 1
     ) -> None:
-        self.train = train.of_labelled()
-        self._unlabelled = train.take(np.flatnonzero(~train.labelled))
+        self.train = train.take(np.flatnonzero(train.trainable))
+        self._unlabelled = train.take(np.flatnonzero(~train.trainable))
         self._counted = _counted(train, stream(common.get("random_state", 0), "weights of the train part"))
         self.parts = dict(parts)
         self.grid = grid
@@ -269,13 +268,13 @@ class Explorer:
 
 
 def _counted(train: Table, rng: np.random.Generator) -> dict[bool, NDArray[np.int64] | None]:
-    """Rows of the records with a label, and of those without, that are counted; None where all are, once."""
+    """Rows of the records with every label, and of the others, that are counted; None if all are, once."""
     if train.weights is None:
         return dict.fromkeys((True, False))
     times = np.bincount(representative_rows(train.weights, rng), minlength=len(train))
     return {
         kind: np.repeat(np.arange(kept.sum()), times[kept])
-        for kind, kept in ((True, train.labelled), (False, ~train.labelled))
+        for kind, kept in ((True, train.trainable), (False, ~train.trainable))
     }
 
 

@@ -531,7 +531,7 @@ class Search:
     @property
     def _records(self) -> str:
         """Digest of the records of the whole table."""
-        return self.given.records or self.given.digest
+        return self.table.records or self.table.digest
 
     @property
     def reading(self) -> Reading:
@@ -587,9 +587,7 @@ class Search:
         if self.claim.labelled:
             table = table.of_labelled()
         assert table.weights is not None  # noqa: S101  (a part has weights where the table has)
-        rows = representative_rows(
-            table.weights, stream(self.seed, "weights of the select part", self._records)
-        )
+        rows = representative_rows(table.weights, stream(self.seed, "weights of the select part", self._records))
         return replace(table.take(rows), weights=None)
 
     def _independent(self, part: str) -> Sample:

@@ -203,8 +203,8 @@ def report_data(
             "still_small": list(stated.suppression.still_small),
         },
         "columns": {
-            "sensitive": list(stated.columns.sensitive) if stated.columns else [],
-            "label": stated.columns.label if stated.columns else None,
+            "sensitive": list(stated.reading.sensitive) if stated.reading else [],
+            "label": stated.reading.label if stated.reading else None,
         },
         "population": list(found.population),
         "weights": list(found.cap_words),
@@ -545,8 +545,6 @@ def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]
     """Return the commands that check the certificate, each with what it does."""
     base = f"certifare verify {shlex.quote(files['certificate'])}"
     encoder = f" --encoder {shlex.quote(files.get('encoder', 'encoder.json'))}"
-    columns = document.statement.predicate.columns
-    sensitive = "".join(f" --sensitive {shlex.quote(name)}" for name in (columns.sensitive if columns else ()))
     commands = [{"what": "Recompute every figure from the counts in the certificate.", "command": base}]
     if document.signatures:
         key = f" --key {shlex.quote(files.get('key', 'producer.pub.pem'))}"
@@ -557,7 +555,8 @@ def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]
             {"what": "Check that your encoder is the certified one, byte by byte.", "command": base + encoder},
             {
                 "what": "Certify the encoder anew on records of your own.",
-                "command": f"{base}{encoder} --data fresh.csv{sensitive or ' --sensitive COLUMN'}",
+                "command": f"{base}{encoder} --data fresh.csv"
+                + ("" if document.statement.predicate.reading else " --sensitive COLUMN"),
             },
         ]
     return commands

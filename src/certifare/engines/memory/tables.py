@@ -175,7 +175,7 @@ class MemoryRecords:
             sum_counts=sum_counts,
             digest=digest,
             checksum=write_checksum(checksum_of(fields, salt)) if fields and salt else None,
-            looked_up=overlap is not None,
+            overlap=overlap,
             notes=(*self.notes, *repeats),
         )
 

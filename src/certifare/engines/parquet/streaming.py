@@ -7,6 +7,7 @@ order from both ends, so that the system can keep what is in use in memory and w
 from __future__ import annotations
 
 import glob
+import hashlib
 import mmap
 import os
 import tempfile
@@ -36,6 +37,7 @@ from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
 from certifare.reading import Reading
 from certifare.roles import Names, Roles
+from certifare.storage import open_regular
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
@@ -156,6 +158,15 @@ class ParquetFiles:
     def n_records(self) -> int:
         """How many records there are."""
         return sum(m.num_rows for m in self.metadata)
+
+    def digest(self) -> str:
+        """Digest the content of all files, by which random streams and the ledger know the records."""
+        state = hashlib.blake2b(digest_size=32)
+        for path in self.paths:
+            with open_regular(path) as file:
+                while block := file.read(1 << 24):
+                    state.update(block)
+        return state.hexdigest()
 
     def pieces(self, rows: Rows | None = None) -> list[ParquetPiece]:
         """List the row groups of all files; of each, the rows that were chosen (all, unless given)."""

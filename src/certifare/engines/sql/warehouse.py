@@ -10,22 +10,15 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
-from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.claims import Claim
-from certifare.certificates.counts import Missing
-from certifare.certificates.issuing import NOT_LOOKED_UP, issue
-from certifare.certificates.sampling import check_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.expressions import DIALECTS, identifier, known_dialect, quoted_table, table_parts
-from certifare.engines.counting import Entry, Naming, Tally, group_assumptions
+from certifare.engines.counting import CountedRecords, CountRequest, Entry, Tally, refuse_draw
 from certifare.engines.sql.queries import REFUSED, counts_query, examination
 from certifare.errors import (
     CertifareError,
@@ -36,7 +29,8 @@ from certifare.errors import (
     WarehouseError,
 )
 from certifare.levels import name_of
-from certifare.roles import Comparison, Names, as_names, parse_role
+from certifare.reading import Reading
+from certifare.roles import Names
 
 
 class Warehouse(ABC):
@@ -262,98 +256,44 @@ def _dialect(address: str) -> str | None:
         return None
 
 
-def count_sql(
-    encoder: RestrictedEncoder,
-    warehouse: Warehouse,
-    table: Names,
-    *,
-    sensitive: Names,
-    label: str | None = None,
-    missing: Missing = "refuse",
-    naming: Naming | None = None,
-) -> CellCounts:
-    """Count a table by cell, group and label in the database that holds it.
+@dataclass(frozen=True, eq=False)
+class DatabaseRecords:
+    """Records of a table in a database, which counts them itself; only the counts leave it.
 
-    Equals ``CellCounts.from_cells(encoder.apply(X), …)`` of the same records.
-
-    Parameters
+    Attributes
     ----------
-    encoder : FairTreeEncoder
     warehouse : Warehouse
         From :func:`connect`, or around a connection of your own: :class:`DuckDB`, :class:`SQLite`,
         :class:`Database`, :class:`Spark`.
-    table, sensitive, label
-        As in :func:`counts_query`.
-    missing : {"refuse", "unknown", "drop"}
-        What to do with records without a group or label.
-    naming : Naming, optional
-        As in :func:`tally_sql`.
+    table : str or sequence of str
+        ``"people"``, ``"schema.people"``, or the parts of the name.
     """
-    tally = tally_sql(encoder, warehouse, table, sensitive=sensitive, label=label, missing=missing, naming=naming)
-    return tally.table(encoder.n_cells_, labelled=label is not None, missing=missing)
 
+    warehouse: Warehouse
+    table: Names
 
-def certify_sql(
-    encoder: RestrictedEncoder,
-    warehouse: Warehouse,
-    table: Names,
-    *,
-    sensitive: Names,
-    label: str | None = None,
-    missing: Missing = "refuse",
-    naming: Naming | None = None,
-    **claim: Any,
-) -> Certificate:
-    """Certify an encoder on a table in a database; only counts leave it.
-
-    Parameters
-    ----------
-    encoder, warehouse, table, sensitive, label, missing, naming
-        As in :func:`count_sql`. The label is used only if the metric conditions on it.
-    **claim
-        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence`` …
-    """
-    asked = Claim(**claim)
-    label = label if asked.labelled else None
-    check_population(asked.population, clustered=False)
-    counts = count_sql(encoder, warehouse, table, sensitive=sensitive, label=label, missing=missing, naming=naming)
-    return msgspec.structs.replace(
-        issue(counts, asked), assumptions=(*ASSUMPTIONS, NOT_LOOKED_UP, *group_assumptions(encoder))
-    )
-
-
-def tally_sql(
-    encoder: RestrictedEncoder,
-    warehouse: Warehouse,
-    table: Names,
-    *,
-    sensitive: Names,
-    label: str | None = None,
-    missing: Missing = "refuse",
-    naming: Naming | None = None,
-) -> Tally:
-    """Count a table in its database, before the counts are laid out.
-
-    Parameters
-    ----------
-    encoder, warehouse, table, sensitive, label, missing
-        As in :func:`count_sql`.
-    naming : Naming, optional
-        Pools groups, and cuts the label, after the database has counted them one by one.
-    """
-    naming = naming or Naming()
-    sql, expected = examination(warehouse.dialect)
-    found = warehouse.query(sql)
-    if found != [expected]:
-        raise WarehouseError(
-            f"The database reads or compares texts and numbers in another way than {warehouse.dialect} should: it "
-            f"answers {found} instead of {expected}. Look at its settings (escapes in texts, character set)."
+    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
+        """Count the records: as ``CellCounts.from_cells(encoder.apply(X), …)`` does in memory."""
+        refuse_draw(reading, "in a database")
+        tally = self.tally(encoder, reading)
+        return tally.named(reading).counted(
+            encoder, labelled=request.labelled, missing=reading.missing_groups, drop_unlabelled=True
         )
-    columns = warehouse.columns(table_parts(table))
-    n_groups, labelled = len(as_names(sensitive)), label is not None
-    rows = warehouse.query(counts_query(encoder, warehouse.dialect, table, columns, sensitive=sensitive, label=label))
-    entries = [_entry(row, n_groups, labelled) for row in rows]
-    return Tally(tuple(entries)).named(naming, unknown=missing == "unknown")
+
+    def tally(self, encoder: RestrictedEncoder, reading: Reading) -> Tally:
+        """Ask the database for the counts, by values as they stand there."""
+        warehouse, label = self.warehouse, reading.label
+        sql, expected = examination(warehouse.dialect)
+        found = warehouse.query(sql)
+        if found != [expected]:
+            raise WarehouseError(
+                f"The database reads or compares texts and numbers in another way than {warehouse.dialect} should: it "
+                f"answers {found} instead of {expected}. Look at its settings (escapes in texts, character set)."
+            )
+        columns = warehouse.columns(table_parts(self.table))
+        query = counts_query(encoder, warehouse.dialect, self.table, columns, sensitive=reading.sensitive, label=label)
+        rows = warehouse.query(query)
+        return Tally(tuple(_entry(row, len(reading.sensitive), label is not None) for row in rows))
 
 
 def _entry(row: Sequence[Any], n_groups: int, labelled: bool) -> Entry:
@@ -376,12 +316,6 @@ def _entry(row: Sequence[Any], n_groups: int, labelled: bool) -> Entry:
 def _name(value: Any) -> str | None:
     """Name a value as ``CellCounts.from_cells`` does; None if it is missing."""
     return None if value is None else name_of(float(value) if isinstance(value, Decimal) else value)
-
-
-def parse_blindly(text: str) -> str | Comparison:
-    """Understand a role without knowing the table's columns: a comparison if it looks like one."""
-    found = re.match(r"\s*(\S.*?)\s*(>=|<=|==|!=|≥|≤|≠|=|>|<)", text)
-    return text.strip() if found is None else parse_role(text, [found[1]])
 
 
 def _quoted(name: str, dialect: str) -> str:
