@@ -337,7 +337,7 @@ def test_the_certificate_of_a_bundle_is_signed_and_says_how_it_came_about(saved,
     assert document.certificate == bundle.certificate
     assert document.statement.predicate.selection.tried == bundle.tried
     assert document.statement.predicate.selection.correction == "sequence"
-    assert document.statement.predicate.columns.sensitive == ("sex",)
+    assert document.statement.predicate.reading.sensitive == ("sex",)
     verdict = verify_document(folder, Policy(max_bound=0.12), key=public)
     assert verdict.passed, verdict
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from certifare.table import Table
 
 
-class RecordSource(Protocol):
+class Source(Protocol):
     """Where records lie: in memory, in Parquet files, on a cluster, in a database, or in counts files."""
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
@@ -62,14 +62,14 @@ class TableSource:
 
 
 def count_records(
-    encoder: RestrictedEncoder, source: RecordSource, reading: Reading, request: CountRequest | None = None
+    encoder: RestrictedEncoder, source: Source, reading: Reading, request: CountRequest | None = None
 ) -> CountedRecords:
     """Count records by cell, group and label, wherever they lie, as a reading says.
 
     Parameters
     ----------
     encoder : RestrictedEncoder
-    source : RecordSource
+    source : Source
     reading : Reading
     request : CountRequest, optional
 
@@ -80,10 +80,10 @@ def count_records(
     """
     request = request or CountRequest()
     if not reading.sensitive:
-        raise MissingGroupError("Which column holds the groups? Name it (--sensitive; in Python sensitive=).")
+        raise MissingGroupError("Which column holds the groups? Pass --sensitive (in Python sensitive=).")
     if request.labelled and reading.label is None:
         raise LabelsRequiredError(
-            "The metric looks at records of each label: name their column (--label; in Python label=)."
+            "The metric looks at records of each label: name their column with --label (in Python label=)."
         )
     counted = source.count(encoder, reading if request.labelled else reading.unlabelled(), request)
     return _checked(encoder, counted)
@@ -99,7 +99,7 @@ def _checked(encoder: Any, counted: CountedRecords) -> CountedRecords:
 
 def certify_records(
     encoder: RestrictedEncoder,
-    source: RecordSource,
+    source: Source,
     reading: Reading,
     *,
     seed: int = 0,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -18,16 +18,13 @@ from certifare.certificates.population import Phrase
 from certifare.certificates.sampling import drawn_population
 from certifare.errors import RoleError
 
-if TYPE_CHECKING:
-    from certifare.roles import Roles
-
 #: The group of those that are too small to be one each.
 POOLED = "other groups"
 #: The most names, cuts or words that a reading from a file may have.
 MOST_NAMES = 1_000
 
-Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
-Names = Annotated[tuple[Text, ...], msgspec.Meta(max_length=MOST_NAMES)]
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+_Names = Annotated[tuple[_Text, ...], msgspec.Meta(max_length=MOST_NAMES)]
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +56,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     population : {"clusters", "records"}
         With clusters: what a claim is about.
     missing_words : tuple of str
-        Text that stands for a missing value in CSV files, besides the usual.
+        _Text that stands for a missing value in CSV files, besides the usual.
     decimal : str or None
         The decimal sign of CSV files. None: it is recognised.
 
@@ -69,18 +66,18 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     True
     """
 
-    sensitive: Names = ()
-    label: Text | None = None
+    sensitive: _Names = ()
+    label: _Text | None = None
     label_cuts: Annotated[tuple[float, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
-    positive: Text | None = None
-    kept_groups: Names | None = None
+    positive: _Text | None = None
+    kept_groups: _Names | None = None
     unknown_groups: bool = False
-    weight: Text | None = None
+    weight: _Text | None = None
     cap: Annotated[float, msgspec.Meta(gt=0)] | None = None
     max_weight: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    cluster: Text | None = None
+    cluster: _Text | None = None
     population: Literal["clusters", "records"] = "clusters"
-    missing_words: Names = ()
+    missing_words: _Names = ()
     decimal: Literal[".", ","] | None = None
 
     def __post_init__(self) -> None:
@@ -128,21 +125,6 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def unlabelled(self) -> Reading:
         """Return the same reading without a label, for metrics that look at none."""
         return msgspec.structs.replace(self, label=None, label_cuts=(), positive=None)
-
-    def roles(self, features: Sequence[str] | None = None) -> Roles:
-        """Return the roles of a table's columns; ``features`` are those of an encoder, whatever else there is."""
-        # Whoever verifies a certificate alone reads no table, and needs no Arrow.
-        from certifare.roles import Roles
-
-        return Roles.of(
-            label=self.label,
-            sensitive=self.sensitive,
-            weight=self.weight,
-            cluster=self.cluster,
-            label_cuts=self.label_cuts,
-            missing_groups=self.missing_groups,
-            features=features,
-        )
 
 
 def check_cuts(cuts: Sequence[float]) -> None:

@@ -21,7 +21,7 @@ from certifare.files import MISSING, TEXT, Batches, open_batches
 from certifare.joins import join_groups, read_files
 from certifare.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.reading import Reading
-from certifare.roles import Comparison, absent, parse_role
+from certifare.roles import Comparison, Roles, absent, parse_role
 from certifare.storage import FilePath
 from certifare.table import Table
 from certifare.words import listing
@@ -127,7 +127,7 @@ def table_of_records(
     missing: Sequence[str] = MISSING,
 ) -> Table:
     """Make records of a fitted encoder of a table that was read; the parameters are those of :func:`read_records`."""
-    roles = reading.roles(tuple(column.name for column in encoder.columns_))
+    roles = Roles.read_as(reading, tuple(column.name for column in encoder.columns_))
     native, roles, joined = join_groups(native, roles, sensitive_file, on, missing)
     if not labelled:
         for text in roles.label:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from certifare.errors import ArgumentError, EmptyTableError, ExpressionError, MissingColumnError, RoleError
-from certifare.reading import check_cuts
+from certifare.reading import Reading, check_cuts
 from certifare.words import listing
 
 Names = str | Sequence[str]
@@ -183,6 +183,19 @@ class Roles:
         if keywords.get("label_cuts") is not None:
             given["label_cuts"] = tuple(map(float, keywords["label_cuts"]))
         return replace(roles or cls(), **given)
+
+    @classmethod
+    def read_as(cls, reading: Reading, features: Sequence[str]) -> Roles:
+        """Return the roles that a reading gives to columns, beside the features of an encoder."""
+        return cls.of(
+            label=reading.label,
+            sensitive=reading.sensitive,
+            weight=reading.weight,
+            cluster=reading.cluster,
+            label_cuts=reading.label_cuts,
+            missing_groups=reading.missing_groups,
+            features=features,
+        )
 
     def named(self) -> dict[str, tuple[str, ...]]:
         """Columns that play a role, as they were named."""

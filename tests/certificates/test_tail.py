@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from certifare import CellCounts, Certificate, certify_counts, thin
 from certifare.certificates import METRICS, Claim, FixedSequence, Witness
 from certifare.certificates.exact import difference_limit
-from certifare.certificates.issuing import FROM_COUNTS
+from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.certificates.provenance import NOT_LOOKED_UP
 from certifare.certificates.tail import CAP_FIXED, Tail, lowered, raised, share_limit
 from certifare.document.suppression import suppress
 from certifare.errors import ArgumentError, CertificateFormatError, CertificateMismatchError
@@ -203,7 +204,7 @@ def test_a_certificate_with_a_cap_is_recomputed_from_what_it_holds(claim, method
     assert certificate.bound >= plain.bound - near
     assert certificate.lower <= plain.lower + near
     assert certificate.estimate == plain.estimate
-    assert certificate.assumptions == (*FROM_COUNTS, CAP_FIXED)
+    assert certificate.assumptions == (*ASSUMPTIONS, CAP_FIXED, NOT_LOOKED_UP)
     rule = np.arange(counts.n_cells) % 2
     with_cap, without = certificate.for_classifier(rule), plain.for_classifier(rule)
     assert with_cap.lower <= without.lower + near
@@ -240,7 +241,7 @@ def test_a_changed_tail_is_found():
 
 def test_a_certificate_with_a_cap_says_that_the_cap_was_fixed_before():
     certificate = certify_counts(COUNTS, tail=TAIL)
-    silent = msgspec.structs.replace(certificate, assumptions=FROM_COUNTS)
+    silent = msgspec.structs.replace(certificate, assumptions=(*ASSUMPTIONS, NOT_LOOKED_UP))
     assert silent.silences == (CAP_FIXED,)
 
 

@@ -145,7 +145,7 @@ def test_a_bundle_from_a_newer_version_is_refused(cli, plain, tmp_path, name):
     shutil.copytree(plain / "bundle", bundle)
     text = (bundle / name).read_text()
     newer = text.replace('"version": 1', '"version": 99', 1).replace('"version":1,', '"version":99,', 1)
-    newer = newer.replace("certificate/v2", "certificate/v99")
+    newer = newer.replace("certificate/v3", "certificate/v99")
     assert newer != text
     (bundle / name).write_text(newer)
     result = cli("show", bundle)

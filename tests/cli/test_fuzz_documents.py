@@ -95,7 +95,7 @@ def world(tmp_path_factory):
     for name, certificate in certificates.items():
         suppress = 30 if name == "plain" else None
         write_document(
-            folder / f"{name}.cert", certificate, encoder=folder / "tree.json", suppress_below=suppress, columns=columns
+            folder / f"{name}.cert", certificate, encoder=folder / "tree.json", suppress_below=suppress, reading=columns
         )
     counts = CellCounts.from_cells(
         encoder.apply(fresh[["age", "job"]]), fresh["sex"], fresh["approved"], encoder.n_cells_

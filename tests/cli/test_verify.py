@@ -74,11 +74,11 @@ def one_count(statement):
 
 
 def older(statement):
-    statement["predicateType"] = statement["predicateType"].replace("/v2", "/v1")
+    statement["predicateType"] = statement["predicateType"].replace("/v3", "/v2")
 
 
 def newer(statement):
-    statement["predicateType"] = statement["predicateType"].replace("/v2", "/v3")
+    statement["predicateType"] = statement["predicateType"].replace("/v3", "/v4")
 
 
 def test_each_way_of_tampering_has_its_message_and_status_1(cli, bundle):

@@ -161,10 +161,10 @@ def test_lone_surrogates_are_no_text():
 
 
 def test_newer_and_expired_versions_have_their_own_messages():
-    with pytest.raises(NewerVersionError, match="version 3 .*install a newer certifare"):
-        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}3"))
-    with pytest.raises(ExpiredVersionError, match="version 1 .*expired.*ask its producer"):
-        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}1"))
+    with pytest.raises(NewerVersionError, match="version 4 .*install a newer certifare"):
+        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}4"))
+    with pytest.raises(ExpiredVersionError, match="version 2 .*expired.*ask its producer"):
+        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}2"))
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_any_value_anywhere_is_read_or_refused(data):
     [
         {"selection": {"tried": 0, "correction": "none"}},
         {"selection": "many"},
-        {"columns": {"sensitive": "sex"}},
+        {"reading": {"sensitive": "sex"}},
         {"encoder_digest": "no digest"},
         {"tool": {"name": "certifare"}},
     ],
@@ -392,7 +392,7 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path):
     with pytest.raises(FileError):
         write_document(tmp_path / "absent" / "certificate.json", certificate())
     with pytest.raises(ArgumentError):
-        write_document(path, certificate(), columns={"sensitive": 3})
+        write_document(path, certificate(), reading={"sensitive": 3})
 
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -153,7 +153,7 @@ def test_an_expired_version():
 
 def test_a_newer_version_cannot_be_judged():
     with pytest.raises(NewerVersionError, match="install a newer certifare"):
-        verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}3"))
+        verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}4"))
 
 
 def test_a_forged_signature(bundle):

@@ -132,7 +132,7 @@ def test_unknown_groups_are_refused_or_take_common_thresholds_and_are_counted(na
         cells = common.apply(strange)
     assert np.array_equal(cells[8:], named.apply(table)[8:])
     # By hand: the split as records of no known group see it.
-    codes = common.codes_of(common._read(Frame(strange)))
+    codes = common.codes_of(common.read_fields(Frame(strange)))
     nodes = np.zeros(8, dtype=np.int64)
     for j, split in enumerate(common.growth_.splits):
         left = split.of(None).goes_left[codes.columns[split.column][:8]]

@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from certifare.engines.memory.batches import PART, count_file
 
 from certifare import CellCounts, FairTreeEncoder, certify_counts, one_per_cluster, thin
-from certifare.certificates.issuing import NOT_LOOKED_UP
+from certifare.certificates.provenance import NOT_LOOKED_UP
 from certifare.document import digest
 from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, Drawn, Named, is_counts_file, pool
 from certifare.engines.counting import lay_out
-from certifare.engines.memory.batches import PART, count_file
 from certifare.errors import (
     ArgumentError,
     CountsFileError,

@@ -210,14 +210,15 @@ def test_pooled_cells_point_to_their_row(certificate):
 
 def test_commands_name_what_the_certificate_knows(tmp_path, certificate):
     private, _ = new_key(tmp_path / "producer")
-    context = {"encoder_digest": "00" * 32, "columns": {"sensitive": ["sex", "age >= 60"], "label": "paid"}}
+    context = {"encoder_digest": "00" * 32, "reading": {"sensitive": ["sex", "age >= 60"], "label": "paid"}}
     data = report_data(
         sign(make_statement(certificate, **context), load_private_key(private)), files={"certificate": "my file.json"}
     )
 
     commands = [step["command"] for step in data["verify"]]
     assert commands[0] == "certifare verify 'my file.json'"
-    assert commands[-1].endswith("--data fresh.csv --sensitive sex --sensitive 'age >= 60'")
+    # The certificate says how records are read: no option repeats it.
+    assert commands[-1].endswith("--data fresh.csv")
     assert all("--key producer.pub.pem" in command for command in commands[1:])
     assert len(report_data(certificate)["verify"]) == 1
 

@@ -15,7 +15,7 @@ NOT_LOOKED_UP = "Whether any of the certification records was used to fit the en
 """What a certificate says if nobody could compare its records with the training records."""
 
 
-class Overlap(Protocol):
+class LookedUp(Protocol):
     """What looking records up among the training records gave."""
 
     @property
@@ -70,13 +70,13 @@ class Provenance:
 
 
 def provenance_of(
-    overlap: Overlap | None, *, reads_groups: bool, repeats: Iterable[str] = (), allow_training_records: bool = False
+    overlap: LookedUp | None, *, reads_groups: bool, repeats: Iterable[str] = (), allow_training_records: bool = False
 ) -> Provenance:
     """Refuse records that were used to fit; say what a certificate assumes of others.
 
     Parameters
     ----------
-    overlap : Overlap or None
+    overlap : LookedUp or None
         How many of the records are training records; None if they were not looked up.
     reads_groups : bool
         Whether the encoder reads the group.

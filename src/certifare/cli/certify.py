@@ -143,7 +143,7 @@ def certify(
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
     book = open_ledger(ledger)
-    known = None if encoder is None or encoder in files else Certified.open(encoder)
+    known = None if encoder is None or encoder in files else Certified.load(encoder)
     claim = Claim(
         metric=metric or (known.metric if known is not None else "demographic_parity"),
         confidence=book.confidence_of_look(confidence, looks),
@@ -155,7 +155,7 @@ def certify(
     if positive is not None and claim.metric != "equal_opportunity":
         raise ArgumentError(f"--positive would be ignored with --metric {claim.metric}: it is for equal_opportunity.")
     base = known.reading if known is not None else Reading()
-    if weight is not None or cluster is not None or method == "lemmas":
+    if method == "lemmas" or cluster is not None or weight not in (None, base.weight):
         base = msgspec.structs.replace(base, cap=None)
     reading = read_as(
         base,

@@ -77,7 +77,7 @@ def count(
     from certifare.records import load_fitted
 
     _check_source(context, data, sql, table, weight=weight, cluster=cluster, population=population)
-    known = Certified.open(encoder)
+    known = Certified.load(encoder)
     certified_label = known.document is not None and known.document.certificate.claim.labelled
     named_label = single_label(label) or (known.reading.label if certified_label else None)
     reading = read_as(

@@ -88,7 +88,7 @@ def encode(
     from certifare.records import GroupColumns, csv_format, open_records
     from certifare.storage import atomic_file
 
-    known = Certified.open(encoder)
+    known = Certified.load(encoder)
     fitted = load_encoder(known.encoder)
     as_csv = ["as_csv"] if output.suffix.lower() == ".csv" else []
     refuse_ignored(context, *of_file(data), *as_csv, *(["by_group"] if fitted.reads_groups else []))

@@ -47,7 +47,7 @@ def explain(
     refuse_ignored(context, *of_file(data))
     if (row is None) == (identity is None):
         raise ArgumentError("Which record? Give --row 17, or --id column=value.")
-    known = Certified.open(encoder)
+    known = Certified.load(encoder)
     fitted = load_encoder(known.encoder)
     reading = csv_format(known.reading, csv.reading())
     groups = None

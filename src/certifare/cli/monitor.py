@@ -85,7 +85,7 @@ def monitor(
     data = data or []
     files = [] if sql is not None or not data else counts_files(data[0], data[1:])
     _check_source(context, data, files, sql=sql, table_name=table_name, period=period)
-    known = Certified.open(bundle, key)
+    known = Certified.load(bundle, key)
     encoder, document = known.encoder, known.document
     if document is None:
         raise ArgumentError(f"{str(bundle)!r} has no certificate.json beside its encoder: there is nothing to monitor.")

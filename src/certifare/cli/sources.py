@@ -36,7 +36,7 @@ class Certified:
     document: Document | None
 
     @classmethod
-    def open(cls, path: Path, key: Path | None = None) -> Certified:
+    def load(cls, path: Path, key: Path | None = None) -> Certified:
         """Read a bundle, or an encoder's file. A certificate that lies beside it must hold, and be about it."""
         from certifare.document import Policy, read_document, verify_document
         from certifare.errors import CertificateMismatchError
@@ -108,7 +108,7 @@ def read_source(
 
     Returns
     -------
-    source : RecordSource
+    source : Source
     table : Table or None
         None if the records are not in memory.
     """

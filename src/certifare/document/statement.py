@@ -173,7 +173,7 @@ def make_statement(
     data_digest: str | None = None,
     selection: Selection | Mapping[str, Any] | None = None,
     suppress_below: int | None = None,
-    reading: Reading | None = None,
+    reading: Reading | Mapping[str, Any] | None = None,
     dataset: str | None = None,
     command: str | None = None,
     created: str | None = None,
@@ -191,8 +191,8 @@ def make_statement(
         ``{"tried": 40, "correction": "holdout"}``; unless given, what the certificate says of ``candidates``.
     suppress_below : int, optional
         Pool cells with a count below this (:func:`certifare.document.suppress`).
-    reading : Reading, optional
-        How the records were read, so that an auditor reads others alike.
+    reading : Reading or mapping, optional
+        How the records were read, ``{"sensitive": ["sex"], "label": "income"}`` say, so that an auditor reads others alike.
     dataset : str, optional
         What the data are called, for people; 200 characters at most.
     command : str, optional
@@ -223,7 +223,7 @@ def make_statement(
         certificate=certificate,
         selection=_made(selection, Selection, "selection"),
         suppression=suppression,
-        reading=reading,
+        reading=None if reading is None else _made(reading, Reading, "reading"),
         tool=Tool(name="certifare", version=__version__) if tool is None else _made(tool, Tool, "tool"),
         dataset=None if dataset is None else _made(dataset, Name, "dataset"),
         command=command,
