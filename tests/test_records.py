@@ -51,9 +51,7 @@ def test_text_that_looks_like_numbers(encoder: RestrictedEncoder, tmp_path: Path
 def test_batches_hold_what_the_whole_table_holds(encoder: RestrictedEncoder, tmp_path: Path) -> None:
     fresh = people(1200, 2)
     fresh.to_csv(tmp_path / "fresh.csv", index=False)
-    whole = read_records(
-        encoder, tmp_path / "fresh.csv", Reading(sensitive=("sex",), label="paid", cluster="home")
-    )
+    whole = read_records(encoder, tmp_path / "fresh.csv", Reading(sensitive=("sex",), label="paid", cluster="home"))
     batches = open_records(encoder, tmp_path / "fresh.csv", {"sex": TEXT, "code": None})
     found = pa.Table.from_batches(list(batches))
     assert found.select(["code", "age"]).to_pylist() == whole.features.to_pylist()

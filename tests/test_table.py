@@ -4,8 +4,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from certifare.certificates import CellCounts, Exclusion
 from certifare.errors import (
@@ -16,7 +14,7 @@ from certifare.errors import (
     MissingGroupError,
     RoleError,
 )
-from certifare.table import Table, band_names, read_table
+from certifare.table import Table, read_table
 
 PEOPLE = {
     "age": [25, 61, 70, 33],

@@ -14,7 +14,6 @@ from scipy.stats import multinomial
 from certifare.certificates import CellCounts, Certificate, Claim, FixedSequence, certify_counts, difference_limit
 from certifare.certificates.certificate import ASSUMPTIONS, FIXED_IN_ADVANCE
 from certifare.certificates.claims import METRICS, combine, statistic
-from certifare.certificates.certificate import ASSUMPTIONS
 from certifare.certificates.provenance import NOT_LOOKED_UP
 from certifare.document import suppress
 from certifare.errors import ArgumentError, CertificateFormatError, CertificateMismatchError, SmallGroupError

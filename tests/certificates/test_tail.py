@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from certifare import CellCounts, Certificate, certify_counts, thin
 from certifare.certificates import METRICS, Claim, FixedSequence, Witness
-from certifare.certificates.exact import difference_limit
 from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.certificates.exact import difference_limit
 from certifare.certificates.provenance import NOT_LOOKED_UP
 from certifare.certificates.tail import CAP_FIXED, Tail, lowered, raised, share_limit
 from certifare.document.suppression import suppress

@@ -25,12 +25,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify
+from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder, Table, certify
 from certifare.bundle import write_rows
+from certifare.certification import TableSource, count_records
 from certifare.cli import main
 from certifare.document import digest, write_document
 from certifare.document.counts_files import CountsFile
 from certifare.document.statement import canonical
+from certifare.engines.counting import CountRequest
+from certifare.reading import Reading
 
 FULL = os.environ.get("CERTIFARE_FULL") == "1"
 #: No command may take more memory than this beyond what the process has, or hang.
@@ -97,14 +100,14 @@ def world(tmp_path_factory):
         write_document(
             folder / f"{name}.cert", certificate, encoder=folder / "tree.json", suppress_below=suppress, reading=columns
         )
-    counts = CellCounts.from_cells(
-        encoder.apply(fresh[["age", "job"]]), fresh["sex"], fresh["approved"], encoder.n_cells_
+    reading, table = (
+        Reading(sensitive=("sex",), label="approved"),
+        Table.from_frame(fresh, sensitive="sex", label="approved", features=("age", "job")),
     )
     for i in (1, 2):
-        made = CountsFile.make(
-            counts, digest(folder / "tree.json"), sensitive=["sex"], label="approved", checksum=(i, i + 1)
-        )
-        made.save(folder / f"counts{i}.json")
+        request = CountRequest(labelled=True, salt=bytes([i]))
+        counted = count_records(encoder, TableSource(table), reading, request)
+        CountsFile.make(counted, digest(folder / "tree.json"), reading).save(folder / f"counts{i}.json")
     rows = [
         {"number": i, "kind": "tree", "gamma": 0.5, "cells": 4, "accuracy": 0.7, "retained": 0.1, "bound": i / 9}
         for i in range(6)

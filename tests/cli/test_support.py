@@ -243,7 +243,7 @@ def test_a_database_counts_all_of_its_records_and_draws_none(run, places, option
         assert f"export an extract, and run certifare count with --{option} on the file" in words
         assert not (places["out"] / "never.json").exists()
     assert run("count", *sql, "--output", "{out}/whole.json").status == 0
-    assert json.loads((places["out"] / "whole.json").read_text())["drawn"] is None
+    assert json.loads((places["out"] / "whole.json").read_text())["seed"] is None
 
 
 def test_item_3_columns_that_the_counts_are_not_about(run):

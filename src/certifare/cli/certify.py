@@ -253,8 +253,7 @@ class _Asked:
         if claim.metric == "equal_opportunity":
             claim = dataclasses.replace(claim, positive=claim.positive or reading.positive or positive)
         certificate = counted.certify(claim)
-        read = reading if claim.labelled else reading.unlabelled()
-        return certificate, msgspec.structs.replace(read, positive=certificate.positive)
+        return certificate, msgspec.structs.replace(reading, positive=certificate.positive)
 
 
 @dataclass(frozen=True)

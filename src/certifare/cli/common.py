@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from certifare.certificates.counts import Exclusion
 
+#: What the encoder's file of a bundle is called.
+ENCODER = "encoder.json"
 #: Exit statuses, beside 0: the claim does not hold; the input is bad; nothing was decided; the user interrupted.
 REFUSED, BAD_INPUT, INCONCLUSIVE, INTERRUPTED = 1, 2, 3, 130
 #: Exit status of a mistake in certifare itself (EX_SOFTWARE).
@@ -495,7 +497,7 @@ def cuts_of(text: str | None, quantiles: int | None = None) -> tuple[float, ...]
 
 def encoder_file(path: Path) -> Path:
     """Return the encoder's file, given itself or the bundle it is in."""
-    found = path / "encoder.json" if path.is_dir() else path
+    found = path / ENCODER if path.is_dir() else path
     if not found.exists():
         raise FileError(f"There is no encoder at {str(path)!r}: give an encoder.json, or the bundle it is in.")
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certifare.cli.common import encoder_file
+from certifare.cli.common import ENCODER, encoder_file
 
 if TYPE_CHECKING:
     from certifare.certificates import CellCounts
@@ -38,7 +38,7 @@ class Certified:
     @classmethod
     def load(cls, path: Path, key: Path | None = None) -> Certified:
         """Read a bundle, or an encoder's file. A certificate that lies beside it must hold, and be about it."""
-        from certifare.document import Policy, read_document, verify_document
+        from certifare.document import Policy, digest, read_document, verify_document
         from certifare.errors import CertificateMismatchError
 
         encoder = encoder_file(path)
@@ -46,6 +46,8 @@ class Certified:
         if not os.path.lexists(beside):
             return cls(encoder, None)
         document = read_document(beside)
+        if encoder.name != ENCODER and document.statement.digest_of("encoder") != digest(encoder):
+            return cls(encoder, None)  # It is about the bundle's encoder, and another file of the folder was named.
         verdict = verify_document(document, Policy(min_confidence=0.0), key=key, encoder=encoder)
         if verdict.failures:
             failures = "; ".join(f"{check.name}: {check.message}" for check in verdict.failures)

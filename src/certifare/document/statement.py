@@ -192,7 +192,7 @@ def make_statement(
     suppress_below : int, optional
         Pool cells with a count below this (:func:`certifare.document.suppress`).
     reading : Reading or mapping, optional
-        How the records were read, ``{"sensitive": ["sex"], "label": "income"}`` say, so that an auditor reads others alike.
+        How the records were read, so that an auditor reads others alike: ``{"sensitive": ["sex"], "label": "income"}``.
     dataset : str, optional
         What the data are called, for people; 200 characters at most.
     command : str, optional
