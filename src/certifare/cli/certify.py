@@ -154,6 +154,8 @@ def certify(
     )
     if positive is not None and claim.metric != "equal_opportunity":
         raise ArgumentError(f"--positive would be ignored with --metric {claim.metric}: it is for equal_opportunity.")
+    if label_cuts is not None and not claim.labelled:
+        raise ArgumentError(f"--label-cuts would be ignored with --metric {claim.metric}, which looks at no --label.")
     base = known.reading if known is not None else Reading()
     if method == "lemmas" or cluster is not None or weight not in (None, base.weight):
         base = msgspec.structs.replace(base, cap=None)
