@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +37,8 @@ from certifare.certificates.claims import (
 from certifare.certificates.counts import LABEL_MISSING, CellCounts
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
-from certifare.certificates.population import population_of
+from certifare.certificates.population import BY_WEIGHT, population_of
+from certifare.certificates.sampling import Subsample
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import CAP_FIXED, Tail, distance_level, lowered
 from certifare.errors import (
@@ -61,6 +63,7 @@ def certify_counts(
     *,
     sequence: FixedSequence | None = None,
     tail: Tail | None = None,
+    drawn: Subsample | None = None,
     positive: object = None,
     witness: CellCounts | Sequence[Witness] | None = None,
     base_counts: CellCounts | None = None,
@@ -89,6 +92,9 @@ def certify_counts(
     tail : Tail, optional
         The weight above a cap, where the records were thinned to capped weights (:func:`certifare.thin`). A tenth of ε
         bounds its share, and the bound is raised by that. Not for ``method="lemmas"``.
+    drawn : Subsample, optional
+        How the records were drawn (:func:`certifare.thin`, :func:`certifare.one_per_cluster`). The certificate says so;
+        one of drawn records that does not is refused by :meth:`Certificate.verify`.
     positive : optional
         The positive label for equal opportunity; the last of two labels unless given.
     witness : CellCounts or sequence of Witness, optional
@@ -122,7 +128,9 @@ def certify_counts(
         positive=None if positive is None else name_of(positive),
         min_group_size=min_group_size,
     )
-    return issue(
+    if drawn is not None:
+        counts = counts.with_exclusions((*counts.exclusions, *drawn.exclusions))
+    certificate = issue(
         counts,
         claim,
         sequence=sequence,
@@ -131,6 +139,15 @@ def certify_counts(
         base_counts=base_counts,
         sum_counts=sum_counts,
         budget=budget,
+    )
+    if drawn is None:
+        return certificate
+    return msgspec.structs.replace(
+        certificate,
+        assumptions=(*certificate.assumptions, *drawn.assumptions),
+        seed=drawn.seed,
+        effective_size=drawn.effective_size,
+        population=population_of(certificate.exclusions, *drawn.population),
     )
 
 
@@ -197,7 +214,10 @@ def issue(
         candidates=int(claim.candidates),
         positive=strata[0] if distance.strata == "positive" else None,
         witnesses=witnesses,
-        population=population_of(exclusion for table in tables for exclusion in table.exclusions),
+        population=population_of(
+            (exclusion for table in tables for exclusion in table.exclusions),
+            *(() if tail is None else (BY_WEIGHT,)),
+        ),
         **besides,
     )
 

@@ -18,7 +18,7 @@ import msgspec
 
 from certifare import __version__
 from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.certificates.certificate import ASSUMPTIONS, OTHER_PEOPLE
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import MOST_NAMES
 from certifare.certificates.issuing import NOT_LOOKED_UP, issue
@@ -46,9 +46,6 @@ ShortText = Annotated[str, msgspec.Meta(max_length=1_000)]
 
 LOOKED_UP = "The records were looked up: no holder found more of them among the training records than chance explains."
 """What a certificate says where every holder compared the records with the training records."""
-
-OTHER_PEOPLE = "Records that different holders counted are of different people, and drawn independently of each other."
-"""What a certificate assumes besides where several files were added up."""
 
 OWN_CLUSTERS = "No cluster spans several holders: each of them kept one record of each of its own clusters."
 """What a certificate assumes besides where several holders drew one record of each cluster."""
