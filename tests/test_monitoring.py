@@ -186,6 +186,7 @@ def test_item_5_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_
         (lambda d: d.update(pools=[[0, 1], [1, 2]]), "a cell twice"),
         (lambda d: d["periods"].append(d["periods"][0]), "occurs twice"),
         (lambda d: d["periods"][0].update(name="x" * 300), "name"),
+        (lambda d: d["periods"][0].update(added="٢٠٣٠-01-31T12:00:00Z"), "added"),
         (lambda d: d["periods"][0]["counts"]["table"].pop(), "cells"),
         (lambda d: d["periods"][0]["counts"]["table"][0].__setitem__(0, -1), "negative"),
         (lambda d: d["periods"][0]["counts"]["table"][0].__setitem__(0, 2**70), "damaged"),

@@ -222,7 +222,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _statement(content: Any) -> Statement:
     kind = content.get("predicateType") if isinstance(content, dict) else None
-    version = re.fullmatch(re.escape(PREDICATE) + r"(\d{1,9})", kind) if isinstance(kind, str) else None
+    version = re.fullmatch(re.escape(PREDICATE) + r"([0-9]{1,9})", kind) if isinstance(kind, str) else None
     if version is None:
         raise CertificateFormatError(
             "Not a certificate: " + (f"a statement of another kind, {kind!r}." if kind else "no predicateType.")
