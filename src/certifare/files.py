@@ -72,6 +72,8 @@ _WRITTEN = {
     pa.bool_(): r"^(true|false|True|False)$",
     pa.date32(): r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])$",
 }
+#: What may be an address of a database; a letter alone before the colon names a drive.
+_ADDRESS = re.compile(r"[A-Za-z][\w+]+:(/|.*[?=@])")
 #: What no column is called, unless the first line is a record.
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*")
 #: Numbers that show what stands before decimals.
@@ -144,6 +146,11 @@ def kind_of(path: str | os.PathLike[str]) -> Kind:
     """Tell what kind of table a file holds, by its first bytes."""
     path = Path(path)
     if not path.exists():
+        if _ADDRESS.match(str(path)):
+            # Nothing of it is repeated: an address may hold a password or a token.
+            raise FileError(
+                "There is no such file. An address of a database is given with --sql, and its table with --table."
+            )
         raise FileError(f"There is no file {str(path)!r}{_similar_file(path)}.")
     if path.is_dir():
         raise FileError(f"{str(path)!r} is a folder; name a CSV, Parquet or Arrow file.")

@@ -13,6 +13,7 @@ from certifare.cli.common import (
     Json,
     RequiredLabel,
     RequiredSensitive,
+    check_distance,
     emit,
     err,
     listed,
@@ -83,6 +84,7 @@ def sweep(
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     simultaneous = ("simultaneous",) if correction == "simultaneous" else ()
     refuse_ignored(context, *of_search(data, search.metric, search.kind), *simultaneous)
+    check_distance("--max", max_bound)
     folder = _folder_to_write(output, plot)
     columns = {"label": listed(label), "sensitive": listed(sensitive), **search.table()}
     reading, claim, options = {**columns, **csv.reading()}, search.claim(), search.how()
