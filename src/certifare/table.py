@@ -586,8 +586,7 @@ def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     bad = np.isinf(weights) | (weights < 0)
     if bad.any():
         raise RoleError(
-            f"Column {name!r} has the weight {weights[bad][0]:g} in record {int(bad.argmax()):,}; weights must be "
-            "finite and not negative."
+            f"Column {name!r} has the weight {weights[bad][0]:g}; weights must be finite and not negative."
         )
     return np.asarray(weights, dtype=np.float64)
 
