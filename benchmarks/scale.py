@@ -115,8 +115,10 @@ class Watch:
 def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, folder: str = "") -> dict[str, Any]:
     """Fit from Parquet, step by step; then certify on fresh records, also from Parquet."""
     from certifare import FairTreeEncoder
-    from certifare.engines.parquet.streaming import certify_parquet
+    from certifare.certification import certify_records
+    from certifare.engines.parquet.streaming import ParquetRecords
     from certifare.growth.histograms import Records
+    from certifare.reading import Reading
 
     _, categorical = names_of(path)
     encoder = FairTreeEncoder(GAMMA, cells, MIN_CELL_SIZE, categorical_features=categorical, n_jobs=n_jobs)
@@ -139,7 +141,9 @@ def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, f
     result["bytes_a_row"] = 4 * Records.width(n_codes, 4)
     if fresh:
         begun = time.perf_counter()
-        certificate = certify_parquet(encoder, Path(fresh), sensitive="SEX", allow_training_records=True)
+        certificate = certify_records(
+            encoder, ParquetRecords(Path(fresh)), Reading(sensitive=("SEX",)), allow_training_records=True
+        )
         result |= {"certify_seconds": time.perf_counter() - begun, "bound": certificate.bound}
     return result
 

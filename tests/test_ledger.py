@@ -208,6 +208,23 @@ def test_a_certificate_states_its_look_and_the_joint_confidence() -> None:
     assert alone.at_look(Look(number=30, spent=1.45)).joint_confidence == 0.0
 
 
+def test_each_earlier_look_counts_with_something() -> None:
+    """Confidences very near 1 spend next to nothing; a certificate counts such looks with 10⁻⁶, or its own ε."""
+    hardly = certify_counts(COUNTS).at_look(Look(number=4, spent=3e-12))
+    assert hardly.spent == pytest.approx(3e-6)
+    assert hardly.joint_confidence < 0.95
+    strict = certify_counts(COUNTS, confidence=1 - 1e-8).at_look(Look(number=4, spent=3e-8))
+    assert strict.spent == 3e-8
+    for confidence, planned in ((0.999999, 1000), (0.95, 1000), (0.5, 3)):
+        share = confidence_of_look(confidence, planned)
+        look = Look(number=1, planned=planned)
+        for _ in range(min(planned - 1, 50)):
+            look = Look(number=look.number + 1, spent=look.next(share).spent, planned=planned)
+        certificate = certify_counts(COUNTS, confidence=share).at_look(look)
+        assert certificate.spent == look.spent  # what was planned is kept
+        assert certificate.joint_confidence >= confidence
+
+
 def test_planned_looks_share_epsilon() -> None:
     for confidence in (0.9, 0.95, 0.99, 0.999):
         for planned in (1, 2, 3, 7, 100):
@@ -246,6 +263,9 @@ def test_looks_that_cannot_be_counted_cannot_be_planned() -> None:
         {"look": 0},
         {"look": 1, "spent": 0.05},
         {"look": 2, "spent": 0.0},
+        {"look": 500, "spent": 1e-9},
+        {"look": 500, "spent": 0.00049},
+        {"look": 500, "spent": 0.00049, "planned_looks": 600},
         {"look": 3, "spent": 0.1, "planned_looks": 2},
         {"look": None, "spent": 0.05},
         {"look": None, "planned_looks": 2},

@@ -196,7 +196,7 @@ def test_columns_that_no_encoder_reads_are_named_together():
 
 
 def test_negative_weights_no_records_left_and_bad_frames():
-    with pytest.raises(RoleError, match="weight -1 in record 1"):
+    with pytest.raises(RoleError, match="has the weight -1; weights must be"):
         Table.from_frame(pa.table({"x": [1, 2], "w": [1.0, -1.0]}), weight="w")
     with pytest.raises(EmptyTableError, match="each lacks cluster"):
         Table.from_frame(pa.table({"x": [1, 2], "c": pa.array([None, None], pa.string())}), cluster="c")

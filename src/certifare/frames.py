@@ -77,12 +77,9 @@ class Field:
         if isinstance(self.column, Dictionary):
             raise ColumnTypeError(f"Column {self.name!r} holds text where numbers are wanted.")
         values = np.asarray(self.column, dtype=np.float64)
-        infinite = np.isinf(values)
-        if infinite.any():
-            raise InfiniteValueError(
-                f"Column {self.name!r} holds an infinite value (record {int(infinite.argmax())}); make it missing "
-                "(NaN) or finite."
-            )
+        if np.isinf(values).any():
+            # Which record it is nobody knows here: these may be a part of a file, or a part of its records.
+            raise InfiniteValueError(f"Column {self.name!r} holds an infinite value; make it missing (NaN) or finite.")
         return values
 
     def as_type(self, wanted: ColumnType) -> Field:

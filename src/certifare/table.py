@@ -585,10 +585,7 @@ def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     weights = _single(column.cast(pa.float64())).to_numpy(zero_copy_only=False)
     bad = np.isinf(weights) | (weights < 0)
     if bad.any():
-        raise RoleError(
-            f"Column {name!r} has the weight {weights[bad][0]:g} in record {int(bad.argmax()):,}; weights must be "
-            "finite and not negative."
-        )
+        raise RoleError(f"Column {name!r} has the weight {weights[bad][0]:g}; weights must be finite and not negative.")
     return np.asarray(weights, dtype=np.float64)
 
 

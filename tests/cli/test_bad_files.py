@@ -25,7 +25,7 @@ def frame(make_people):
 BAD = {
     "empty": (lambda f: b"", "is empty"),
     "header only": (lambda f: b"age,sex,job,approved\n", "no records"),
-    "ragged": (lambda f: csv_of(f).encode() + b"30,f\n", "do not have 4 columns"),
+    "ragged": (lambda f: csv_of(f).encode() + b"30,f\n", "does not have 4 columns"),
     "binary": (lambda f: bytes(range(256)) * 100, "binary"),
     "excel": (lambda f: b"PK\x03\x04" + b"\0" * 100, "Excel"),
     "truncated parquet": (lambda f: f.to_parquet()[:-20], "damaged"),
@@ -43,7 +43,7 @@ BAD = {
     "too few records": (lambda f: csv_of(f.head(3)).encode(), "error"),
     "all labels missing": (lambda f: csv_of(f.assign(approved=None)).encode(), "no value in any record"),
     "dates": (lambda f: csv_of(f.assign(since="2020-01-31")).encode(), "'since' (date32[day])"),
-    "infinite": (lambda f: csv_of(f.assign(age=np.inf)).encode(), "'age' holds inf"),
+    "infinite": (lambda f: csv_of(f.assign(age=np.inf)).encode(), "'age' holds inf; give"),
     "sensitive twice": (lambda f: csv_of(f.assign(gender=f["sex"])).encode(), "'gender' says which group"),
 }
 

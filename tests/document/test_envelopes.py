@@ -15,6 +15,9 @@ from jsonschema import Draft202012Validator
 from securesystemslib.dsse import Envelope
 
 from certifare import CellCounts, CertifareError, certify_counts
+from certifare.certificates import Exclusion, Subsample
+from certifare.certificates.counts import THINNED
+from certifare.certificates.sampling import assumptions_of, drawn_population
 from certifare.certificates.tail import Tail
 from certifare.document import digest, make_statement, new_key, read_document, schema, sign, write_document
 from certifare.document.envelopes import MAX_BYTES
@@ -43,7 +46,15 @@ def golden_documents():
     )
     several = certify_counts(labelled, "equal_opportunity", method="mcdiarmid", candidates=3)
     tail = Tail(cap=2.5, largest=10.0, beyond=((3,), (1,)))
-    capped = certificate(method="mcdiarmid", confidence=0.9, witness=False, tail=tail)
+    thinned = Subsample(
+        np.ones(1416, dtype=bool),
+        (Exclusion(THINNED, 900),),
+        1800.5,
+        3,
+        assumptions_of(10.0, None, weighted=True),
+        drawn_population(weighted=True),
+    )
+    capped = certificate(method="mcdiarmid", confidence=0.9, witness=False, tail=tail, drawn=thinned)
     return {
         "plain.json": sign(make_statement(closed_form, **CONTEXT), None),
         "signed.json": sign(make_statement(closed_form, **CONTEXT), fixed_key()),

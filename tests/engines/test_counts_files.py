@@ -482,3 +482,13 @@ def test_item_3_drawn_and_whole_counts_do_not_add_up(
         pool({"drawn": drawn, "whole": whole})
     with pytest.raises(DrawError, match="'drawn' counts records drawn by the clusters 'home'.*'whole' is about all"):
         pool({"whole": whole, "drawn": drawn})
+
+
+def test_a_key_that_occurs_twice_is_refused(holders: dict[str, Any], tmp_path: Path) -> None:
+    content = Path(holders["files"]["b"]).read_bytes()
+    assert b'"groups":' in content
+    for key in (b'"groups":', b'"encoder":'):
+        twice = tmp_path / "twice.json"
+        twice.write_bytes(content.replace(key, key + b'"0",' + key, 1))
+        with pytest.raises(CountsFileError, match="occurs twice"):
+            CountsFile.load(twice)

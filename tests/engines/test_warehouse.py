@@ -508,12 +508,20 @@ def test_item_15_nothing_of_an_address_is_printed(tmp_path: Path) -> None:
         ("postgresql+psycopg://secret", "postgres database"),
         ("secret://host/db", "database 'db'"),
         ("secret", "database"),
+        ("duckdb:///people.db", "duckdb database 'people.db'"),
+        ("duckdb:///people.db?token=secret", "duckdb database 'people.db'"),
+        ("duckdb:md:people?motherduck_token=secret", "duckdb database"),
+        ("md:people?motherduck_token=secret", "database"),
     ]:
         assert describe_address(address) == words
     socket = f"host={tmp_path}&connect_timeout=2"
     for address, error, message in [
         ("duckdb:///nowhere.db", FileError, "nowhere.db"),
         ("sqlite:///nowhere.db", FileError, "nowhere.db"),
+        ("duckdb:///nowhere.db?token=secret", FileError, "no file of the duckdb database 'nowhere.db'; an"),
+        ("duckdb:md:nowhere?motherduck_token=secret", FileError, "no file of the duckdb database; an"),
+        ("md:nowhere?motherduck_token=secret", WarehouseError, "no address"),
+        ("sqlite:///nowhere.db?key=secret", FileError, "no file of the sqlite database 'nowhere.db'; an"),
         ("oracle://me:secret@host/db", WarehouseError, "no address"),
         ("secret", WarehouseError, "no address"),
         ("mysql+nosuchdriver://me:secret@host/db", WarehouseError, "driver for mysql is not installed"),

@@ -62,6 +62,9 @@ def test_best_within_a_bound(frontier):
     assert frontier.best(0.25, min_cells=8).cells >= 8
     with pytest.raises(CandidateError, match="the smallest is"):
         frontier.best(0.001)
+    for nonsense in (float("nan"), -0.1, 1.5):
+        with pytest.raises(ArgumentError, match=r"lies in \[0, 1\]"):
+            frontier.best(nonsense)
     with pytest.raises(CandidateError, match="1000 cells"):
         frontier.best(min_cells=1000)
 

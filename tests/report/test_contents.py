@@ -408,3 +408,23 @@ def test_names_in_markdown_are_text():
     columns = [len(re.findall(r"(?<!\\)\|", line)) - 1 for line in cells]
     # First the pair that differs most, then all groups and which records they are.
     assert columns == [4] * columns.count(4) + [1 + len(HOSTILE) + 1] * 40
+
+
+def test_nothing_from_data_changes_the_direction_of_text():
+    """U+202E before "50.0 = *T" would let a page say T* = 0.05."""
+    directions = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    counts = CellCounts(
+        np.full((3, 2, 2), 400),
+        [f"f{directions}", "m"],
+        ["no", f"yes{directions}"],
+        [Exclusion(f"no consent{directions}", 12)],
+    )
+    certificate = certify_counts(counts, "equal_opportunity", method="mcdiarmid")
+    columns = {"sensitive": [f"sex{directions}"], "label": f"paid{directions}"}
+    statement = make_statement(certificate, columns=columns, dataset=f"people{directions}", command=f"fit{directions}")
+    data = report_data(sign(statement, None))
+
+    for text in (render_html(data), render_markdown(data), certificate._repr_html_()):
+        assert not set(text) & set(directions)
+        assert "no consent" + "\ufffd" * len(directions) in text.replace("\\", "")
+    assert not any(character.isprintable() for character in directions)  # so the terminal replaces them, too

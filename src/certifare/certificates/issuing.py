@@ -35,8 +35,9 @@ from certifare.certificates.claims import (
 from certifare.certificates.counts import LABEL_MISSING, CellCounts
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
-from certifare.certificates.population import population_of
+from certifare.certificates.population import BY_WEIGHT, population_of
 from certifare.certificates.provenance import Provenance
+from certifare.certificates.sampling import Subsample
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import CAP_FIXED, Tail, distance_level, lowered
 from certifare.errors import (
@@ -57,6 +58,7 @@ def certify_counts(
     *,
     sequence: FixedSequence | None = None,
     tail: Tail | None = None,
+    drawn: Subsample | None = None,
     positive: object = None,
     witness: CellCounts | Sequence[Witness] | None = None,
     base_counts: CellCounts | None = None,
@@ -85,6 +87,9 @@ def certify_counts(
     tail : Tail, optional
         The weight above a cap, where the records were thinned to capped weights (:func:`certifare.thin`). A tenth of ε
         bounds its share, and the bound is raised by that. Not for ``method="lemmas"``.
+    drawn : Subsample, optional
+        How the records were drawn (:func:`certifare.thin`, :func:`certifare.one_per_cluster`). The certificate says so;
+        one of drawn records that does not is refused by :meth:`Certificate.verify`.
     positive : optional
         The positive label for equal opportunity; the last of two labels unless given.
     witness : CellCounts or sequence of Witness, optional
@@ -118,9 +123,12 @@ def certify_counts(
         positive=None if positive is None else name_of(positive),
         min_group_size=min_group_size,
     )
+    if drawn is not None:
+        counts = counts.with_exclusions((*counts.exclusions, *drawn.exclusions))
     return issue(
         counts,
         claim,
+        Provenance() if drawn is None else Provenance().drawn(drawn),
         sequence=sequence,
         tail=tail,
         witness=witness,
@@ -211,7 +219,9 @@ def issue(
         seed=provenance.seed,
         effective_size=provenance.effective_size,
         population=population_of(
-            (exclusion for table in tables for exclusion in table.exclusions), *provenance.population
+            (exclusion for table in tables for exclusion in table.exclusions),
+            *provenance.population,
+            *(() if tail is None else (BY_WEIGHT,)),
         ),
         assumptions=provenance.assumptions(of_bound),
         **besides,

@@ -495,6 +495,14 @@ def cuts_of(text: str | None, quantiles: int | None = None) -> tuple[float, ...]
         raise ArgumentError(f"--label-cuts {text}: give numbers in ascending order, such as 20000,50000.") from None
 
 
+def check_distance(option: str, value: float | None) -> None:
+    """Refuse a number that is no distance between groups, before any work is done."""
+    from certifare.errors import ArgumentError
+
+    if value is not None and not 0.0 <= value <= 1.0:
+        raise ArgumentError(f"{option} {value}: a distance between groups lies in [0, 1].")
+
+
 def encoder_file(path: Path) -> Path:
     """Return the encoder's file, given itself or the bundle it is in."""
     found = path / ENCODER if path.is_dir() else path

@@ -13,6 +13,7 @@ from certifare.cli.common import (
     Json,
     RequiredLabel,
     RequiredSensitive,
+    check_distance,
     emit,
     err,
     listed,
@@ -75,6 +76,7 @@ def sweep(
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     simultaneous = ("simultaneous",) if correction == "simultaneous" else ()
     refuse_ignored(context, *of_search(data, search.metric, search.kind), *simultaneous)
+    check_distance("--max", max_bound)
     _check_places(output, plot)
     columns = {"label": listed(label), "sensitive": listed(sensitive), **search.table()}
     reading, grid = {**columns, **csv.reading()}, search.grid()

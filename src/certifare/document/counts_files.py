@@ -19,6 +19,7 @@ import msgspec
 
 from certifare import __version__
 from certifare.certificates import CellCounts
+from certifare.certificates.certificate import OTHER_PEOPLE
 from certifare.certificates.provenance import NOT_LOOKED_UP, Provenance
 from certifare.certificates.tail import Tail
 from certifare.document.envelopes import parse
@@ -47,9 +48,6 @@ ShortText = Annotated[str, msgspec.Meta(max_length=1_000)]
 
 LOOKED_UP = "The records were looked up: no holder found more of them among the training records than chance explains."
 """What a certificate says where every holder compared the records with the training records."""
-
-OTHER_PEOPLE = "Records that different holders counted are of different people, and drawn independently of each other."
-"""What a certificate assumes besides where several files were added up."""
 
 OWN_CLUSTERS = "No cluster spans several holders: each of them kept one record of each of its own clusters."
 """What a certificate assumes besides where several holders drew one record of each cluster."""

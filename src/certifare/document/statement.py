@@ -119,7 +119,7 @@ class Predicate(_Strict, frozen=True, kw_only=True):
     dataset: Name | None = None
     tool: Tool
     command: Text | None = None
-    created: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    created: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 
     @property
     def time(self) -> datetime:
@@ -237,14 +237,15 @@ def make_statement(
 
 def claim_of(certificate: Certificate) -> Wording:
     """Put the claim of a certificate in words and as a formula."""
-    names = [f"'{group}'" for group in certificate.counts.groups]
+    # Quoted as Python does: a group called "a' and 'b" is one group, whoever reads the sentence.
+    names = [repr(group) for group in certificate.counts.groups]
     groups = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
     between = f"between the groups {groups}" if len(names) == 2 else f"between any two of the groups {groups}"
     about = among_whom(certificate.population)
     metric, bound = certificate.claim.distance, round_up(certificate.bound)
     given = {
         "all": "",
-        "positive": f", y = '{certificate.positive}'",
+        "positive": f", y = {certificate.positive!r}",
         "each label": ", y",
     }[metric.strata]
     over = {

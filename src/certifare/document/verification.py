@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
-from certifare.certificates.certificate import VOID, percent, round_down, round_up
+from certifare.certificates.certificate import READS_GROUP, VOID, percent, round_down, round_up
 from certifare.certificates.population import draw_of, whom
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
@@ -319,6 +319,7 @@ def _pooled_as_stated(document: Document) -> bool:
     small = shown[table[shown].min(axis=1) < suppression.below]
     return (
         all(list(pool) == sorted(pool) and len(pool) > 1 for pool in suppression.pooled)
+        and list(suppression.pooled) == sorted(suppression.pooled)
         and not table[empty].any()
         and small.tolist() == list(suppression.still_small)
         and all(
@@ -394,6 +395,14 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
             False,
             f"The encoder has {n_cells:,} cells, and the certificate counts {document.certificate.counts.n_cells:,}.",
         )
+    reads, said = bool(content.parameters.get("group_aware")), READS_GROUP in document.certificate.assumptions
+    if reads != said:
+        words = (
+            "The encoder reads the group, and the certificate does not say so"
+            if reads
+            else "The encoder does not read the group, and the certificate says that it does"
+        )
+        return Check("encoder", False, f"{words}: its claim is about another encoder.")
     return Check("encoder", True, f"The encoder is the certified one (SHA-256 {found[:16]}…), with {n_cells:,} cells.")
 
 

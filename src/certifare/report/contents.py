@@ -108,6 +108,8 @@ def report_data(
     >>> data["target"]["met"], [group["records"] for group in data["groups"]]
     (True, [1500, 1400])
     """
+    if target is not None and not 0.0 <= target <= 1.0:
+        raise ArgumentError(f"target={target}: a distance between groups lies in [0, 1].")
     document = certificate if isinstance(certificate, Document) else sign(make_statement(certificate), None)
     if verdict is None:
         verdict = verify_document(document, ANY)

@@ -178,7 +178,10 @@ def _open(address: str, stack: contextlib.ExitStack) -> Warehouse:
         if scheme in ("duckdb", "sqlite"):
             path = rest.removeprefix("//").removeprefix("/")
             if not Path(path).is_file():
-                raise FileError(f"There is no file {path!r}; an address looks like {scheme}:///people.db.")
+                raise FileError(
+                    f"There is no file of the {describe_address(address)}; an address looks like {scheme}:///people.db "
+                    f"(absolute: {scheme}:////data/people.db)."
+                )
             return _open_duckdb(path, stack) if scheme == "duckdb" else _open_sqlite(path, stack)
         if scheme == "spark":
             from pyspark.sql import SparkSession
@@ -244,7 +247,7 @@ def describe_address(address: str) -> str:
     >>> describe_address("postgresql://me:secret@host/staff"), describe_address("postgresql://me:se#cret@host/staff")
     ("postgres database 'staff'", 'postgres database')
     """
-    found = re.fullmatch(r"[\w+]+://(?:[^/?#@]*@)?[^/?#@]*/(\w+)(?:\?[^/@]*)?", address)
+    found = re.fullmatch(r"[\w+]+://(?:[^/?#@]*@)?[^/?#@]*/(\w+(?:\.\w+)*)(?:\?[^/@]*)?", address)
     return " ".join([*filter(None, [_dialect(address)]), "database", *([repr(found[1])] if found else [])])
 
 
