@@ -542,11 +542,6 @@ def _groups(columns: Sequence[Levels]) -> Levels | None:
     for column in columns:
         _refuse_quantity(column, "sensitive column")
     groups = intersect([column.by_name() for column in columns]).filled(UNKNOWN)
-    if len(groups.values) < 2:
-        raise MissingGroupError(
-            f"The sensitive column {' and '.join(repr(column.name) for column in columns)} has one group only, "
-            f"{groups.names[0]!r}: a distance between groups needs two."
-        )
     if len(groups.values) > MOST_VALUES:
         raise RoleError(
             f"The sensitive columns make {len(groups.values):,} groups; at most {MOST_VALUES} are allowed. Name fewer "

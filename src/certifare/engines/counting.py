@@ -361,11 +361,14 @@ class Teller:
     reading : BlockReader
     salt : bytes
         For the hashes of records.
+    unknown_groups : bool
+        Whether records without a group or label are in the checksum, as they are if they count.
     """
 
     encoder: Finder
     reading: BlockReader
     salt: bytes = b""
+    unknown_groups: bool = False
 
     def __call__(self, piece: Piece) -> Tally:
         """Count a piece."""
@@ -379,7 +382,7 @@ class Teller:
             entries=tuple(self._count(block)),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
             hashes=HashSample.of(hashes, len(block)),
-            checksum=checksum_of(block.fields, self.salt),
+            checksum=checksum_of((block if self.unknown_groups else block.complete()[0]).fields, self.salt),
         )
 
     def _count(self, block: Block) -> list[Entry]:
@@ -401,10 +404,11 @@ def count_over(
     reading: BlockReader,
     *,
     salt: bytes = b"",
+    unknown_groups: bool = False,
     progress: Share | None = None,
 ) -> Tally:
     """Count the records that someone holds."""
-    return worker.reduce(Teller(encoder, reading, salt), merge_tallies, progress=progress)
+    return worker.reduce(Teller(encoder, reading, salt, unknown_groups), merge_tallies, progress=progress)
 
 
 def count_pieces(
@@ -419,7 +423,14 @@ def count_pieces(
     groups = roles_of(reading.sensitive, names, "sensitive")
     labels = () if reading.label is None else roles_of(reading.label, names, "label")
     reader = reader_for(encoder, labels, groups)
-    tally = count_over(encoder, worker, reader, salt=request.salt, progress=request.progress)
+    tally = count_over(
+        encoder,
+        worker,
+        reader,
+        salt=request.salt,
+        unknown_groups=reading.unknown_groups,
+        progress=request.progress,
+    )
     return tally.named(reading).counted(
         encoder,
         labelled=request.labelled,

@@ -217,6 +217,11 @@ class Search:
             raise RoleError("The table has no label: name one, so that encoders know what to keep.")
         if table.groups is None:
             raise MissingGroupError("The table has no groups: name a sensitive column.")
+        if len(table.groups.names) < 2:
+            raise MissingGroupError(
+                f"The sensitive column {table.groups.name!r} has one group only, {table.groups.names[0]!r}: a distance "
+                "between groups needs two."
+            )
         if sorted(parts) != sorted(PARTS):
             raise SplitError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
         claim = claim or Claim()
