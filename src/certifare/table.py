@@ -528,9 +528,6 @@ def _labels(columns: Sequence[Levels]) -> tuple[Levels, ...]:
     for column in columns:
         label = column.sorted().by_name()
         _refuse_quantity(label, "label")
-        if len(label.values) < 2:
-            found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
-            raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
         labels.append(label)
     return tuple(labels)
 

@@ -62,7 +62,7 @@ from certifare.cli.sources import (
     trace_counts,
     trace_database,
 )
-from certifare.cli.support import of_file, refuse_ignored
+from certifare.cli.support import draw_conditions, of_file, refuse_ignored
 from certifare.reading import Reading
 
 if TYPE_CHECKING:
@@ -139,11 +139,13 @@ def certify(
     elif encoder is None:
         raise ArgumentError("Which encoder? Name its file or bundle; or the column to certify, with --column.")
     files = [] if sql is not None or encoder is None else counts_files(encoder, data)
-    _check_source(context, data, files, sql=sql, table_name=table_name, weight=weight, cluster=cluster)
+    known = None if encoder is None or encoder in files else Certified.load(encoder)
+    base = known.reading if known is not None else Reading()
+    drawn = draw_conditions(weight or base.weight, cluster or base.cluster, population or base.population)
+    _check_source(context, data, files, drawn, sql=sql, table_name=table_name)
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
     book = open_ledger(ledger)
-    known = None if encoder is None or encoder in files else Certified.load(encoder)
     claim = Claim(
         metric=metric or (known.metric if known is not None else "demographic_parity"),
         confidence=book.confidence_of_look(confidence, looks),
@@ -156,11 +158,8 @@ def certify(
         raise ArgumentError(f"--positive would be ignored with --metric {claim.metric}: it is for equal_opportunity.")
     if label_cuts is not None and not claim.labelled:
         raise ArgumentError(f"--label-cuts would be ignored with --metric {claim.metric}, which looks at no --label.")
-    base = known.reading if known is not None else Reading()
-    if method == "lemmas" or cluster is not None or weight not in (None, base.weight):
-        base = msgspec.structs.replace(base, cap=None)
     reading = read_as(
-        base,
+        base if method != "lemmas" else msgspec.structs.replace(base, cap=None),
         sensitive=listed(sensitive),
         label=single_label(label),
         label_cuts=None if label_cuts is None else cuts_of(label_cuts),
@@ -205,11 +204,10 @@ def _check_source(
     context: typer.Context,
     data: Sequence[Path],
     files: Sequence[Path],
+    drawn: Sequence[str],
     *,
     sql: str | None,
     table_name: str | None,
-    weight: str | None,
-    cluster: str | None,
 ) -> None:
     """Refuse records in two places or in none, and options that would do nothing where they are."""
     from certifare.errors import ArgumentError
@@ -225,8 +223,7 @@ def _check_source(
     elif not data:
         raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
     else:
-        capped = ("capped",) if weight is not None and cluster is None else ()
-        refuse_ignored(context, *of_file(*data), *capped)
+        refuse_ignored(context, *of_file(*data), *drawn)
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,8 @@ def read_as(
         changes = {**changes, "label": label, "label_cuts": (), "positive": given.get("positive")}
     if label_cuts is not None:
         changes["label_cuts"] = tuple(label_cuts)
+    if "cluster" in changes or changes.get("weight", known.weight) != known.weight:
+        changes = {"cap": None, **changes}  # The bundle's cap is one on its own weights.
     if changes.get("cap") == float("inf"):
         changes["cap"] = None
     return msgspec.structs.replace(known, **changes)

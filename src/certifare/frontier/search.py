@@ -215,6 +215,10 @@ class Search:
     ) -> None:
         if not table.labels:
             raise RoleError("The table has no label: name one, so that encoders know what to keep.")
+        for label in table.labels:
+            if len(label.values) < 2:
+                found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
+                raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
         if table.groups is None:
             raise MissingGroupError("The table has no groups: name a sensitive column.")
         if len(table.groups.names) < 2:
