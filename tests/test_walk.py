@@ -98,6 +98,7 @@ COMMANDS: dict[str, list[str]] = {
     "monitor": ["monitor", "bundle", "DATA"],
     "verify": ["verify", "bundle", "--data", "DATA"],
 }
+COLUMN = ["certify", "DATA", "--column", "paid", "--sensitive", "sex"]
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +161,8 @@ class Watch:
 
         return counting
 
-    def run(self, command: str, data: str) -> None:
-        arguments = [data if text == "DATA" else text for text in COMMANDS[command]]
+    def run(self, command: list[str], data: str) -> None:
+        arguments = [data if text == "DATA" else text for text in command]
         self._patch.setattr(sys, "argv", ["certifare", *arguments])
         with pytest.raises(SystemExit) as end:
             main()
@@ -179,10 +180,18 @@ def watch(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_reads_converts_and_looks_up_records_once(watch: Watch, command: str, form: str) -> None:
-    watch.run(command, f"fresh.{form}")
+    watch.run(COMMANDS[command], f"fresh.{form}")
     assert watch.read == {f"fresh.{form}": 1}
     assert watch.converted == {"age": 1, "hours": 1}
     assert watch.looked_up == {"times": 1, "records": FRESH}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_column_that_is_certified_is_read_and_converted_once(watch: Watch, form: str) -> None:
+    """So are the others, by which copies of records are recognised."""
+    watch.run(COLUMN, f"fresh.{form}")
+    assert watch.read == {f"fresh.{form}": 1}
+    assert watch.converted == {"paid": 1, "age": 1, "hours": 1, "sex": 1}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -192,7 +201,7 @@ def test_a_data_file_is_opened_by_its_reader_alone(watch: Watch, command: str, f
     files.read_file(f"fresh.{form}")
     by_its_reader = watch.opened[f"fresh.{form}"]
     watch.opened.clear()
-    watch.run(command, f"fresh.{form}")
+    watch.run(COMMANDS[command], f"fresh.{form}")
     assert watch.opened[f"fresh.{form}"] == by_its_reader
 
 
@@ -203,10 +212,10 @@ def test_a_command_reads_the_files_of_a_bundle_once(watch: Watch, command: str, 
     if data == "counts.json":
         if command in ("count", "verify"):
             pytest.skip("counts files are not counted, nor an auditor's own records")
-        watch.run("count", "fresh.csv")
+        watch.run(COMMANDS["count"], "fresh.csv")
         Path("new.json").rename("counts.json")
         watch.opened.clear()
-    watch.run(command, data)
+    watch.run(COMMANDS[command], data)
     bundled = {"certificate.json": 1, "encoder.json": 1}
     assert {name: n for name, n in watch.opened.items() if name in bundled} == bundled
     if data == "counts.json":
@@ -233,7 +242,7 @@ def test_a_stream_is_read_once(watch: Watch, monkeypatch: pytest.MonkeyPatch, co
 
     monkeypatch.setattr(pq, "read_metadata", describing)
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", reading)
-    watch.run(command, "fresh.parquet")
+    watch.run(COMMANDS[command], "fresh.parquet")
     assert watch.read == {}
     assert groups == {0: 1, 1: 1, 2: 1}
     assert watch.converted == {"age": 3, "hours": 3, "sex": 3}  # in each of three pieces

@@ -55,7 +55,6 @@ from certifare.cli.sources import (
     compared,
     count_database,
     counts_files,
-    group_sizes,
     load_counts,
     read_as,
     read_source,
@@ -169,7 +168,7 @@ def certify(
         cluster=cluster,
         population=population,
     )
-    asked = _Asked(claim, reading, book, seed)
+    asked = _Asked(claim, reading, book, seed, recorded=single_label(label) if not claim.labelled else None)
     if sql is not None:
         of_column = None if column is None else encoder_of_table(sql, str(table_name), column, cuts)
         certified = _certify_database(asked, known, of_column, sql, str(table_name))
@@ -234,6 +233,7 @@ class _Asked:
     reading: Reading
     ledger: Ledger
     seed: int
+    recorded: str | None = None  # a label that the metric does not look at, to be named in the document
 
     def request(self, salt: str = "") -> CountRequest:
         """Say what is to be counted; the digest of an encoder makes checksums its own."""
@@ -302,9 +302,14 @@ def _certify_column(asked: _Asked, data: Sequence[Path], column: str, cuts: str 
 
 def _of_records(asked: _Asked, counted: CountedRecords, table: Table | None, context: dict[str, Any]) -> _Certified:
     """Certify counts of records, and say what is known of them."""
+    from certifare.ledger import sizes_origin
+    from certifare.roles import parse_role
+
+    if asked.recorded is not None and table is not None:
+        parse_role(asked.recorded, table.column_names, "label")
     certificate, reading = asked.certify(counted, None if table is None else table.positive)
     if table is None:
-        traces = asked.ledger.origin(("checksum", str(counted.checksum)), ("sizes", *group_sizes(counted.counts)))
+        traces = asked.ledger.origin(("checksum", str(counted.checksum)), sizes_origin(counted.counts))
         data_digest = None
     else:
         traces, data_digest = asked.ledger.trace(table), table.digest
