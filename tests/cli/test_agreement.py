@@ -92,14 +92,13 @@ def renamed(frame: pd.DataFrame, **names: dict[str, str]) -> pd.DataFrame:
 def of(*columns: str) -> Column:
     """Name groups, or labels, by columns; None where one of them has no value."""
 
+    def text(value: Any) -> str:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
     def name(frame: pd.DataFrame) -> pd.Series:
-        texts = [
-            frame[c].map(lambda v: None if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v))
-            for c in columns
-        ]
-        joint = [None if None in (row := tuple(None if pd.isna(t) else t for t in values)) else " × ".join(row)
-                 for values in zip(*texts, strict=True)]  # fmt: skip
-        return pd.Series(joint, index=frame.index, dtype=object)
+        rows = frame[list(columns)].astype(object).itertuples(index=False)
+        names = [None if any(map(pd.isna, row)) else " × ".join(map(text, row)) for row in rows]
+        return pd.Series(names, index=frame.index, dtype=object)
 
     return name
 
@@ -321,6 +320,9 @@ CASES: dict[str, Case] = {
         command="fit",
         group=filled(of("sex"), "unknown"),
         made=partial(lacking, sex=0.15),
+    ),
+    "a group-aware encoder, and fresh records of no group": Case(
+        (*SEX, *TREE, "--group-aware"), command="fit", later=partial(lacking, sex=0.15)
     ),
     "a column": Case((*SEX, "--column", "decision"), command="column", made=partial(lacking, decision=0.1)),
     "a column with labels": Case(
@@ -567,7 +569,12 @@ def test_every_command_sees_the_records_that_the_certificate_is_about(
 
 @pytest.mark.parametrize(
     ("name", "way"),
-    [(name, way) for name, case in CASES.items() if case.command != "fit" and case.kept is None for way in case.ways],
+    [
+        (name, way)
+        for name, case in CASES.items()
+        if case.command != "fit" and case.kept is None and "gone" not in name
+        for way in case.ways
+    ],
 )
 def test_a_certificate_says_the_same_wherever_its_records_lie(
     cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
@@ -596,6 +603,57 @@ def test_a_certificate_says_the_same_wherever_its_records_lie(
         assert made.json.get(part) == first.get(part), part
     if not encoder:
         assert world.same(f"{name}, written", (tmp_path / "encoder.json").read_bytes())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_label_that_is_named_must_be_there_even_if_nobody_looks_at_it(
+    cli: Any, world: World, desk: Any, tmp_path: Path, way: str
+) -> None:
+    bundle = world.bundle(cli, "parity", CASES["parity"])
+    refused = cli("certify", bundle, *desk("parity", way), "--label", "aproved", "-o", tmp_path / "certificate.json")
+    assert refused.status == 2
+    assert "There is no column 'aproved' for the label. Did you mean 'approved'" in said(refused)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_records_of_no_group_are_no_group_of_an_encoder_that_does_not_know_it(
+    cli: Any, world: World, desk: Any, tmp_path: Path, way: str
+) -> None:
+    """Without a group they have no cell, so they cannot be counted as a group."""
+    name = "a group-aware encoder, and fresh records of no group"
+    bundle, records = world.bundle(cli, name, CASES[name]), desk(name, way)
+    for command in (["certify", bundle, *records], ["count", bundle, *records, "-o", tmp_path / "counts.json"]):
+        refused = cli(*command, "--unknown-groups")
+        assert refused.status == 2, refused.stdout
+        assert "a group that the encoder was not fitted with" in said(refused)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("way", ["csv", "stream"])
+def test_fit_on_a_stream_says_how_records_are_read(cli: Any, world: World, desk: Any, tmp_path: Path, way: str) -> None:
+    """As a fit in memory does, for all who read fresh ones."""
+    name, bundle = "fitted on a stream", world.path("fitted on a stream") / "bundle"
+    case = Case(
+        (*RACE, *ODDS, "income", "--label-cuts", "20000,30000", "--pool-groups", "32"),
+        group=pooled(of("race"), "a", "b", "c"),
+        label=lambda frame: bands(frame["income"]).astype(object),
+    )
+    if not bundle.exists():
+        table = pa.Table.from_pandas(people(6 * N, 1), preserve_index=False)
+        pq.write_table(table, tmp_path / "people.parquet", row_group_size=2 * N)
+        options = [*TREE[: TREE.index("--label")], *TREE[TREE.index("--feature") :], "--target", "0.9", "--no-ledger"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(parquet_search, "LARGE", 0)
+            patch.setattr(parquet_search, "SAMPLE_RECORDS", 2 * N)
+            made = cli("fit", tmp_path / "people.parquet", *case.options, *options, "-o", bundle)
+        assert made.status == 0, said(made)
+        world.write(name, people(N, 2))
+    certificate = agree(cli, bundle, desk(name, way), tmp_path)
+    found, left_out = expected(case, world.fresh(name), bundle)
+    assert table_of(certificate["counts"]) == found
+    assert left_out == {}
+    assert world.same(name, certificate["counts"])
 
 
 # -- records on a cluster -----------------------------------------------------------------------------------------
@@ -819,6 +877,12 @@ REFUSALS: dict[str, Refusal] = {
     "a label of text that is to be cut": Refusal(
         "odds of bands", lambda frame: frame.assign(income="much"), "a label that is cut must be numbers"
     ),
+    "no record with a label": Refusal(
+        "odds, and some without a label",
+        lambda frame: frame.assign(approved=None).astype({"approved": object}),
+        "No record has a label",
+        (*FILES, "stream", "sqlite", "postgres"),  # DuckDB knows that the column has no type
+    ),
     "an infinite number": Refusal("parity", partial(every, step=500, age=np.inf), "finite"),
     "two groups of one name": Refusal(
         "groups left out, by two columns",
@@ -865,6 +929,43 @@ def test_every_command_refuses_for_the_same_reason(
         world.write(name, refusal.made(CASES[refusal.case].made(people(N, 2))))
     for command, words in refusals(cli, bundle, desk(name, way), tmp_path).items():
         assert refusal.words in words, command
+
+
+MANY = {
+    "many labels": Refusal(
+        "opportunity of a named label",
+        lambda frame: frame.assign(
+            approved=[y if y == "no" else f"yes {i % 150}" for i, y in enumerate(frame["approved"])]
+        ),
+        "",
+    ),
+    "many groups that are pooled": Refusal(
+        "groups pooled by fit",
+        lambda frame: frame.assign(
+            race=[race if race in ("a", "b", "c") else f"d{i % 150}" for i, race in enumerate(frame["race"])]
+        ),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MANY)
+def test_more_labels_and_groups_than_usual_are_counted_or_refused_everywhere(
+    cli: Any, world: World, desk: Any, tmp_path: Path, name: str, way: str
+) -> None:
+    refusal = MANY[name]
+    bundle = world.bundle(cli, refusal.case, CASES[refusal.case])
+    if not (world.path(name) / "fresh.pickle").exists():
+        world.write(name, refusal.made(CASES[refusal.case].made(people(N, 2))))
+    records = desk(name, way)
+    monitored = ["--period", "fresh", "--history", tmp_path / "history.json"]
+    found = {
+        "certify": cli("certify", bundle, *records),
+        "count": cli("count", bundle, *records, "-o", tmp_path / "counts.json"),
+        "monitor": cli("monitor", bundle, *records, *monitored),
+    }
+    assert world.same(name, {command: (r.status, r.status and said(r)) for command, r in found.items()})
 
 
 ALONE = {
