@@ -16,6 +16,7 @@ from certifare.errors import ArgumentError, CandidateError, OutputError, Repeate
 from certifare.files import read_file
 from certifare.frontier import Grid
 from certifare.frontier.ordering import LONGEST
+from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import PARTED
 from certifare.table import Table
 
@@ -184,10 +185,16 @@ def test_limits_of_the_chosen_encoder_hold_in_spite_of_the_choice():
     """Certification records decide which of the sequence is delivered: each of them has a share of ε."""
     bundle = produce(people(6000, 0), label="paid", sensitive="sex", target=0.4, grid=GRID)
     assert len(bundle.order) > 1
-    found = bundle.measured.performance
-    for interval in (found.accuracy, found.auc, found.explained):
-        assert interval.confidence == pytest.approx(1 - 0.05 / len(bundle.order))
-        assert interval.lower < interval.estimate < interval.upper
+    search, found = bundle.frontier.search, bundle.measured.performance
+    candidate = search.candidates[bundle.point.number]
+    counted = PartCounts.of(
+        search.certify_sample.table, search.certify_cells(bundle.encoder, candidate), candidate.cells
+    ).labels
+    alone = candidate.path.performance(candidate.cells, counted, 0.95)
+    for name in ("accuracy", "auc", "explained"):
+        interval, without = getattr(found, name), getattr(alone, name)
+        assert interval.confidence == 0.95
+        assert interval.lower < without.lower < interval.estimate < without.upper < interval.upper
 
 
 def test_advice_is_about_encoders_with_as_many_cells_as_were_asked_for():

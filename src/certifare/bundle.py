@@ -23,7 +23,6 @@ import numpy as np
 from certifare.certificates import Certificate, Exclusion, Interval
 from certifare.certificates.certificate import percent
 from certifare.certificates.claims import Claim
-from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.errors import ArgumentError, CandidateError, OutputError
@@ -595,10 +594,11 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def _votes(search: Search, number: int, encoder: Any, certificate: Certificate) -> Measured:
     """Measure the forecasts of the chosen encoder's cells, in spite of the choice: each candidate has a share of ε."""
     candidate, table = search.candidates[number], search.certify_sample.table
-    confidence = 1.0 - epsilon_at(certificate.confidence) / certificate.candidates
     counted = PartCounts.of(table, search.certify_cells(encoder, candidate), candidate.cells)
     return Measured(
-        candidate.path.performance(candidate.cells, counted.labels, confidence),
+        candidate.path.performance(
+            candidate.cells, counted.labels, certificate.confidence, candidates=certificate.candidates
+        ),
         certificate.for_classifier(candidate.path.votes(candidate.cells)[0]),
         beyond_chance(candidate.path.at("train", candidate.cells).labels, counted.labels) <= BEYOND_CHANCE,
     )
@@ -624,6 +624,7 @@ def _boosting(search: Search) -> Measured | None:
                 for y, known in zip(table.labels, labelled, strict=True)
             ],
             search.claim.confidence,
+            by_cell=False,
         ),
         certificate.for_classifier(np.arange(counts.n_cells)),
     )
