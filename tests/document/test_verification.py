@@ -274,6 +274,19 @@ def test_a_classifier_of_the_consumer():
         verify_document(document, predictions=[1, 0])
 
 
+def test_a_classifier_that_is_nearly_the_worst_has_the_bound_of_all():
+    """Its interval has half of ε on each side, and so may reach above T*, which holds for it as well."""
+    counts = CellCounts([[700, 300], [300, 700]], ["f", "m"])
+    document, worst = sign(make_statement(certify_counts(counts)), None), [1, 0]
+    bound, upper = certify_counts(counts).bound, certify_counts(counts).for_classifier(worst).upper
+    assert bound < upper
+    verdict = verify_document(document, Policy(max_bound=bound), predictions=worst)
+    assert verdict.passed
+    (check,) = [c for c in verdict.checks if c.name == "classifier"]
+    assert "holds for it as for every other" in check.message
+    assert refusal(verify_document(document, Policy(max_bound=bound - 1e-4), predictions=worst)).name == "classifier"
+
+
 def test_a_classifier_that_parts_a_pool():
     document = plain(suppress_below=10)
 

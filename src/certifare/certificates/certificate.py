@@ -78,7 +78,7 @@ WHOLE_GROUPS = (
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """An estimate between two limits, each of which holds with the stated confidence."""
+    """An estimate between two limits, both of which hold with the stated confidence: each has half of ε."""
 
     lower: float
     estimate: float
@@ -524,6 +524,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def for_classifier(self, predictions: ArrayLike) -> Interval:
         """Interval for the distance of one classifier, given by its prediction for each cell.
 
+        With the certificate's confidence the distance lies in the interval, so each limit has half of ε. T*, which has
+        all of ε, bounds the same distance by itself; for a classifier that is nearly the worst it can be the smaller.
+
         The classifier must have been made without looking at the certification records. (The bound of the
         certificate itself needs no such care.)
 
@@ -576,10 +579,10 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def _classifier_part(self, scores: Sequence[NDArray[np.float64]], label: str | None) -> tuple[float, float, float]:
         """Lower limit, estimate and upper limit in one stratum, largest over classes and pairs of groups.
 
-        The worst class, pair and sign are facts of the population: upper limits of a maximum share no ε. Lower
-        limits of a maximum do.
+        Each side has half of ε. The worst class, pair and sign are facts of the population: upper limits of a maximum
+        share no ε. Lower limits of a maximum do.
         """
-        epsilon = self.claim.epsilon(self._strata())
+        epsilon = self.claim.epsilon(self._strata()) / 2
         counts = stratum(self.counts, label)
         g = len(counts.groups)
         ways = max(1, len(scores)) * g * (g - 1)
@@ -681,7 +684,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             ("bound T*", round_up(self.bound)),
             ("estimate", f"{self.estimate:.4f}"),
             ("lower limit", round_down(self.lower)),
-            ("confidence", percent(self.confidence)),
+            ("confidence", f"{percent(self.confidence)}, of T* and of the lower limit each"),
             ("method", self.method),
             ("candidates", str(self.candidates) if self.sequence is None else f"{self.candidates}, in sequence"),
             *(("weights", words) for words in self.cap_words),
@@ -692,12 +695,12 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return html_table(str(self), rows)
 
     def plot(self) -> Drawing:
-        """Draw the interval from the lower limit to T*, with the estimate in it."""
+        """Draw the interval from the lower limit to T*, which have the confidence each, with the estimate in it."""
         import altair as alt
 
         row = {"what": "T*", "low": self.lower, "high": self.bound, "estimate": self.estimate}
         base = alt.Chart(alt.InlineData(values=[row])).encode(y=alt.Y("what:N", title=None, axis=None))
-        title = f"{self.claim.distance.words}, {percent(self.confidence)} confidence"
+        title = f"{self.claim.distance.words}, {percent(self.confidence)} confidence each limit"
         across = alt.Scale(domain=[0.0, min(1.0, max(1.15 * self.bound, 0.02))])
         layers = [
             base.mark_bar(size=14, opacity=0.35).encode(x=alt.X("low:Q", title=title, scale=across), x2="high:Q"),

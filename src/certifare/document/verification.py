@@ -459,6 +459,9 @@ def _classifier(document: Document, predictions: ArrayLike, max_bound: float | N
         return Check("classifier", True, f"{words}.")
     if interval.upper <= max_bound:
         return Check("classifier", True, f"{words}, within the {max_bound:g} asked for.")
+    if certificate.bound <= max_bound:
+        own = f"T* = {round_up(certificate.bound)} holds for it as for every other, within the {max_bound:g} asked for"
+        return Check("classifier", True, f"{words}; {own}.")
     return Check("classifier", False, f"{words}, above the {max_bound:g} asked for.")
 
 
