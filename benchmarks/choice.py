@@ -145,13 +145,13 @@ class Counts:
 
 
 def now(counts: Counts, target: float) -> int | None:
-    """Test the chain in its order, each at full ε, until one fails; what tells nothing is not delivered."""
+    """Test the chain in its order, each at full ε, until one fails."""
     chosen = None
     for number in _chain(counts):
         if counts.limit(number) > target:
             break
         chosen = number
-    return chosen if chosen is not None and counts.useful(chosen) else None
+    return chosen
 
 
 @cache
@@ -369,7 +369,7 @@ and every figure but T\\* is measured on it.
   shares ε; of those that meet the target the most accurate is taken, and T\\* is its own bound.
 - **now**: 50 / 10 / 40 %. Encoders in a fixed order, by predicted bound and information, are tested at full ε until one
   fails; T\\* is the target ([why that is sound](theory.md#a-fixed-sequence)). An encoder whose cells go with the label
-  no more than chance would have it, on the certification records, is *worthless*, and is not delivered.
+  no more than chance would have it, on the certification records, is *worthless*, and delivered with a note.
 - **best**: of all encoders tried whose own limit meets the target, the one with the highest AUC on the held-out
   records. Nobody can choose so: on small data it is to a good part luck."""
 

@@ -1,6 +1,5 @@
 import json
 import os
-import re
 import stat
 
 import numpy as np
@@ -18,6 +17,7 @@ from certifare.frontier import Grid
 from certifare.frontier.ordering import LONGEST
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import PARTED
+from certifare.parts import split
 from certifare.table import Table
 
 GRID = Grid(kinds=["tree"], gammas=[0.3, 0.8, 0.95], min_cell_sizes=[40], cells=[2, 4, 8, 16])
@@ -110,20 +110,49 @@ def test_advice_comes_true():
     assert sum(outcome.verdict == "PASS" for outcome in outcomes) >= 2
 
 
+def dealt_at_random(frame, rows, seed):
+    """Deal the labels of some people anew, so that nothing tells them."""
+    frame = frame.copy()
+    labels = frame["paid"].to_numpy().copy()
+    labels[rows] = np.random.default_rng(seed).permutation(labels[rows])
+    return frame.assign(paid=labels)
+
+
 @pytest.mark.parametrize("target", [None, 0.5])
 def test_encoders_that_tell_nothing_beyond_chance_are_no_solution(target):
-    """Labels are dealt at random: whatever passes the target, it is worth nothing."""
+    """Select records show it, and no certification record is looked at."""
     frame = people(3000, 4)
-    frame["paid"] = np.random.default_rng(0).permutation(frame["paid"])
+    table = Table.from_frame(frame, label="paid", sensitive="sex")
+    frame = dealt_at_random(frame, split(table, seed=0)["select"], 2)
     bundle = produce(frame, label="paid", sensitive="sex", target=target, grid=GRID)
     assert bundle.verdict == "NO SOLUTION"
     assert bundle.certificate is bundle.measured is bundle.point is None
+    assert bundle.tested == ()
     (advice,) = bundle.advice
-    assert re.search(
-        "No encoder tells more about the label than chance does, as far as (300 select|1,200 certification) records",
-        advice.text,
-    )
+    assert "No encoder tells more about the label than chance does, as far as 300 select records" in advice.text
     assert "more records, other columns or another label" in advice.text
+
+
+@pytest.mark.parametrize("target", [None, 0.5])
+def test_certification_records_that_show_no_use_of_an_encoder_withhold_nothing(target, tmp_path):
+    """Withheld by them, certificates that are delivered would be chosen by them, and fail more often than stated."""
+    frame = people(3000, 4)
+    rows = split(Table.from_frame(frame, label="paid", sensitive="sex"), seed=0)["certify"]
+    bundle = produce(dealt_at_random(frame, rows, 0), label="paid", sensitive="sex", target=target, grid=GRID)
+    assert bundle.verdict == ("DONE" if target is None else "PASS")
+    assert bundle.certificate.bound <= (1.0 if target is None else target)
+    assert bundle.measured.worthless
+    assert bundle.to_dict()["measured"]["worthless"] is True
+    (note,) = [note for note in bundle.notes if "predict almost nothing" in note]
+    assert "1,200 certification records" in note
+    # The same encoder, with the labels as they are, is of use, and has the same certificate.
+    other = produce(frame, label="paid", sensitive="sex", target=target, grid=GRID, ledger=False)
+    assert not other.measured.worthless
+    assert not [note for note in other.notes if "predict almost nothing" in note]
+    assert (other.point, other.certificate.bound) == (bundle.point, bundle.certificate.bound)
+    for made, said in ((bundle, True), (other, False)):
+        folder = made.save(tmp_path / str(said))
+        assert ("predict almost nothing" in (folder / "report.html").read_text("utf-8")) is said
 
 
 def test_figures_are_measured_on_the_certification_records_with_their_limits(bundle):

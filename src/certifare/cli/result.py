@@ -60,10 +60,10 @@ def _verdict(bundle: Bundle) -> Text:
     verdict = Text.assemble((bundle.verdict, VERDICTS[bundle.verdict]), f"{asked}\n\n")
     certificate = bundle.certificate
     if certificate is None:
-        if bundle.tested and not any(entry.met for entry in bundle.tested):
-            return verdict.append("Not even the safest encoder met the target")
         return verdict.append(
-            f"No encoder{' that met the target' if bundle.tested else ''} tells more about the label than chance does"
+            "Not even the safest encoder met the target"
+            if bundle.tested
+            else "No encoder tells more about the label than chance does"
         )
     verdict.append(
         f"With {percent(certificate.confidence)} confidence no classifier on the {certificate.counts.n_cells} cells "

@@ -284,7 +284,7 @@ def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
 
 def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return figures with texts that show their limits, rounded outwards."""
-    found: dict[str, Any] = {"records": figures["records"], "baseline": figures["baseline"]}
+    found: dict[str, Any] = {name: figures[name] for name in ("records", "baseline", "worthless")}
     for name, times, places, unit in (
         ("accuracy", 100, 1, " %"),
         ("auc", 1, 3, ""),
