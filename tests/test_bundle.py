@@ -170,7 +170,7 @@ def test_figures_are_measured_on_the_certification_records_with_their_limits(bun
 
 def test_the_price_of_a_bound_is_what_gradient_boosting_on_the_table_does_better():
     grid = Grid(gammas=[0.8, 0.95], min_cell_sizes=[40], cells=[2, 4, 8])
-    bundle = produce(people(6000, 0), label="paid", sensitive="sex", target=0.12, grid=grid)
+    bundle = produce(people(6000, 1), label="paid", sensitive="sex", target=0.12, grid=grid)
     priced, chosen = bundle.boosting, bundle.measured
     assert priced.performance.records == chosen.performance.records == 2400
     assert priced.performance.auc.estimate > chosen.performance.auc.estimate
@@ -228,7 +228,7 @@ def test_limits_of_the_chosen_encoder_hold_in_spite_of_the_choice():
 
 def test_advice_is_about_encoders_with_as_many_cells_as_were_asked_for():
     found = [
-        produce(people(3000, 1), label="paid", sensitive="sex", target=0.02, grid=GRID, min_cells=fewest)
+        produce(people(3000, 4), label="paid", sensitive="sex", target=0.02, grid=GRID, min_cells=fewest)
         for fewest in (2, 8)
     ]
     assert [bundle.verdict for bundle in found] == ["NO SOLUTION"] * 2
@@ -373,7 +373,7 @@ def test_the_certificate_of_a_bundle_is_signed_and_says_how_it_came_about(saved,
     assert document.certificate == bundle.certificate
     assert document.statement.predicate.selection.tried == bundle.tried
     assert document.statement.predicate.selection.correction == "sequence"
-    assert document.statement.predicate.columns.sensitive == ("sex",)
+    assert document.statement.predicate.reading.sensitive == ("sex",)
     verdict = verify_document(folder, Policy(max_bound=0.12), key=public)
     assert verdict.passed, verdict
 

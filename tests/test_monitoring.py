@@ -186,6 +186,7 @@ def test_item_5_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_
         (lambda d: d.update(pools=[[0, 1], [1, 2]]), "a cell twice"),
         (lambda d: d["periods"].append(d["periods"][0]), "occurs twice"),
         (lambda d: d["periods"][0].update(name="x" * 300), "name"),
+        (lambda d: d["periods"][0].update(added="٢٠٣٠-01-31T12:00:00Z"), "added"),
         (lambda d: d["periods"][0]["counts"]["table"].pop(), "cells"),
         (lambda d: d["periods"][0]["counts"]["table"][0].__setitem__(0, -1), "negative"),
         (lambda d: d["periods"][0]["counts"]["table"][0].__setitem__(0, 2**70), "damaged"),
@@ -240,9 +241,10 @@ def test_item_5_records_that_are_there_already_are_refused(year):
 def test_item_5_the_page(year):
     counts = year.periods[0].counts
     odd = CellCounts(counts.table[::-1].copy(), counts.groups, exclusions=[Exclusion("<script>x</script>", 3)])
-    year = year.add("<script>alert(1)</script>", odd)
+    year = year.add("<script>alert(1)</script>\u202e\u2066\u200f", odd)
     page = render_course(course_data(year, year.findings()))
     assert "<script>" not in page
+    assert not set(page) & set("\u202e\u2066\u200f")
     assert page.count("<svg") >= 2
     for words in ("May", "June", "How full the groups are", "What was left out"):
         assert words in page

@@ -277,10 +277,7 @@ class Bundle:
                     "correction": "holdout" if self.certificate.sequence is None else "sequence",
                 },
                 suppress_below=suppress,
-                columns={
-                    "sensitive": list(self.run["roles"]["sensitive"]),
-                    "label": self.run["roles"]["label"][0],
-                },
+                reading=self.frontier.search.reading,
                 dataset=dataset,
                 command=command,
             )

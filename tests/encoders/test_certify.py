@@ -6,7 +6,7 @@ import pytest
 
 from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts, load_encoder
 from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.issuing import NOT_LOOKED_UP
+from certifare.certificates.provenance import NOT_LOOKED_UP
 from certifare.errors import (
     ArgumentError,
     LengthMismatchError,

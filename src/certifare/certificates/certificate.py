@@ -30,6 +30,7 @@ from certifare.certificates.counts import CellCounts, Exclusion, encode_counts, 
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.looks import FIXED_LOOKS, NOT_COUNTED, Look
 from certifare.certificates.population import Phrase, among_whom, population_of
+from certifare.certificates.sampling import check_draw
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import CAP_FIXED, Tail, distance_level, lowered, raised
 from certifare.errors import (
@@ -64,6 +65,8 @@ READS_GROUP = (
     "The encoder reads the group: each record is encoded by the group that it is counted in. A record for which "
     "another group is stated may fall into another cell, and nothing is claimed about such records."
 )
+#: What counts of several holders take for granted besides.
+OTHER_PEOPLE = "Records that different holders counted are of different people, and drawn independently of each other."
 #: What no certificate says.
 NOT_CLAIMED = (
     "Nothing is claimed about individuals, or about groups that were not counted.",
@@ -182,7 +185,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.look is None and (self.spent or self.planned_looks is not None):
             raise CertificateFormatError("looks were not counted, and figures of other looks are given.")
         if self.counted_look is not None:
-            self.counted_look.check()
+            self.counted_look.check(self.confidence)
         metric, counts, strata = self.claim.distance, self.counts, self._strata()
         self.claim.epsilon(strata)
         if metric.labelled == (counts.labels is None):
@@ -279,7 +282,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if look is None:
             return self
         assumptions = (*self.assumptions, *((FIXED_LOOKS,) if look.number > 1 else ()))
-        figures = {"look": look.number, "spent": look.spent, "planned_looks": look.planned}
+        spent = max(look.spent, look.least_spent(self.confidence))
+        figures = {"look": look.number, "spent": spent, "planned_looks": look.planned}
         return msgspec.structs.replace(self, **figures, assumptions=assumptions)
 
     @property
@@ -462,7 +466,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return ((None, ""),)
         if basis is Basis.LABEL and len(strata) > 1:
             return ((strata[0], "among the records of any one label"),)
-        return tuple((label, f"among the records with label '{label}'") for label in strata)
+        return tuple((label, f"among the records with label {label!r}") for label in strata)
 
     def what_follows(self) -> tuple[str, ...]:
         """Say in sentences what follows from the bound, in the form that is proved for the metric."""
@@ -633,6 +637,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise CertificateMismatchError(
                 f"Records were left out, and the certificate does not say that it is about records {unsaid[0]} only."
             )
+        self._check_draw()
         for name in ("bound", "estimate", "lower"):
             stated, computed = getattr(self, name), getattr(again, name)
             if abs(stated - computed) > RECOMPUTATION_TOLERANCE:
@@ -647,6 +652,23 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ):
             raise CertificateMismatchError("The bounds of single pairs of groups do not follow from the counts.")
         return self
+
+    def _check_draw(self) -> None:
+        """Refuse what is said of a draw by weights or clusters, and of its seed, where that contradicts itself."""
+        tables = [table for table in (self.counts, self.base_counts, self.sum_counts) if table is not None]
+        check_draw(
+            self.population,
+            self.exclusions,
+            records=sum(table.n_records for table in tables),
+            effective_size=self.effective_size,
+            capped=self.tail is not None,
+        )
+        drawn = self.effective_size is not None
+        # Several holders have a seed each. Halves for the paper's bound are drawn, or given.
+        if drawn and self.seed is None and OTHER_PEOPLE not in self.assumptions:
+            raise CertificateMismatchError("Records were drawn, and the certificate does not say by which seed.")
+        if self.seed is not None and not drawn and self.method != "lemmas":
+            raise CertificateMismatchError(f"The certificate has the seed {self.seed} of a draw, and no draw.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dictionaries, strings and numbers, ready for JSON."""

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from certifare.encoders.training import ColumnSchema
 from certifare.errors import (
+    ArgumentError,
     ColumnTypeError,
     DuplicateColumnError,
     ExpressionError,
@@ -191,6 +192,8 @@ def write_sql(encoder: "FairTreeEncoder", dialect: str, table: str | Sequence[st
     if table is None:
         return write_case(encoder, columns, dialect, 0, groups)
     source = quoted_table(table, dialect)
+    if not name.strip():
+        raise ArgumentError(f"name={name!r}: the column of cells needs a name.")
     case = write_case(encoder, columns, dialect, 1, groups)
     return f"SELECT\n  *,\n{case} AS {identifier(name, dialect).sql(dialect=dialect)}\nFROM {source}"
 
@@ -445,8 +448,11 @@ def quoted_table(table: str | Sequence[str], dialect: str) -> str:
 
 
 def table_parts(table: str | Sequence[str]) -> list[str]:
-    """Part a table's name, unless its parts were given."""
-    return table.split(".") if isinstance(table, str) else list(table)
+    """Part a table's name, unless its parts were given; refuse one that is empty, or has an empty part."""
+    parts = table.split(".") if isinstance(table, str) else list(table)
+    if not parts or not all(part.strip() for part in parts):
+        raise ArgumentError(f"table={table!r}: name a table, or schema.table.")
+    return parts
 
 
 def holds(role: Comparison, column: SqlColumn, dialect: str) -> Any:

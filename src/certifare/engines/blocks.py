@@ -122,7 +122,7 @@ class PooledRole:
 
 
 @dataclass(frozen=True)
-class Reading:
+class BlockReader:
     """How blocks are read from tables.
 
     Attributes
@@ -142,7 +142,7 @@ class Reading:
         roles = [column for role in (*self.labels, *self.groups) for column in role.columns]
         return list(dict.fromkeys([*(feature.name for feature in self.features), *roles]))
 
-    def of(self, positions: Collection[int]) -> Reading:
+    def of(self, positions: Collection[int]) -> BlockReader:
         """Read some of the features only."""
         return replace(self, features=tuple(f for i, f in enumerate(self.features) if i in positions))
 
@@ -159,7 +159,7 @@ class Reading:
 class Piece(Protocol):
     """A part of a table that is worked on by itself: a row group of a file, a partition of a distributed frame."""
 
-    def blocks(self, reading: Reading) -> Iterator[Block]:
+    def blocks(self, reading: BlockReader) -> Iterator[Block]:
         """Read its records, in order."""
         ...
 

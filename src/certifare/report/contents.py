@@ -108,6 +108,8 @@ def report_data(
     >>> data["target"]["met"], [group["records"] for group in data["groups"]]
     (True, [1500, 1400])
     """
+    if target is not None and not 0.0 <= target <= 1.0:
+        raise ArgumentError(f"target={target}: a distance between groups lies in [0, 1].")
     document = certificate if isinstance(certificate, Document) else sign(make_statement(certificate), None)
     if verdict is None:
         verdict = verify_document(document, ANY)
@@ -203,8 +205,8 @@ def report_data(
             "still_small": list(stated.suppression.still_small),
         },
         "columns": {
-            "sensitive": list(stated.columns.sensitive) if stated.columns else [],
-            "label": stated.columns.label if stated.columns else None,
+            "sensitive": list(stated.reading.sensitive) if stated.reading else [],
+            "label": stated.reading.label if stated.reading else None,
         },
         "population": list(found.population),
         "weights": list(found.cap_words),
@@ -545,8 +547,6 @@ def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]
     """Return the commands that check the certificate, each with what it does."""
     base = f"certifare verify {shlex.quote(files['certificate'])}"
     encoder = f" --encoder {shlex.quote(files.get('encoder', 'encoder.json'))}"
-    columns = document.statement.predicate.columns
-    sensitive = "".join(f" --sensitive {shlex.quote(name)}" for name in (columns.sensitive if columns else ()))
     commands = [{"what": "Recompute every figure from the counts in the certificate.", "command": base}]
     if document.signatures:
         key = f" --key {shlex.quote(files.get('key', 'producer.pub.pem'))}"
@@ -557,7 +557,8 @@ def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]
             {"what": "Check that your encoder is the certified one, byte by byte.", "command": base + encoder},
             {
                 "what": "Certify the encoder anew on records of your own.",
-                "command": f"{base}{encoder} --data fresh.csv{sensitive or ' --sensitive COLUMN'}",
+                "command": f"{base}{encoder} --data fresh.csv"
+                + ("" if document.statement.predicate.reading else " --sensitive COLUMN"),
             },
         ]
     return commands

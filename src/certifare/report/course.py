@@ -12,6 +12,7 @@ from certifare.certificates.claims import metric_of
 from certifare.report.html import environment, style_sheet
 from certifare.report.palette import SERIES
 from certifare.report.svg import Plane, ticks
+from certifare.words import undirected
 
 if TYPE_CHECKING:
     from certifare.monitoring import Finding, History
@@ -63,7 +64,8 @@ def render_course(data: Mapping[str, Any]) -> str:
     """Render the page; everything in it that came from data is escaped."""
     style = Markup(style_sheet())  # noqa: S704  (a file of our own)
     drawn = {"distance": _distance(data), "sizes": _group_sizes(data)} if data["periods"] else {}
-    return environment().get_template("course.html").render(data=data, style=style, charts=drawn, series=SERIES)
+    page = environment().get_template("course.html").render(data=data, style=style, charts=drawn, series=SERIES)
+    return undirected(page)
 
 
 def _distance(data: Mapping[str, Any]) -> Markup:
