@@ -1,6 +1,7 @@
 import json
 import os
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -110,21 +111,19 @@ def test_advice_comes_true():
     assert sum(outcome.verdict == "PASS" for outcome in outcomes) >= 2
 
 
-def dealt_at_random(frame, rows, seed):
-    """Deal the labels of some people anew, so that nothing tells them."""
-    frame = frame.copy()
-    labels = frame["paid"].to_numpy().copy()
-    labels[rows] = np.random.default_rng(seed).permutation(labels[rows])
-    return frame.assign(paid=labels)
+def dealt_at_random(table, part, seed):
+    """Deal the labels of one part's people anew, so that nothing tells them; all people stay in their parts."""
+    (label,), rows = table.labels, split(table, seed=0)[part]
+    codes = label.codes.copy()
+    codes[rows] = np.random.default_rng(seed).permutation(codes[rows])
+    return replace(table, labels=(replace(label, codes=codes),))
 
 
 @pytest.mark.parametrize("target", [None, 0.5])
 def test_encoders_that_tell_nothing_beyond_chance_are_no_solution(target):
     """Select records show it, and no certification record is looked at."""
-    frame = people(3000, 4)
-    table = Table.from_frame(frame, label="paid", sensitive="sex")
-    frame = dealt_at_random(frame, split(table, seed=0)["select"], 2)
-    bundle = produce(frame, label="paid", sensitive="sex", target=target, grid=GRID)
+    table = Table.from_frame(people(3000, 4), label="paid", sensitive="sex")
+    bundle = produce(dealt_at_random(table, "select", 2), target=target, grid=GRID)
     assert bundle.verdict == "NO SOLUTION"
     assert bundle.certificate is bundle.measured is bundle.point is None
     assert bundle.tested == ()
@@ -136,9 +135,8 @@ def test_encoders_that_tell_nothing_beyond_chance_are_no_solution(target):
 @pytest.mark.parametrize("target", [None, 0.5])
 def test_certification_records_that_show_no_use_of_an_encoder_withhold_nothing(target, tmp_path):
     """Withheld by them, certificates that are delivered would be chosen by them, and fail more often than stated."""
-    frame = people(3000, 4)
-    rows = split(Table.from_frame(frame, label="paid", sensitive="sex"), seed=0)["certify"]
-    bundle = produce(dealt_at_random(frame, rows, 0), label="paid", sensitive="sex", target=target, grid=GRID)
+    table = Table.from_frame(people(3000, 4), label="paid", sensitive="sex")
+    bundle = produce(dealt_at_random(table, "certify", 0), target=target, grid=GRID)
     assert bundle.verdict == ("DONE" if target is None else "PASS")
     assert bundle.certificate.bound <= (1.0 if target is None else target)
     assert bundle.measured.worthless
@@ -146,7 +144,7 @@ def test_certification_records_that_show_no_use_of_an_encoder_withhold_nothing(t
     (note,) = [note for note in bundle.notes if "predict almost nothing" in note]
     assert "1,200 certification records" in note
     # The same encoder, with the labels as they are, is of use, and has the same certificate.
-    other = produce(frame, label="paid", sensitive="sex", target=target, grid=GRID, ledger=False)
+    other = produce(table, target=target, grid=GRID, ledger=False)
     assert not other.measured.worthless
     assert not [note for note in other.notes if "predict almost nothing" in note]
     assert (other.point, other.certificate.bound) == (bundle.point, bundle.certificate.bound)
