@@ -131,7 +131,9 @@ def test_item_5_pooled_cells_are_compared_as_they_are_shown():
     shown = sample(rng, shares, 6_000).table.copy()
     shown[0] += shown[1]
     shown[1] = 0
-    year = History.begin(certify_counts(CellCounts(shown, ["f", "m"])), ENCODER, target=0.1, pools=[(0, 1)])
+    pooled = msgspec.structs.replace(certify_counts(CellCounts(shown, ["f", "m"])), pools=((0, 1),))
+    year = History.begin(pooled, ENCODER, target=0.1)
+    assert year.pools == ((0, 1),)
     for month in "abcd":
         year = year.add(month, sample(rng, shares))
     assert not any(finding.moved for finding in year.findings())

@@ -231,7 +231,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         confidence: float = 0.95,
         planned: int | None = None,
         training: CellCounts | None = None,
-        pools: Sequence[Sequence[int]] = (),
         min_group_size: int = 30,
     ) -> History:
         """Begin a history with a certificate.
@@ -249,8 +248,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             For how many periods.
         training : CellCounts, optional
             ``encoder.training_counts_``: with them a movement is found earlier.
-        pools : sequence of sequence of int
-            Cells that the certificate shows together (``suppression.pooled`` of its document).
         min_group_size : int
             Groups with fewer records in a period are left out of it.
         """
@@ -271,7 +268,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             trials=certificate.candidates * (certificate.look or 1),
             reference=certificate.counts if labelled else certificate.counts.without_labels(),
             training=None if training is None else training.without_labels(),
-            pools=tuple(tuple(pool) for pool in pools),
+            pools=certificate.pools,
             min_group_size=min_group_size,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -127,6 +127,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     base_counts, sum_counts : CellCounts or None
         For ``method="lemmas"``: the other samples, by the same cells, groups and labels. Where there are no
         ``base_counts``, ``counts`` serve for base rates, too.
+    pools : tuple of tuple of int
+        Cells that the counts show together, in the row of the first; the rows of the others are zero
+        (:func:`certifare.document.suppress`).
     population : tuple of str
         Which records the claim is about, where it is not all: phrases such as ``"with a known group"``.
     look : int or None
@@ -155,6 +158,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     budget: tuple[float, float, float] | None = None
     seed: int | None = None
     effective_size: float | None = None
+    pools: tuple[tuple[int, ...], ...] = ()
     population: tuple[Phrase, ...] = ()
     look: int | None = None
     spent: float = 0.0
@@ -199,6 +203,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             if not groups.issuperset(part.groups) or part.label not in labels:
                 raise CertificateFormatError("a bound is about groups or a label that the counts do not have.")
         check_witnesses(metric, counts, strata, self.witnesses)
+        self._check_pools()
         if self.tail is not None:
             self.tail.check(counts)
             if self.method == "lemmas":
@@ -221,6 +226,29 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             )
         if self.seed is not None and self.base_counts is not None:
             raise CertificateFormatError("records dealt into halves by a seed leave none for base_counts.")
+
+    def _check_pools(self) -> None:
+        """Pools are sets of two cells or more, in order; each lies inside a witness or outside."""
+        pooled = [cell for pool in self.pools for cell in pool]
+        if (
+            any(len(pool) < 2 or list(pool) != sorted(pool) for pool in self.pools)
+            or list(self.pools) != sorted(self.pools)
+            or len(set(pooled)) != len(pooled)
+            or not all(0 <= cell < self.counts.n_cells for cell in pooled)
+        ):
+            raise CertificateFormatError(
+                "pools must name two cells of the counts or more, in order, and no cell twice."
+            )
+        if self.counts.table[[cell for pool in self.pools for cell in pool[1:]]].any():
+            raise CertificateFormatError(
+                "the records of a pool stand in the row of its first cell, and others have some."
+            )
+        for witness in self.witnesses:
+            inside = set(witness.cells)
+            if any(len({cell in inside for cell in pool}) > 1 for pool in self.pools):
+                raise CertificateFormatError("a witness holds a part of a pool.")
+        if self.pools and self.method == "lemmas":
+            raise CertificateFormatError('method="lemmas" looks at single cells, which pools do not show.')
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
@@ -545,7 +573,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if values.ndim != 1 or len(values) != self.counts.n_cells:
             raise ArgumentError(f"predictions must hold one entry for each of the {self.counts.n_cells} cells.")
         for pool in self.pools:
-            if len(np.unique(values[[cell for cell in pool if cell < len(values)]])) > 1:
+            if len(np.unique(values[list(pool)])) > 1:
                 shown = f"{', '.join(map(str, pool[:6]))}{' …' if len(pool) > 6 else ''}"
                 raise UnprovedClaimError(
                     f"The classifier treats cells differently that are published as one pool (cells {shown}), so its "
@@ -564,18 +592,6 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         merge = (lambda v: math.fsum(v) / len(v)) if metric.combine == "mean" else max
         lower, estimate, upper = (merge([limit[i] for limit in limits]) for i in range(3))
         return Interval(lower=lower, estimate=estimate, upper=min(upper, 1.0), confidence=self.confidence)
-
-    @property
-    def pools(self) -> tuple[tuple[int, ...], ...]:
-        """Cells that the counts show together, in the row of the first (:func:`certifare.document.suppress`)."""
-        found: tuple[tuple[int, ...], ...] = self.__dict__.get("_pools", ())
-        return found
-
-    def with_pools(self, pools: Iterable[Iterable[int]]) -> Certificate:
-        """Return the certificate, knowing which cells its counts show together: its file says so elsewhere."""
-        known = msgspec.structs.replace(self)
-        known.__dict__["_pools"] = tuple(map(tuple, pools))
-        return known
 
     def _strata(self) -> tuple[str | None, ...]:
         return self.claim.strata(self.counts)

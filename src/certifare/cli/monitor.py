@@ -226,12 +226,10 @@ def _history(path: Path, document: Document, encoder: Path, **options: Any) -> t
     given = {name: value for name, value in options.items() if value is not None}
     named = digest(encoder)
     if not path.exists():
-        suppression = document.statement.predicate.suppression
         begun = History.begin(
             document.certificate,
             named,
             training=load_encoder(encoder).training_counts_,
-            pools=suppression.pooled if suppression else (),
             **given,
         )
         return begun, True
