@@ -14,7 +14,9 @@ from scipy.stats import beta
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates import Claim, FixedSequence, Witness, difference_limit
-from certifare.certificates.tail import Tail
+from certifare.certificates.lemmas import clopper_pearson
+from certifare.certificates.tail import Tail, share_limit
+from certifare.errors import ConfidenceError, EmptyGroupError, SmallGroupError
 
 METRICS = ["demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"]
 #: Cells × groups × labels: four cells in which three groups of different sizes differ much.
@@ -200,6 +202,21 @@ def test_the_share_above_a_cap_is_that_of_the_label_and_of_both_groups():
             assert found > share_above(label, pair, 0.03)
 
 
+@pytest.mark.parametrize(
+    ("beyond", "kept", "cap", "largest"), [(3, 40, 2.0, 9.0), (0, 500, 1.0, 300.0), (40, 40, 1.0, 9.0)]
+)
+def test_the_share_above_a_cap_is_rounded_up_by_a_trillionth(beyond, kept, cap, largest):
+    upper = clopper_pearson(np.array([beyond]), np.array([kept]), 2 * 0.1 * 0.05)[1][0]
+    weight = upper * (largest - cap)
+    found = share_limit(beyond, kept, cap, largest, 0.05)
+    assert found == pytest.approx(weight / (cap + weight) + 1e-12, abs=2e-14)
+
+
+def test_the_share_above_a_cap_is_never_more_than_everything():
+    assert 0.95 < share_limit(40, 40, 1.0, 30.0, 0.05) < 1.0
+    assert share_limit(40, 40, 1.0, 1e15, 0.05) == 1.0
+
+
 @pytest.mark.parametrize("capped", [False, True])
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_step_of_a_sequence_is_tested_at_full_epsilon(metric, capped):
@@ -218,3 +235,75 @@ def test_every_step_of_a_sequence_is_tested_at_full_epsilon(metric, capped):
     # What is said beside the target was chosen among the encoders of the sequence, and shares ε.
     certificate = certify_counts(counts, metric, 0.9, positive="yes", sequence=walked, tail=tail)
     assert certificate.lower == certify_counts(counts, metric, 0.9, candidates=2, positive="yes", tail=tail).lower
+
+
+def test_groups_of_thirty_records_are_certified_and_smaller_ones_are_not_unless_asked_for():
+    counts = CellCounts([[30, 200], [0, 300]], groups="fm")
+    assert certify_counts(counts).counts == counts
+    assert Claim().check(counts) == (None,)
+    fewer = CellCounts([[29, 200], [0, 300]], groups="fm")
+    with pytest.raises(SmallGroupError, match="29 records"):
+        certify_counts(fewer)
+    with pytest.raises(SmallGroupError):
+        Claim().check(fewer)
+    assert certify_counts(fewer, min_group_size=29).counts == fewer
+
+
+def test_the_budget_of_the_lemmas_adds_up_to_one_but_for_roundings():
+    counts = CellCounts([[300, 200], [200, 300]], groups="fm")
+    samples = {"base_counts": counts, "sum_counts": counts}
+    for more in (0.0, 9.5e-10, -9.5e-10):
+        assert certify_counts(counts, method="lemmas", budget=(0.1, 0.8, 0.1 + more), **samples).bound < 1.0
+    for more in (1.05e-9, -1.05e-9):
+        with pytest.raises(ConfidenceError, match="add up to 1"):
+            certify_counts(counts, method="lemmas", budget=(0.1, 0.8, 0.1 + more), **samples)
+    assert certify_counts(counts, method="lemmas", **samples).budget == (0.1, 0.8, 0.1)
+
+
+def test_one_record_of_a_group_is_enough_in_the_samples_of_the_lemmas():
+    counts = CellCounts([[30, 500], [20, 400]], groups="fm")
+    few = CellCounts([[1, 30], [0, 29]], groups="fm")
+    assert certify_counts(counts, method="lemmas", base_counts=few, sum_counts=few).bound == 1.0
+    none = CellCounts([[0, 30], [0, 29]], groups="fm")
+    for samples in ({"base_counts": none, "sum_counts": few}, {"base_counts": few, "sum_counts": none}):
+        with pytest.raises(EmptyGroupError):
+            certify_counts(counts, method="lemmas", **samples)
+
+
+def test_records_beyond_the_cap_are_added_up_over_cells():
+    beyond = CellCounts([[[1, 2], [3, 4], [5, 6]], [[10, 20], [30, 40], [50, 60]]], "abc", ["no", "yes"])
+    assert Tail.of(2, 9, beyond) == Tail(cap=2.0, largest=9.0, beyond=((11, 22), (33, 44), (55, 66)))
+    assert Tail.of(2, 9, beyond.without_labels()).beyond == ((33,), (77,), (121,))
+    assert Tail.of(2, 9, beyond).without_labels().beyond == ((33,), (77,), (121,))
+
+
+def test_limits_at_both_ends_of_the_range():
+    """Groups that are alike, and groups that have no cell in common: nothing is cut off too early."""
+    n = 10**6
+    alike, apart = (CellCounts(table, groups="fm") for table in ([[n, n], [n, n]], [[n, 0], [0, n]]))
+    exact, closed = (certify_counts(alike, method=method) for method in ("exact", "mcdiarmid"))
+    assert exact.lower == closed.lower == exact.estimate == closed.estimate == 0.0
+    assert 0.0 < exact.bound < closed.bound < 0.002
+    assert exact.bound == difference_limit(2 * n, 2 * n, 0, 0.05)
+    assert closed.bound == pytest.approx(radius(2 * n, 2 * n, 0.05), abs=1e-11)
+    exact, closed = (certify_counts(apart, method=method) for method in ("exact", "mcdiarmid"))
+    assert exact.bound == closed.bound == exact.estimate == closed.estimate == 1.0
+    assert exact.lower == closed.lower == pytest.approx(1 - 0.5 * math.sqrt(2 / n) - radius(n, n, 0.05), abs=1e-9)
+    witness = certify_counts(apart, witness=apart)
+    assert 0.99999 < witness.lower == -difference_limit(n, n, -n * n, 0.05) < 1.0
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_parts_of_a_sequence_have_the_target_or_all_of_it_in_one_label(metric):
+    """A mean over two labels is at most the target, so one label's distance is at most twice that."""
+    counts = COUNTS.without_labels() if metric == "demographic_parity" else COUNTS
+    claim = Claim(metric=metric, positive="yes")
+    for target in (0.92, 0.95, 1.0):
+        walked = FixedSequence.walk([counts], target, claim)
+        certificate = certify_counts(counts, metric, positive="yes", sequence=walked)
+        assert certificate.bound == target
+        assert {part.bound for part in certificate.parts} == {1.0 if metric == "equalized_odds" else target}
+    one = counts.merge_cells([0, 0, 0, 0])
+    walked = FixedSequence.walk([one], 0.3, claim)
+    certificate = certify_counts(one, metric, positive="yes", sequence=walked)
+    assert {part.bound for part in certificate.parts} == {0.6 if metric == "equalized_odds" else 0.3}
