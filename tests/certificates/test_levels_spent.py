@@ -8,6 +8,7 @@ import math
 from fractions import Fraction
 from itertools import combinations
 
+import msgspec
 import numpy as np
 import pytest
 from scipy.stats import beta
@@ -16,7 +17,7 @@ from certifare import CellCounts, certify_counts
 from certifare.certificates import Claim, FixedSequence, Witness, difference_limit
 from certifare.certificates.lemmas import clopper_pearson
 from certifare.certificates.tail import Tail, share_limit
-from certifare.errors import ConfidenceError, EmptyGroupError, SmallGroupError
+from certifare.errors import CertificateMismatchError, ConfidenceError, EmptyGroupError, SmallGroupError
 
 METRICS = ["demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"]
 #: Cells × groups × labels: four cells in which three groups of different sizes differ much.
@@ -307,3 +308,33 @@ def test_parts_of_a_sequence_have_the_target_or_all_of_it_in_one_label(metric):
     walked = FixedSequence.walk([one], 0.3, claim)
     certificate = certify_counts(one, metric, positive="yes", sequence=walked)
     assert {part.bound for part in certificate.parts} == {0.6 if metric == "equalized_odds" else 0.3}
+
+
+@pytest.mark.parametrize("field", ["bound", "estimate", "lower"])
+def test_figures_may_differ_by_a_billionth_and_no_more(field):
+    """As much as two machines round differently."""
+    certificate = certify_counts(CellCounts([[1200, 800], [300, 600]], groups="fm"))
+    for off, accepted in ((9.9e-10, True), (-9.9e-10, True), (1.01e-9, False), (-1.01e-9, False)):
+        other = msgspec.structs.replace(certificate, **{field: getattr(certificate, field) + off})
+        if accepted:
+            assert other.verify() is other
+        else:
+            with pytest.raises(CertificateMismatchError, match=field):
+                other.verify()
+
+
+def test_parts_of_the_lemmas_are_about_the_sample_of_the_sum():
+    """Base rates and cells come from other records; what is estimated, and from how many, is the last sample."""
+    base, cells, sums = (
+        CellCounts(t, "fm") for t in ([[310, 420], [290, 380]], [[300, 400], [280, 390]], [[205, 250], [180, 270]])
+    )
+    (part,) = certify_counts(cells, method="lemmas", base_counts=base, sum_counts=sums).parts
+    assert part.records == (385, 520)
+    assert part.estimate == pytest.approx(205 / 385 - 250 / 520)
+
+
+def test_parts_name_the_records_of_both_groups():
+    parts = certify_counts(COUNTS.without_labels()).parts
+    sizes = dict(zip("abc", TABLE.sum(axis=(0, 2)).tolist(), strict=True))
+    assert [part.groups for part in parts] == list(combinations("abc", 2))
+    assert [part.records for part in parts] == [(sizes[a], sizes[b]) for a, b in combinations("abc", 2)]

@@ -2,7 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import certify, one_per_cluster, thin
+from certifare import CellCounts, certify, one_per_cluster, thin
+from certifare.certificates.tail import Tail
 from certifare.errors import ArgumentError, LengthMismatchError
 
 
@@ -192,3 +193,18 @@ def test_beyond_the_cap_a_second_coin_is_as_heavy_as_the_weight_above_it():
         assert beyond.mean(axis=1) == pytest.approx(expected, abs=0.015)
         assert not beyond[0].any()
         assert (sample.cap, sample.largest) == (2.0, max_weight or 10.0)
+
+
+def test_a_draw_with_a_cap_has_a_tail_and_one_without_has_none():
+    weights = np.repeat([1.0, 5.0, 9.0], 300)
+    sample = thin(weights, cap=3.0, max_weight=12.0, seed=6)
+
+    def count(rows):
+        return CellCounts([[int(rows[:600].sum()), int(rows[600:].sum())]], "fm")
+
+    beyond = sample.beyond
+    assert sample.tail(count) == Tail(
+        cap=3.0, largest=12.0, beyond=((int(beyond[:600].sum()),), (int(beyond[600:].sum()),))
+    )
+    assert thin(weights, seed=6).tail(count) is None
+    assert one_per_cluster(np.arange(900), seed=6).tail(count) is None
