@@ -119,3 +119,61 @@ def test_records_without_a_label_are_dealt_like_all_others():
         # The certify part is drawn by group alone, the others by label as well.
         share = (~table.labelled[part]).mean() - (~table.labelled).mean()
         assert abs(share) < (0.05 if name == "certify" else 0.02)
+
+
+def test_clusters_of_several_groups_are_drawn_without_regard_to_the_group():
+    """One cluster of both groups is enough: how many of each group are certified varies as in a simple random draw."""
+    groups = np.repeat(["a"] * 100 + ["b"] * 100, 2)
+    clusters = np.repeat(np.arange(200), 2)
+    pure = make(groups, [0, 1] * 200, clusters)
+    groups = groups.copy()
+    groups[1] = "b"
+    mixed = make(groups, [0, 1] * 200, clusters)
+    first = {}
+    for name, table in (("pure", pure), ("mixed", mixed)):
+        certified = [np.unique(table.clusters[split(table, PARTS, seed)["certify"]]) for seed in range(120)]
+        assert {len(found) for found in certified} == {80}
+        first[name] = [int((found < 100).sum()) for found in certified]
+    assert set(first["pure"]) == {40}
+    # A hypergeometric number: 80 of 200 clusters, 100 of which begin with a.
+    expected = 80 * 0.25 * (200 - 80) / 199
+    assert np.mean(first["mixed"]) == pytest.approx(40, abs=4 * np.sqrt(expected / 120))
+    assert 0.6 * expected < np.var(first["mixed"]) < 1.6 * expected
+
+
+def test_clusters_are_dealt_to_the_other_parts_by_the_label_of_their_first_record():
+    labels = np.array([[0, 1]] * 60 + [[1, 0]] * 60).ravel()
+    table = make(np.repeat(["a", "b"] * 60, 2), labels, np.repeat(np.arange(120), 2))
+    first = np.array([0] * 60 + [1] * 60)
+    for seed in range(10):
+        rows = split(table, {"train": 0.4, "select": 0.6}, seed)
+        for name, share in (("train", 0.4), ("select", 0.6)):
+            clusters = np.unique(table.clusters[rows[name]])
+            # In each of four strata of 30: 12 and 18.
+            strata = np.bincount(first[clusters] * 2 + clusters % 2, minlength=4)
+            assert strata.tolist() == [round(30 * share)] * 4
+
+
+def test_what_rounding_takes_in_one_stratum_is_given_back_in_the_next():
+    """Seven strata of five records and a share of .3: one or two of each, and ten or eleven together."""
+    table = make(np.repeat(list("abcdefg"), 5), [0, 1, 0, 1, 0] * 7)
+    for seed in range(10):
+        certify = split(table, {"certify": 0.3, "train": 0.7}, seed)["certify"]
+        each = np.bincount(table.groups.codes[certify], minlength=7)
+        assert set(each) <= {1, 2}
+        assert each.sum() in (10, 11)
+        # Never more than one ahead or behind, after any number of strata.
+        assert np.abs(np.cumsum(each) - 1.5 * np.arange(1, 8)).max() < 1.0
+
+
+def test_without_groups_the_other_parts_tell_nothing_of_the_certify_part():
+    """Drawn by group, the certify part has 40 of 100; drawn by none, their number varies as in a random draw."""
+    table = make(["a", "b"] * 100, [0, 0, 1, 1] * 50)
+    numbers = [
+        int((table.groups.codes[split(table, PARTS, seed, by_group=False)["certify"]] == 0).sum())
+        for seed in range(120)
+    ]
+    expected = 80 * 0.25 * (200 - 80) / 199
+    assert 0.6 * expected < np.var(numbers) < 1.6 * expected
+    assert np.mean(numbers) == pytest.approx(40, abs=4 * np.sqrt(expected / 120))
+    assert {int((table.groups.codes[split(table, PARTS, seed)["certify"]] == 0).sum()) for seed in range(20)} == {40}

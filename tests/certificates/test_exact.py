@@ -1,13 +1,16 @@
 """The exact limit against brute force, closed forms and its own monotonicity."""
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import log_ndtr
 from scipy.stats import beta, binom
 
 from certifare.certificates import exact
@@ -91,11 +94,29 @@ levels = st.sampled_from([0.2, 0.05, 0.001])
 
 
 @settings(deadline=None, max_examples=150)
-@given(sizes, sizes, st.floats(-1, 1), levels)
-def test_between_the_estimate_and_hoeffding(n0, n1, difference, epsilon):
-    m = int(difference * n0 * n1)
+@given(sizes, sizes, shares, shares, levels)
+def test_between_the_estimate_and_hoeffding(n0, n1, first, second, epsilon):
+    """For every statistic that records can have; one that they cannot have stands for the largest below it."""
+    x, y = round(first * n0), round(second * n1)
+    m = n1 * x - n0 * y
     limit = difference_limit(n0, n1, m, epsilon)
-    assert min(1.0, m / (n0 * n1)) <= limit <= min(1.0, m / (n0 * n1) + hoeffding_radius(n0, n1, epsilon)) + 1e-9
+    radius = hoeffding_radius(n0, n1, epsilon)
+    assert m / (n0 * n1) <= limit <= min(1.0, m / (n0 * n1) + radius) + 1e-11
+    # All statistics are multiples of the greatest common divisor, so the event M ≤ m is the same up to the next.
+    between = min(m + math.gcd(n0, n1) - 1, n0 * n1 - 1)
+    if between > m:
+        slack = 1.01 * max(TOLERANCE * radius, FINEST)
+        assert difference_limit(n0, n1, between, epsilon) == pytest.approx(limit, abs=slack)
+
+
+def test_a_statistic_that_no_records_have_may_lie_above_its_limit():
+    """With 5 and 5 records M is a multiple of 5. Of M ≤ 24 nobody learns more than of M ≤ 20: U = 2·0.8^(1/10) − 1."""
+    closed = 2 * 0.8**0.1 - 1
+    for m in (20, 24):
+        limit = difference_limit(5, 5, m, 0.2)
+        assert closed <= limit <= closed + 1.01 * TOLERANCE * hoeffding_radius(5, 5, 0.2)
+        assert limit < 24 / 25
+    assert difference_limit(5, 5, 25, 0.2) == 1.0
 
 
 @settings(deadline=None, max_examples=60)
@@ -245,3 +266,168 @@ def test_item_8_confidence_becomes_epsilon_as_it_is_written():
     for confidence in (0.49, 0.000001, 0.0, 1.0, True, "0.95", float("nan")):
         with pytest.raises(ConfidenceError):
             epsilon_at(confidence)
+
+
+# -- the proof at one difference, and its margins --------------------------------------------------------------------
+
+
+@cache
+def root_of_beta(n0, n1, m, epsilon):
+    """The difference at which the largest tail over a dense grid of b is ε."""
+    low, high = max(-1.0, m / (n0 * n1) - 1.0), 1.0
+    while high - low > 1e-7:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if dense_beta(n0, n1, m, middle, points=1001) >= epsilon else (low, middle)
+    return low
+
+
+SMALL = [(3, 8, -4), (7, 3, 5), (8, 8, 16), (20, 30, 120), (12, 1, 4), (1, 9, -3), (20, 90, 270), (40, 9, -200)]
+
+
+@pytest.mark.parametrize("epsilon", [LARGEST_EPSILON, 0.05, 1e-4])
+@pytest.mark.parametrize(("n0", "n1", "m"), SMALL)
+def test_a_proof_succeeds_just_where_no_b_of_a_dense_grid_contradicts_it(n0, n1, m, epsilon):
+    """Above the exact limit by three of the narrowest intervals, and nowhere below it."""
+    exact_limit = root_of_beta(n0, n1, m, epsilon)
+    log_inverse = math.log(4e5) - math.log(epsilon)
+    r = math.nextafter(m / (n0 * n1), 2)
+
+    def proves(d, narrowest, summed=True):
+        return exact._proves(n0, n1, *divmod(m, n1), r, d, epsilon, log_inverse, narrowest, summed)
+
+    for below in (1e-6, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.4):
+        for narrowest in (1e-4, 1e-2):
+            assert not proves(max(exact_limit - below, -1.0), narrowest)
+            assert not proves(max(exact_limit - below, -1.0), narrowest, summed=False)
+    for narrowest in (1e-2, 1e-3, 1e-4):
+        if exact_limit + 3 * narrowest < 1.0:
+            assert proves(exact_limit + 3 * narrowest, narrowest)
+
+
+@pytest.mark.parametrize(("n0", "n1"), [(30, 1), (1, 30)])
+def test_a_proof_covers_every_b(n0, n1):
+    """The tail reaches ε at one end of the range of b alone: an interval that a proof left out would be that one."""
+    d = 0.9  # P(M ≤ 0) is about b, or about 1 − a
+    assert dense_beta(n0, n1, 0, d) == pytest.approx(0.1)
+    assert dense_beta(n0, n1, 0, d, points=3) == pytest.approx(0.1)
+    for epsilon, proved in ((0.0999, False), (0.1001, True)):
+        log_inverse = math.log(4e5) - math.log(epsilon)
+        assert exact._proves(n0, n1, 0, 0, math.nextafter(0.0, 2), d, epsilon, log_inverse, 1e-6, True) is proved
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.05, 1e-3])
+@pytest.mark.parametrize(("n0", "n1", "m"), SMALL)
+def test_a_refutation_is_a_tail_of_at_least_epsilon(n0, n1, m, epsilon):
+    exact_limit = root_of_beta(n0, n1, m, epsilon)
+    log_inverse = math.log(4e5) - math.log(epsilon)
+    for below in (0.005, 0.02, 0.1, 0.4):
+        assert exact._refutes(n0, n1, *divmod(m, n1), max(exact_limit - below, -1.0), epsilon, log_inverse)
+    for above in (1e-5, 0.01, 0.1):
+        assert not exact._refutes(n0, n1, *divmod(m, n1), min(exact_limit + above, 1.0), epsilon, log_inverse)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "log_inverse"), [(40, 0.3, 12.0), (900, 0.02, 30.0), (7, 0.5, 3.0), (50, 0.97, 20.0)]
+)
+def test_a_window_leaves_out_no_more_than_it_says(n, p, log_inverse):
+    """By Bernstein's inequality, and no wider than that needs, but for two on either side."""
+    first, last = exact._window(n, p, log_inverse)
+    outside = binom.cdf(first - 1, n, p) + binom.sf(last, n, p)
+    assert outside <= 2 * math.exp(-log_inverse)
+    variance = n * p * (1 - p)
+    # The smallest t with t² / (2·variance + 2t/3) ≥ log_inverse.
+    reach = log_inverse / 3 + math.sqrt(log_inverse**2 / 9 + 2 * variance * log_inverse)
+    assert reach**2 / (2 * variance + 2 * reach / 3) == pytest.approx(log_inverse)
+    assert (first, last) == (max(0, int(n * p - reach) - 2), min(n, int(n * p + reach) + 2))
+
+
+def test_what_the_windows_leave_out_and_every_rounding_is_added():
+    """The sum over windows that cut off much is above the tail, by four times what each end may leave out."""
+    n0, n1, m, a, b = 200, 150, 3000, Fraction(5, 8), Fraction(3, 8)
+    tail = rational_tail(n0, n1, m, a, b)
+    for log_inverse in (1.0, 3.0, 8.0, 40.0):
+        summed = exact._summed_tail(n0, n1, *divmod(m, n1), float(a), float(b), log_inverse)
+        assert Fraction(summed) >= tail
+        assert summed <= 1.0 + 4 * math.exp(-log_inverse)
+    # Where windows hold everything, what is added is the margin for roundings alone, and four times exp(−log_inverse).
+    steps = n0 + n1
+    margin = 1.0 + (steps + 16) * 2.0**-48
+    assert summed == pytest.approx(float(tail) * margin + 4 * math.exp(-40.0), rel=steps * 2.0**-50)
+    assert summed > float(tail) * (1 + steps * 2.0**-49)
+
+
+def tilted_tail(n0, n1, r, a, b):
+    """θ and the closed form in 60 digits: Newton's steps, normal law, Berry–Esseen theorem, margins for roundings."""
+    with localcontext() as context:
+        context.prec = 60
+        a, b, r = Decimal(a), Decimal(b), Decimal(r)
+        theta, means, variances = Decimal(0), (a, b), (a * (1 - a), b * (1 - b))
+        for _ in range(3):
+            theta += (means[0] - means[1] - r) / (variances[0] / n0 + variances[1] / n1)
+            tilted = [a * (-theta / n0).exp(), b * (theta / n1).exp()]
+            means = (tilted[0] / (1 - a + tilted[0]), tilted[1] / (1 - b + tilted[1]))
+            variances = tuple(mean * (1 - mean) for mean in means)
+        exponent = n0 * (1 - a + tilted[0]).ln() + n1 * (1 - b + tilted[1]).ln() + theta * r
+        variance = variances[0] / n0 + variances[1] / n1
+        sigma = variance.sqrt()
+        gap = (r - (means[0] - means[1])) / sigma
+        x = theta * sigma - gap
+        # E'[exp(θ(R − r)); R ≤ r] with a normal R of the tilted mean and variance; far out, by Mills' ratio.
+        if x > 20:
+            normal = (-gap * gap / 2).exp() / (x * (2 * Decimal(math.pi)).sqrt())
+        else:
+            normal = (theta * sigma * (theta * sigma - 2 * gap) / 2 + Decimal(float(log_ndtr(-float(x))))).exp()
+        third = sum(v * (1 - 2 * v) / n**2 for v, n in zip(variances, (n0, n1), strict=True))
+        expected = normal + 2 * Decimal("0.56") * third / sigma**3
+        margins = Decimal(2) ** -44 / sigma, theta * Decimal(2) ** -47 + Decimal("1e-9")
+        bare = exponent.exp() * min(Decimal(1), expected)
+        return theta, float(bare), float((exponent + margins[1]).exp() * min(Decimal(1), expected + margins[0]))
+
+
+@pytest.mark.parametrize(
+    ("n0", "n1", "r", "a", "b"),
+    [
+        (4000, 9000, 0.05, 0.56, 0.48),
+        (100_000, 20_000, 0.10, 0.35, 0.235),
+        (500, 500, -0.2, 0.3, 0.4),
+        (10**7, 10**8, 0.02, 0.5205, 0.5),
+        (10**12, 3 * 10**12, 0.1, 0.300001, 0.2),
+        (10**9, 10**15, 0.1, 0.30001, 0.2),
+        (3000, 3000, 0.7, 0.97, 0.2),
+        (60, 90, 0.1, 0.6, 0.2),
+        (10_000, 10_000, 0.0, 0.57, 0.43),
+        (10_000, 10_000, 0.0, 0.576, 0.424),
+    ],
+)
+def test_the_closed_form_in_many_digits(n0, n1, r, a, b):
+    """Above the formula, and equal to the formula with what theory adds for roundings."""
+    theta, bare, expected = tilted_tail(n0, n1, r, a, b)
+    found = exact._tilted_tail(n0, n1, r, a, b)
+    assert 0.0 < bare < found < 0.7
+    assert found == pytest.approx(expected, rel=2e-11 + float(theta) * 2**-50)
+
+
+@pytest.mark.parametrize(("gap", "far"), [(0.134, False), (0.1525, True)])
+def test_the_closed_form_on_both_sides_of_where_the_normal_law_is_bounded(gap, far):
+    """Beyond 20 standard deviations Mills' ratio takes over, which is larger by one part in 400."""
+    n = 10_000
+    theta, _, expected = tilted_tail(n, n, 0.0, 0.5 + gap / 2, 0.5 - gap / 2)
+    assert (float(theta) * math.sqrt(2 * 0.25 / n) > 20) is far
+    assert exact._tilted_tail(n, n, 0.0, 0.5 + gap / 2, 0.5 - gap / 2) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize(("n0", "n1", "epsilon"), [(5, 5, 0.2), (30, 900, 0.05), (10**6, 3, 1e-20)])
+def test_the_radius_of_hoeffding(n0, n1, epsilon):
+    expected = math.sqrt((1 / n0 + 1 / n1) * math.log(1 / epsilon) / 2)
+    assert expected + 0.99e-12 <= hoeffding_radius(n0, n1, epsilon) <= expected + 1.01e-12
+
+
+@pytest.mark.parametrize(
+    ("p", "tilt"), [(0.3, 0.2), (0.3, -0.2), (0.999, -30.0), (1.0, -800.0), (0.2, 5.0), (1.0, -3.0), (0.6, -1.5)]
+)
+def test_the_logarithm_of_a_mean_in_many_digits(p, tilt):
+    with localcontext() as context:
+        context.prec = 400
+        expected = float((1 - Decimal(p) + Decimal(p) * Decimal(tilt).exp()).ln())
+    assert exact._log_mean(p, tilt) == pytest.approx(expected, rel=1e-14)
+    assert exact._log_mean(1.0, tilt) >= min(tilt, 0.0)

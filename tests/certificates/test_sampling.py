@@ -6,6 +6,7 @@ import pytest
 from certifare import CellCounts, certify, certify_counts, one_per_cluster, thin
 from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS, Exclusion
 from certifare.certificates.population import BY_WEIGHT, ONE_OF_CLUSTER
+from certifare.certificates.tail import Tail
 from certifare.errors import ArgumentError, CertificateMismatchError, LengthMismatchError
 
 
@@ -239,3 +240,70 @@ def test_luck_at_thinning_is_no_contradiction():
         sample = one_per_cluster(clusters, population="records", seed=seed)
         counts = CellCounts([[30, 30], [int(sample.keep.sum()) - 90, 30]], "fm")
         certify_counts(counts, drawn=sample).verify()
+
+
+def test_a_cluster_whose_weights_are_all_zero_keeps_no_record():
+    clusters = np.array(["a", "a", "b", "b", "c", "d", "d"])
+    weights = np.array([0.0, 0.0, 1.0, 2.0, 0.5, 0.0, 3.0])
+    for seed in range(20):
+        sample = one_per_cluster(clusters, weights=weights, seed=seed)
+        assert not sample.keep[weights == 0].any()
+        assert sorted(clusters[sample.keep]) == ["b", "c", "d"]
+        assert [exclusion.records for exclusion in sample.exclusions] == [4]
+        # Totals by cluster: 0, 3, .5 and 3.
+        assert sample.effective_size == pytest.approx(6.5**2 / (9 + 0.25 + 9))
+        drawn = one_per_cluster(clusters, weights=weights, population="records", seed=seed)
+        assert not drawn.keep[weights == 0].any()
+        assert {"b", "d"} <= set(clusters[drawn.keep]) <= {"b", "c", "d"}
+        assert [exclusion.records for exclusion in drawn.exclusions] == [4, 3 - int(drawn.keep.sum())]
+
+
+def test_clusters_are_kept_in_proportion_to_their_total_weight():
+    """Total weights 1, 2 and 4 of at most 8: an eighth, a quarter and a half of the clusters stay."""
+    clusters = np.repeat(np.arange(60_000), 2)
+    weights = np.repeat(np.tile([0.5, 1.0, 2.0], 20_000), 2)
+    sample = one_per_cluster(clusters, weights=weights, population="records", max_weight=8.0, seed=4)
+    kept = [sample.keep.reshape(-1, 2)[i::3].sum(axis=1).mean() for i in range(3)]
+    assert kept == pytest.approx([1 / 8, 1 / 4, 1 / 2], abs=0.015)
+    assert sample.keep.reshape(-1, 2).sum(axis=1).max() == 1
+    assert sum(exclusion.records for exclusion in sample.exclusions) == (~sample.keep).sum()
+    alone = one_per_cluster(clusters, weights=weights, population="records", seed=4)
+    assert [alone.keep.reshape(-1, 2)[i::3].sum(axis=1).mean() for i in range(3)] == pytest.approx(
+        [1 / 4, 1 / 2, 1.0], abs=0.015
+    )
+    assert alone.keep.reshape(-1, 2)[2::3].sum(axis=1).min() == 1
+
+
+def test_thinning_keeps_the_heaviest_records_for_certain_and_no_record_without_weight():
+    weights = np.tile([0.0, 3.0], 10_000)
+    for max_weight, share in ((None, 1.0), (3.0, 1.0), (4.0, 0.75)):
+        keep = thin(weights, max_weight=max_weight, seed=1).keep
+        assert not keep[::2].any()
+        assert keep[1::2].mean() == pytest.approx(share, abs=0.02)
+        assert keep[1::2].all() == (share == 1.0)
+
+
+def test_beyond_the_cap_a_second_coin_is_as_heavy_as_the_weight_above_it():
+    weights = np.repeat([2.0, 3.0, 6.0, 10.0], 20_000)
+    for max_weight, expected in ((None, [0, 1 / 8, 1 / 2, 1]), (18.0, [0, 1 / 16, 1 / 4, 1 / 2])):
+        sample = thin(weights, cap=2.0, max_weight=max_weight, seed=2)
+        assert sample.keep.all()
+        beyond = sample.beyond.reshape(4, -1)
+        assert beyond.mean(axis=1) == pytest.approx(expected, abs=0.015)
+        assert not beyond[0].any()
+        assert (sample.cap, sample.largest) == (2.0, max_weight or 10.0)
+
+
+def test_a_draw_with_a_cap_has_a_tail_and_one_without_has_none():
+    weights = np.repeat([1.0, 5.0, 9.0], 300)
+    sample = thin(weights, cap=3.0, max_weight=12.0, seed=6)
+
+    def count(rows):
+        return CellCounts([[int(rows[:600].sum()), int(rows[600:].sum())]], "fm")
+
+    beyond = sample.beyond
+    assert sample.tail(count) == Tail(
+        cap=3.0, largest=12.0, beyond=((int(beyond[:600].sum()),), (int(beyond[600:].sum()),))
+    )
+    assert thin(weights, seed=6).tail(count) is None
+    assert one_per_cluster(np.arange(900), seed=6).tail(count) is None

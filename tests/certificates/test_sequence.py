@@ -264,3 +264,60 @@ def test_limits_combine_as_the_metric_says():
     labels = [label for label in counts.labels for _ in pairs]
     own = [limit(*s, 0.025) for s in step.statistics]
     assert step.limit == pytest.approx(combine(METRICS["equalized_odds"], list(zip(labels, own, strict=True))))
+
+
+def test_an_encoder_whose_limit_is_the_target_passes():
+    (counts,) = tables(0.05)
+    target = difference_limit(*statistic(counts.table), 0.05)
+    assert FixedSequence.walk([counts], target).passed == 1
+    assert certify_counts(counts, sequence=FixedSequence.walk([counts], target)).verify().bound == target
+    below = math.nextafter(target, 0.0)
+    assert FixedSequence.walk([counts], below).passed == 0
+
+
+def test_a_target_of_one_is_the_largest():
+    (counts,) = tables(0.05)
+    walked = FixedSequence.walk([counts], 1.0)
+    assert certify_counts(counts, sequence=walked).bound == 1.0
+    above = math.nextafter(1.0, 2.0)
+    with pytest.raises(ArgumentError, match="target"):
+        FixedSequence.walk([counts], above)
+    for target in (above, 1.05, math.nan):
+        with pytest.raises(CertificateMismatchError):
+            msgspec.structs.replace(walked, target=target).check(counts, Claim())
+    with pytest.raises(CertificateMismatchError, match="No encoder"):
+        msgspec.structs.replace(walked, target=0.0).check(counts, Claim())
+
+
+def test_an_encoder_that_parts_the_groups_altogether_may_be_the_one_that_fails():
+    """Its M is as large as M can be, n0·n1, and its limit is 1."""
+    (counts,) = tables(0.05)
+    apart = CellCounts([[2000, 0], [0, 2000]], GROUPS)
+    walked = FixedSequence.walk([counts, apart], 0.2)
+    assert walked.steps[1].statistics == ((2000, 2000, 4_000_000),)
+    assert walked.steps[1].limit == 1.0
+    assert certify_counts(counts, sequence=walked).verify().bound == 0.2
+
+
+def test_every_statistic_of_a_step_is_checked():
+    """Three groups: the first pair may have any M, and one M that no records have is enough to refuse."""
+    counts = tables(0.01, 0.05, groups=["a", "b", "c"])
+    certificate = certified(FixedSequence.walk(counts, 0.3), counts).verify()
+    found = [list(statistic) for statistic in certificate.sequence.steps[0].statistics]
+    for pair in range(3):
+        for m in (-1, 2000 * 2000 + 1):
+            changed = [statistic.copy() for statistic in found]
+            changed[pair][2] = m
+            with pytest.raises(CertificateMismatchError, match="a statistic that no records have"):
+                altered(certificate, steps__0__statistics=changed).verify()
+
+
+def test_limits_of_steps_may_differ_by_a_billionth_and_no_more():
+    counts = tables(0.01, 0.05)
+    certificate = certified(FixedSequence.walk(counts, 0.3), counts).verify()
+    limit = certificate.sequence.steps[0].limit
+    for off in (9.9e-10, -9.9e-10):
+        altered(certificate, steps__0__limit=limit + off).verify()
+    for off in (1.01e-9, -1.01e-9):
+        with pytest.raises(CertificateMismatchError, match="Encoder 1 of the sequence states"):
+            altered(certificate, steps__0__limit=limit + off).verify()

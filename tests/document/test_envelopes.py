@@ -20,7 +20,7 @@ from certifare.certificates.counts import THINNED
 from certifare.certificates.sampling import assumptions_of, drawn_population
 from certifare.certificates.tail import Tail
 from certifare.document import digest, make_statement, new_key, read_document, schema, sign, write_document
-from certifare.document.envelopes import MAX_BYTES
+from certifare.document.envelopes import MAX_BYTES, MOST_LISTS
 from certifare.document.statement import PREDICATE, canonical
 from certifare.errors import (
     ArgumentError,
@@ -413,3 +413,37 @@ def test_values_are_immutable():
     document = read_document(plain())
     with pytest.raises((AttributeError, msgspec.MsgspecError)):
         document.statement.predicate.epsilon = 0.5
+
+
+@pytest.mark.parametrize(
+    ("opening", "inner"), [(b"[", b"[],"), (b"[", b"{},"), (b'{"a":[', b"{},"), (b'{"a":[', b"[{}],")]
+)
+def test_lists_and_objects_are_counted_together_up_to_the_most(opening, inner):
+    """As many as are accepted are read, and one more is not, whatever they are and however they lie in one another."""
+    closing = b"]}" if opening.startswith(b"{") else b"]"
+    each = inner.count(b"[") + inner.count(b"{")
+    outer = opening.count(b"[") + opening.count(b"{")
+    whole, rest = divmod(MOST_LISTS - outer, each)
+
+    def content(more):
+        return opening + inner * whole + b"[]," * (rest + more) + b"0" + closing
+
+    for more, message in ((0, "no predicateType"), (1, "1,048,577 lists, where 1,048,576 are the most")):
+        found = content(more)
+        assert found.count(b"[") + found.count(b"{") == MOST_LISTS + more
+        with pytest.raises(CertificateFormatError, match=message):
+            read_document(found)
+
+
+def test_a_file_as_large_as_is_accepted_is_read(tmp_path):
+    """Trailing blanks make it as long as one likes."""
+    content = plain()
+    path = tmp_path / "certificate.json"
+    for more, read in ((0, True), (1, False)):
+        path.write_bytes(content + b" " * (MAX_BYTES - len(content) + more))
+        for source in (path, path.read_bytes()):
+            if read:
+                assert read_document(source).certificate == certificate()
+            else:
+                with pytest.raises(CertificateFormatError, match="larger than 16 MB"):
+                    read_document(source)

@@ -21,7 +21,7 @@ from certifare import (
     one_per_cluster,
     thin,
 )
-from certifare.certificates import Tail
+from certifare.certificates import Tail, Witness
 from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP
 from certifare.document import digest, make_statement, new_key, sign, verify_document, write_document
 from certifare.document.statement import PREDICATE, canonical
@@ -702,3 +702,58 @@ def test_times_are_written_in_ascii_digits():
         verify_document(changed(plain(), "predicate", "created", to=eastern))
     with pytest.raises(CertificateFormatError, match="another kind"):
         verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}{chr(0x662)}"))
+
+
+# -- what is said of pooled cells -------------------------------------------------------------------------------------
+
+
+def pooled_certificate(witness=()):
+    """Cells 0, 1 and 4 are shown in row 0, cells 2 and 3 in row 2; cell 5 by itself."""
+    table = [[400, 300], [3, 1], [290, 402], [2, 9], [5, 4], [500, 700]]
+    return sign(make_statement(certify_counts(CellCounts(table, "fm"), witness=witness), suppress_below=10), None)
+
+
+@pytest.mark.parametrize(
+    ("pooled", "accepted"),
+    [
+        ([[0, 1, 4], [2, 3]], True),
+        ([[0, 4, 1], [2, 3]], False),  # not in order
+        ([[1, 0, 4], [2, 3]], False),
+        ([[2, 3], [0, 1, 4]], True),  # the order of pools is nobody's business
+        ([[0, 1, 4], [2, 3], [5]], False),  # a pool of one
+        ([[0, 1, 4], [2, 3], []], False),
+        ([[0, 1, 4]], False),  # row 3 shows a small count then, which is not named
+        ([[0, 1, 4], [2, 3, 5]], False),  # row 5 is not empty
+        ([[0, 1, 4], [2, 3, 6]], False),
+        ([[-1, 1, 4], [2, 3]], False),
+        ([[0, 1, 4], [2, 3, 3]], False),
+        ([[0, 1, 3], [2, 4]], True),  # which of the empty rows belongs where, the counts do not tell
+    ],
+)
+def test_pools_are_sorted_apart_and_as_the_counts_show_them(pooled, accepted):
+    document = pooled_certificate()
+    assert document.statement.predicate.suppression.pooled == ((0, 1, 4), (2, 3))
+    verdict = verify_document(changed(document.to_bytes(), "predicate", "suppression", "pooled", to=pooled))
+    assert verdict.passed is accepted
+    if not accepted:
+        assert "not pooled as stated" in refusal(verdict).message
+
+
+@pytest.mark.parametrize("cells", [(0, 1, 4), (2, 3), (0, 1, 4, 5), ()])
+def test_a_witness_holds_pools_as_a_whole(cells):
+    document = pooled_certificate([Witness(groups=("f", "m"), label=None, cells=cells)])
+    assert verify_document(document.to_bytes()).passed
+    # Rows that are empty could be in any set of cells: a set that parts a pool is refused for that alone.
+    parted = [*sorted({*cells} ^ {4})]
+    content = changed(document.to_bytes(), "predicate", "certificate", "witnesses", 0, "cells", to=parted)
+    assert "not pooled as stated" in refusal(verify_document(content)).message
+
+
+@pytest.mark.parametrize(("below", "accepted"), [(9, True), (10, True), (292, True), (293, False)])
+def test_a_count_below_the_number_is_named(below, accepted):
+    """The smallest count that is shown is 292: at 293 its row would be small, and is not named."""
+    content = changed(pooled_certificate().to_bytes(), "predicate", "suppression", "below", to=below)
+    assert verify_document(content).passed is accepted
+    if not accepted:
+        named = changed(content, "predicate", "suppression", "still_small", to=[2])
+        assert verify_document(named).passed

@@ -1,0 +1,537 @@
+"""Do the tests notice? Small changes to the core, one at a time, each against the tests that should fail.
+
+A mutant is the source with one change that a slip of the hand could make: a comparison that takes in its boundary or is
+turned round, a sum for a difference, a constant a tenth larger, the smaller for the larger, a rounding in the other
+direction, a slice that is one too short. Every mutant runs in a copy of the source tree, with the tests of its module
+and a few broader ones. One that no test notices *survives*, and is printed as a diff.
+
+Some changes change nothing that could be noticed (a guess at the width of an interval, say). They are listed with their
+reasons in ``benchmarks/equivalent_mutants.toml``, by module, line and what becomes of it, and are not run.
+
+    python benchmarks/mutation.py --mutants 200 --seed 0
+    python benchmarks/mutation.py --module certificates/exact.py --mutants 50
+    python benchmarks/mutation.py --again survivors.json
+
+Ends with status 1 if fewer than 95 % of the mutants that are not equivalent were noticed. A mutant of a compiled module
+has a folder of its own for what is compiled, so that it is really compiled and run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import os
+import queue
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+PACKAGE = Path("src/certifare")
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
+#: The share of mutants that must be noticed.
+REQUIRED = 0.95
+#: Folders that mutants change or write to are copied; the others are only linked.
+COPIED = ("src", "tests", "conftest.py", "pyproject.toml")
+LINKED = ("docs", "research", "benchmarks", "examples", "README.md", "CHANGELOG.md", "Makefile", "mkdocs.yml")
+
+#: The tests that are to notice a change in a module, the nearest ones first.
+CERTIFICATES = "tests/certificates/"
+TESTS = {
+    "certificates/exact.py": ["test_exact.py", "test_levels_spent.py", "test_certificate.py"],
+    "certificates/issuing.py": [
+        "test_levels_spent.py", "test_certificate.py", "test_tail.py", "test_lemmas.py", "test_population.py",
+        "test_sequence.py",
+    ],
+    "certificates/claims.py": [
+        "test_claims.py", "test_certificate.py", "test_levels_spent.py", "test_consequences.py", "test_tail.py",
+    ],
+    "certificates/sequence.py": ["test_sequence.py", "test_tail.py", "test_levels_spent.py"],
+    "certificates/tail.py": ["test_tail.py", "test_levels_spent.py", "test_certificate.py"],
+    "certificates/looks.py": ["test_looks.py", "test_certificate.py", "../test_ledger.py"],
+    "certificates/sampling.py": ["test_sampling.py", "test_tail.py", "test_population.py"],
+    "certificates/lemmas.py": ["test_lemmas.py", "test_certificate.py", "test_tail.py"],
+    "certificates/counts.py": ["test_counts.py", "test_population.py", "test_certificate.py"],
+    "certificates/population.py": ["test_population.py", "test_certificate.py", "../document/test_verification.py"],
+    "monitoring.py": ["../test_monitoring_levels.py", "../test_monitoring.py", "../cli/test_monitor.py"],
+    "parts.py": ["../test_parts.py", "../test_walk.py"],
+    "document/verification.py": [
+        "../document/test_verification.py", "../document/test_own_records.py", "../cli/test_verify.py",
+    ],
+    "document/suppression.py": ["../document/test_suppression.py", "../document/test_verification.py"],
+    "document/envelopes.py": ["../document/test_envelopes.py", "../document/test_verification.py"],
+    "randomness.py": ["../test_randomness.py", "test_sampling.py", "../test_parts.py"],
+}  # fmt: skip
+
+COMPARISONS = {
+    "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",), "!=": ("==",),
+    "in": ("not in",), "not in": ("in",), "is": ("is not",), "is not": ("is",),
+}  # fmt: skip
+OPERATIONS = {
+    "+": "-", "-": "+", "*": "/", "/": "*", "//": "*", "%": "*", "**": "*", "&": "|", "|": "&", "<<": ">>", ">>": "<<",
+}  # fmt: skip
+#: Names that stand for the opposite of one another.
+OPPOSITES = {
+    "min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "argmin": "argmax", "argmax": "argmin",
+    "ceil": "floor", "floor": "ceil", "any": "all", "all": "any",
+    "ROUND_FLOOR": "ROUND_CEILING", "ROUND_CEILING": "ROUND_FLOOR",
+}  # fmt: skip
+#: What only guards against a slip in the code itself, and what only says how something is shown.
+UNTOUCHED_KEYWORDS = {"strict", "frozen", "slots", "kw_only", "forbid_unknown_fields", "eq", "order"}
+UNTOUCHED_FUNCTIONS = {"__repr__", "__str__", "_repr_html_"}
+#: Words in code that is about to refuse something, or that says what it does, are no arithmetic.
+WORDS = (ast.JoinedStr, ast.Raise)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of a module's source.
+
+    Attributes
+    ----------
+    module : str
+        Path within the package.
+    number : int
+        Of the first line.
+    line, becomes : str
+        The lines that change, and what becomes of them, each line without what stands around it.
+    start, end, text
+        The bytes that are replaced, and by what.
+    """
+
+    module: str
+    number: int
+    line: str
+    becomes: str
+    start: int
+    end: int
+    text: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What it is known by, wherever its line moves."""
+        return self.module, self.line, self.becomes
+
+    def diff(self) -> str:
+        """Show where it is, and what changes."""
+        return "\n".join(
+            [f"{PACKAGE / self.module}:{self.number}", *(f"  - {part}" for part in self.line.split("\n"))]
+            + [f"  + {part}" for part in self.becomes.split("\n")]
+        )
+
+
+class Source:
+    """A module, and where its nodes and tokens are, in bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.lines = content.splitlines(keepends=True)
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line))
+        self.tokens = [
+            (self._place(*token.start), self._place(*token.end), token.string)
+            for token in tokenize.tokenize(io.BytesIO(content).readline)
+            if token.type in (tokenize.OP, tokenize.NAME)
+        ]
+
+    def _place(self, row: int, column: int) -> int:
+        """Bytes before a token, whose column counts characters."""
+        return self.starts[row - 1] + len(self.lines[row - 1].decode()[:column].encode()) if row else 0
+
+    def start(self, node: ast.AST) -> int:
+        """Bytes before a node."""
+        return self.starts[node.lineno - 1] + node.col_offset
+
+    def end(self, node: ast.AST) -> int:
+        """Bytes up to its end."""
+        return self.starts[node.end_lineno - 1] + node.end_col_offset
+
+    def text(self, node: ast.AST) -> str:
+        """Its source."""
+        return self.content[self.start(node) : self.end(node)].decode()
+
+    def token(self, after: int, before: int, words: str) -> tuple[int, int]:
+        """Where an operator (of one or two words) stands between two places."""
+        first, *rest = words.split()
+        inside = [token for token in self.tokens if after <= token[0] and token[1] <= before]
+        for i, (start, end, string) in enumerate(inside):
+            if string == first and [t[2] for t in inside[i + 1 : i + 1 + len(rest)]] == rest:
+                return start, inside[i + len(rest)][1] if rest else end
+        raise LookupError(f"no {words!r} in {self.content[after:before]!r}")
+
+    def mutant(self, module: str, start: int, end: int, text: str) -> Mutant:
+        """Put a text in the place of some bytes."""
+        changed = self.content[:start] + text.encode() + self.content[end:]
+        first = self.content.rfind(b"\n", 0, start) + 1
+        last = self.content.find(b"\n", end)
+        was = self.content[first:last]
+        becomes = changed[first : last + len(changed) - len(self.content)]
+        number = self.content.count(b"\n", 0, start) + 1
+        return Mutant(module, number, _stripped(was), _stripped(becomes), start, end, text)
+
+
+def _stripped(lines: bytes) -> str:
+    return "\n".join(line.strip() for line in lines.decode().split("\n"))
+
+
+SYMBOLS = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.In: "in",
+    ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not", ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/",
+    ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.BitAnd: "&", ast.BitOr: "|", ast.LShift: "<<",
+    ast.RShift: ">>", ast.And: "and", ast.Or: "or", ast.MatMult: "@",
+}  # fmt: skip
+
+
+def nodes_of(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.FunctionDef | None]]:
+    """Give the nodes that are worth changing, and the function that each is in: no types, no words, no options."""
+    waiting: list[tuple[ast.AST, ast.FunctionDef | None]] = [(tree, None)]
+    while waiting:
+        node, function = waiting.pop()
+        yield node, function
+        if isinstance(node, ast.FunctionDef):
+            function = node
+        for field, value in ast.iter_fields(node):
+            if field in ("annotation", "returns", "decorator_list", "type_comment", "type_params"):
+                continue
+            if isinstance(node, ast.ClassDef) and field in ("bases", "keywords"):
+                continue
+            children = value if isinstance(value, list) else [value]
+            if _is_isinstance(node) and field == "args":
+                children = children[:1]
+            for child in children:
+                if isinstance(child, ast.AST) and not _untouched(child):
+                    waiting.append((child, function))
+
+
+def _is_isinstance(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+
+
+def _untouched(node: ast.AST) -> bool:
+    if isinstance(node, WORDS):
+        return True
+    if isinstance(node, ast.keyword):
+        return node.arg in UNTOUCHED_KEYWORDS
+    if isinstance(node, ast.FunctionDef):
+        return node.name in UNTOUCHED_FUNCTIONS
+    if isinstance(node, ast.IfExp):
+        return all(_is_words(branch) for branch in (node.body, node.orelse))
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal"
+
+
+def _is_words(node: ast.AST) -> bool:
+    if isinstance(node, ast.IfExp):
+        return _is_words(node.body) and _is_words(node.orelse)
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def changes(source: Source, node: ast.AST, function: ast.FunctionDef | None) -> Iterator[tuple[int, int, str]]:
+    """Say what could be changed at a node: from where to where, and what would stand there."""
+    whole = partial(lambda n, text: (source.start(n), source.end(n), text))
+    if isinstance(node, ast.Compare):
+        left = node.left
+        for operator, right in zip(node.ops, node.comparators, strict=True):
+            symbol = SYMBOLS[type(operator)]
+            place = source.token(source.end(left), source.start(right), symbol)
+            yield from ((*place, other) for other in COMPARISONS[symbol])
+            left = right
+    elif isinstance(node, ast.BinOp):
+        symbol = SYMBOLS[type(node.op)]
+        joined = any(_is_words(side) or isinstance(side, ast.List | ast.Tuple) for side in (node.left, node.right))
+        if symbol in OPERATIONS and not joined:
+            yield (*source.token(source.end(node.left), source.start(node.right), symbol), OPERATIONS[symbol])
+    elif isinstance(node, ast.AugAssign):
+        symbol = SYMBOLS[type(node.op)]
+        place = source.token(source.end(node.target), source.start(node.value), f"{symbol}=")
+        if symbol in OPERATIONS:
+            yield (*place, f"{OPERATIONS[symbol]}=")
+    elif isinstance(node, ast.BoolOp):
+        symbol = SYMBOLS[type(node.op)]
+        for left, right in zip(node.values, node.values[1:], strict=False):
+            other = {"and": "or", "or": "and"}[symbol]
+            yield (*source.token(source.end(left), source.start(right), symbol), other)
+    elif isinstance(node, ast.UnaryOp):
+        yield whole(node, f"({source.text(node.operand)})")
+    elif isinstance(node, ast.Constant):
+        yield from (whole(node, text) for text in other_constants(node.value))
+    elif isinstance(node, ast.Name) and node.id in OPPOSITES:
+        yield whole(node, OPPOSITES[node.id])
+    elif isinstance(node, ast.Attribute) and node.attr in OPPOSITES:
+        yield source.end(node) - len(node.attr), source.end(node), OPPOSITES[node.attr]
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("nextafter"):
+        yield whole(node.args[1], f"-({source.text(node.args[1])})")
+    elif isinstance(node, ast.Slice):
+        yield from slices(source, node)
+    elif isinstance(node, ast.Return) and node.value is not None and function is not None:
+        yield from (whole(node.value, text) for text in other_values(source.text(node.value), node.value, function))
+    if isinstance(node, ast.If | ast.While | ast.IfExp) and not isinstance(
+        node.test, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant | ast.NamedExpr
+    ):
+        yield whole(node.test, f"not ({source.text(node.test)})")
+
+
+def other_constants(value: object) -> Iterator[str]:
+    if isinstance(value, bool):
+        yield str(not value)
+    elif isinstance(value, int):
+        yield from (str(value + 1), str(value - 1) if value > 0 else "(-1)")
+    elif isinstance(value, float):
+        yield from (repr(value * 1.1), repr(value / 1.1)) if value else ("0.1", "(-0.1)")
+
+
+def slices(source: Source, node: ast.Slice) -> Iterator[tuple[int, int, str]]:
+    """One element less at either end, and one more where an end is named."""
+    colon = source.token(source.start(node), source.end(node), ":")
+    if node.lower is None:
+        yield colon[0], colon[0], "1"
+    else:
+        yield source.start(node.lower), source.end(node.lower), f"({source.text(node.lower)}) + 1"
+    if node.upper is None:
+        yield colon[1], colon[1], "-1"
+    else:
+        yield source.start(node.upper), source.end(node.upper), f"({source.text(node.upper)}) - 1"
+        yield source.start(node.upper), source.end(node.upper), f"({source.text(node.upper)}) + 1"
+
+
+def other_values(text: str, value: ast.AST, function: ast.FunctionDef) -> Iterator[str]:
+    """Another value of the type that a function returns."""
+    kind = "" if function.returns is None else ast.unparse(function.returns)
+    if isinstance(value, ast.Constant) or kind in ("str", "None", ""):
+        return
+    if kind == "float":
+        yield from (f"({text}) * 1.1", f"({text}) * 0.9")
+    elif kind == "int":
+        yield f"({text}) + 1"
+    elif kind == "bool":
+        yield f"not ({text})"
+    elif kind == "NDArray[np.bool_]":
+        yield f"~({text})"
+    elif kind.startswith(("tuple", "list", "NDArray")):
+        yield f"({text})[::-1]"
+    else:
+        yield "None"
+
+
+def mutants_of(module: str) -> list[Mutant]:
+    """All mutants of a module, in the order of their lines."""
+    content = (REPOSITORY / PACKAGE / module).read_bytes()
+    source = Source(content)
+    found: dict[tuple[int, int, str], Mutant] = {}
+    for node, function in nodes_of(ast.parse(content)):
+        for start, end, text in changes(source, node, function):
+            mutant = source.mutant(module, start, end, text)
+            try:
+                compile(mutated(content, mutant), module, "exec")
+            except (SyntaxError, ValueError):
+                continue
+            found[start, end, text] = mutant
+    return [found[place] for place in sorted(found)]
+
+
+def mutated(content: bytes, mutant: Mutant) -> bytes:
+    return content[: mutant.start] + mutant.text.encode() + content[mutant.end :]
+
+
+def equivalents(path: Path = EQUIVALENT) -> dict[tuple[str, str, str], str]:
+    """Reasons why mutants change nothing that could be noticed, by module, line and what becomes of it."""
+    found = {}
+    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["equivalent"] if path.exists() else []:
+        if not entry["reason"].strip():
+            raise SystemExit(f"{path.name}: {entry['line']!r} has no reason.")
+        for becomes in entry["becomes"]:
+            found[entry["module"], entry["line"], becomes] = entry["reason"]
+    return found
+
+
+class Tree:
+    """A copy of the source tree, in which one mutant at a time is run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in COPIED:
+            path = REPOSITORY / name
+            if path.is_dir():
+                shutil.copytree(path, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
+            else:
+                shutil.copy(path, folder / name)
+        for name in LINKED:
+            (folder / name).symlink_to(REPOSITORY / name)
+        self.compiled = folder / "compiled"
+
+    def run(self, module: str, content: bytes, seconds: float) -> str | None:
+        """Run a module's tests with this content in its place; say what noticed, None if nothing did."""
+        path = self.folder / PACKAGE / module
+        original = path.read_bytes()
+        shutil.rmtree(self.folder / ".hypothesis", ignore_errors=True)
+        # A kernel that was compiled before must not stand for one that has changed.
+        compiled = self.folder / "compiled for one" if b"@kernel" in content else self.compiled
+        path.write_bytes(content)
+        try:
+            return self._notice(module, compiled, seconds)
+        finally:
+            path.write_bytes(original)
+            if compiled != self.compiled:
+                shutil.rmtree(compiled, ignore_errors=True)
+
+    def _notice(self, module: str, compiled: Path, seconds: float) -> str | None:
+        tests = [os.path.normpath(CERTIFICATES + name) for name in TESTS[module]]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in ("src", "research/src")),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "NUMBA_CACHE_DIR": str(compiled),
+            "CI": "1",  # the same examples every time
+        }
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", *tests]
+        command.append(str(PACKAGE / module))  # its examples
+        process = subprocess.Popen(  # noqa: S603
+            command,
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return f"no end within {seconds:.0f} s"
+        if process.returncode == 0:
+            return None
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        return failed[1] if failed else f"status {process.returncode}"
+
+
+def prepare(tree: Tree, module: str) -> float:
+    """Run a module's tests as it is, and with a fault that none can miss; give the seconds that a mutant may take."""
+    content = (REPOSITORY / PACKAGE / module).read_bytes()
+    missing = [name for name in TESTS[module] if not (REPOSITORY / CERTIFICATES / name).is_file()]
+    if missing:
+        raise SystemExit(f"There are no tests {', '.join(missing)} for {module}.")
+    tree.run(module, content, 3600)  # what others need is compiled now
+    begun = time.monotonic()
+    noticed = tree.run(module, content, 3600)
+    taken = time.monotonic() - begun
+    if noticed is not None:
+        raise SystemExit(f"The tests of {module} fail without any change: {noticed}")
+    if tree.run(module, content + b"\nraise ArithmeticError\n", 3600) is None:
+        raise SystemExit(f"The tests of {module} do not import the copy that mutants change.")
+    return 60 + 4 * taken
+
+
+def chosen(arguments: argparse.Namespace) -> list[Mutant]:
+    if arguments.again is not None:
+        named = {tuple(entry[name] for name in ("module", "line", "becomes")) for entry in json.loads(
+            arguments.again.read_text(encoding="utf-8"))["survivors"]}  # fmt: skip
+        every = [mutant for module in sorted({key[0] for key in named}) for mutant in mutants_of(module)]
+        return [mutant for mutant in every if mutant.key in named]
+    every = [mutant for module in arguments.module or TESTS for mutant in mutants_of(module)]
+    if arguments.lines is not None:
+        first, last = arguments.lines
+        every = [mutant for mutant in every if first <= mutant.number <= last]
+    if arguments.mutants is None or arguments.mutants >= len(every):
+        return every
+    drawn = random.Random(arguments.seed).sample(range(len(every)), arguments.mutants)  # noqa: S311
+    return [every[i] for i in sorted(drawn)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mutants", type=int, help="how many, drawn at random; all unless given")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--module", action="append", choices=list(TESTS), help="only this one; may be given again")
+    parser.add_argument("--lines", type=int, nargs=2, metavar=("FIRST", "LAST"), help="only these lines")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="only the survivors of an earlier run's --output")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the summary and survivors as JSON")
+    parser.add_argument("--list", action="store_true", help="show the mutants, and run none")
+    arguments = parser.parse_args()
+
+    known = equivalents()
+    drawn = chosen(arguments)
+    if arguments.list:
+        for mutant in drawn:
+            reason = known.get(mutant.key)
+            print(mutant.diff() + ("" if reason is None else f"\n  equivalent: {reason}"))
+        print(f"{len(drawn):,} mutants, {sum(mutant.key in known for mutant in drawn):,} of them equivalent")
+        return 0
+    waiting = [mutant for mutant in drawn if mutant.key not in known]
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        outcomes = run_all(waiting, Path(folder), max(1, arguments.processes))
+    survivors = [mutant for mutant in waiting if outcomes[mutant] is None]
+    for mutant in survivors:
+        print(f"\nSURVIVED {mutant.diff()}")
+    share = 1.0 - len(survivors) / len(waiting) if waiting else 1.0
+    summary = {
+        "mutants": len(drawn),
+        "caught": len(waiting) - len(survivors),
+        "survived": len(survivors),
+        "equivalent": len(drawn) - len(waiting),
+        "share": share,
+    }
+    print()
+    print("| module | caught | survived | equivalent |")
+    print("|:--|--:|--:|--:|")
+    for module in sorted({mutant.module for mutant in drawn}):
+        own = [mutant for mutant in drawn if mutant.module == module]
+        lived = sum(mutant in survivors for mutant in own)
+        same = sum(mutant.key in known for mutant in own)
+        print(f"| {module} | {len(own) - lived - same} | {lived} | {same} |")
+    print(f"\n{summary['caught']} of {len(waiting)} mutants that are not equivalent were noticed: {share:.1%}")
+    if arguments.output is not None:
+        found = {**summary, "survivors": [asdict(mutant) for mutant in survivors]}
+        arguments.output.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0 if share >= REQUIRED else 1
+
+
+def run_all(waiting: list[Mutant], folder: Path, processes: int) -> dict[Mutant, str | None]:
+    """Run mutants side by side, each in a tree that is free."""
+    trees: queue.Queue[Tree] = queue.Queue()
+    for i in range(processes):
+        (folder / str(i)).mkdir()
+        trees.put(Tree(folder / str(i)))
+
+    def with_tree(job: partial) -> object:
+        tree = trees.get()
+        try:
+            return job(tree)
+        finally:
+            trees.put(tree)
+
+    def one(limits: dict[str, float], mutant: Mutant) -> str | None:
+        content = mutated((REPOSITORY / PACKAGE / mutant.module).read_bytes(), mutant)
+        noticed = with_tree(lambda tree: tree.run(mutant.module, content, limits[mutant.module]))
+        word = "SURVIVED" if noticed is None else "caught"
+        shown = mutant.becomes.partition("\n")[0][:90]
+        print(f"{word:8} {mutant.module}:{mutant.number}: {shown} ({noticed or 'by nothing'})", flush=True)
+        return noticed
+
+    modules = sorted({mutant.module for mutant in waiting})
+    with ThreadPoolExecutor(processes) as pool:
+        seconds = pool.map(lambda module: with_tree(partial(prepare, module=module)), modules)
+        limits = dict(zip(modules, seconds, strict=True))
+        return dict(zip(waiting, pool.map(partial(one, limits), waiting), strict=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""A verifier's own records: certified at the certificate's confidence, and against it only where that says so.
+
+In each of two groups all records are in a cell of their own. Whatever half of them a coin chooses, then, the limits
+depend on the numbers of records alone.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from certifare import CellCounts, KMeansEncoder, Policy, certify_counts
+from certifare.certificates import difference_limit
+from certifare.document import verify_document, write_document
+from certifare.errors import ArgumentError
+from certifare.table import Table
+
+GROUPS = ["f", "m"]
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a certificate about an encoder of two cells; return how one's own records are held against it."""
+    encoder = tmp_path / "encoder.json"
+    KMeansEncoder(n_cells=2).fit(pd.DataFrame({"x": [0.0, 1.0] * 5})).save(encoder)
+    # The cells of 0 and 1 have no fixed order, and need none.
+    path = tmp_path / "certificate.json"
+
+    def write(counts, labels=None, **options):
+        table = CellCounts(counts, GROUPS, labels)
+        write_document(path, certify_counts(table, **options), encoder=encoder)
+
+        def verified(data, policy=None, **roles):
+            table = Table.from_frame(data, **{"sensitive": "s", **roles})
+            verdict = verify_document(path, policy or Policy(min_confidence=0.5), encoder=encoder, data=table)
+            return {check.name: check for check in verdict.checks}, verdict
+
+        return verified
+
+    return write
+
+
+def apart(n, m=None):
+    """Records whose groups are in different cells."""
+    m = n if m is None else m
+    return pd.DataFrame({"x": [0.0] * n + [1.0] * m, "s": ["f"] * n + ["m"] * m})
+
+
+def alike(n, share=0.5):
+    """Records of which both groups have the same share in the first cell."""
+    first = round(share * n)
+    return pd.DataFrame({"x": ([0.0] * first + [1.0] * (n - first)) * 2, "s": ["f"] * n + ["m"] * n})
+
+
+@pytest.mark.parametrize(("confidence", "contradicted"), [(0.8, True), (0.95, False)])
+def test_own_records_contradict_at_the_certificates_confidence(written, confidence, contradicted):
+    """About 200 + 200 records are tested on. The lower limit is 2·ε^(1/400) − 1, on either side of T* = .9885."""
+    n = 10**8
+    apart_by = 0.98835
+    counts = [[n, round((1 - apart_by) * n)], [0, round(apart_by * n)]]
+    verified = written(counts, confidence=confidence, method="mcdiarmid")
+    limits = [-difference_limit(half, half, -half * half, 1 - confidence) for half in (160, 240)]
+    checks, verdict = verified(apart(400))
+    assert verdict.bound == pytest.approx(0.9885, abs=1e-4)
+    assert all((limit > verdict.bound) is contradicted for limit in limits)
+    assert checks["data"].ok is not contradicted
+    assert verdict.outcome == ("FAIL" if contradicted else "PASS")
+
+
+@pytest.mark.parametrize(("confidence", "enough"), [(0.8, True), (0.95, False)])
+def test_own_records_confirm_a_bound_at_the_certificates_confidence(written, confidence, enough):
+    """The limit of all 500 + 500 records, at the certificate's ε and not at any other."""
+    verified = written([[50_000, 50_000], [50_000, 50_000]], confidence=confidence)
+    limits = [difference_limit(500, 500, 0, epsilon) for epsilon in (0.2, 0.05)]
+    between = sum(limits) / 2
+    assert limits[0] + 0.01 < between < limits[1] - 0.01
+    checks, verdict = verified(alike(500), Policy(min_confidence=0.5, max_bound=between))
+    assert checks["data"].ok is True
+    assert checks["data bound"].undecided is not enough
+    assert verdict.outcome == ("PASS" if enough else "INCONCLUSIVE")
+    # Just the limit is enough, and a hair less is not.
+    own = difference_limit(500, 500, 0, 0.2 if enough else 0.05)
+    for bound, outcome in ((own + 1e-9, "PASS"), (own - 1e-9, "INCONCLUSIVE")):
+        assert verified(alike(500), Policy(min_confidence=0.5, max_bound=bound))[1].outcome == outcome
+
+
+def test_own_records_are_certified_for_the_same_metric_and_label(written):
+    """Groups differ among the records with label yes alone: a claim about no is not contradicted by them."""
+    records = pd.concat([apart(300).assign(y="yes"), alike(300).assign(y="no")], ignore_index=True)
+    counts = np.full((2, 2, 2), 50_000)
+    for positive, contradicted in (("no", False), ("yes", True)):
+        verified = written(counts, ["no", "yes"], metric="equal_opportunity", positive=positive)
+        checks, _ = verified(records, label="y")
+        assert checks["data"].ok is not contradicted
+    for metric, contradicted in (("equalized_odds", True), ("equalized_odds_max", True)):
+        checks, _ = written(counts, ["no", "yes"], metric=metric)(records, label="y")
+        assert checks["data"].ok is not contradicted
+    with pytest.raises(ArgumentError, match="label"):
+        written(counts, ["no", "yes"], metric="equalized_odds")(records)
+
+
+def test_own_records_of_a_single_person_in_a_group_contradict_nothing(written):
+    """Of one record no two halves can be made: nothing is shown, and nothing breaks."""
+    checks, verdict = written([[50_000, 50_000], [50_000, 50_000]])(apart(40, 1))
+    assert checks["data"].ok is not False
+    assert verdict.outcome != "FAIL"
