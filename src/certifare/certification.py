@@ -25,8 +25,9 @@ from certifare.engines.counting import CountedRecords, CountRequest
 from certifare.engines.memory.tables import Encoder, MemoryRecords
 from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
 from certifare.frames import is_dask
-from certifare.levels import name_of
+from certifare.levels import INTERSECTION, name_of
 from certifare.reading import Reading
+from certifare.table import refuse_quantity
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -51,6 +52,7 @@ class TableSource:
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records in memory."""
+        request.check_label(self.table.column_names)
         records = MemoryRecords.of_table(self.table, reading, labelled=request.labelled, all_columns=encoder.is_column)
         counted = records.count(
             encoder,
@@ -89,6 +91,8 @@ def count_records(
             "The metric looks at records of each label: name their column with --label (in Python label=)."
         )
     counted = source.count(encoder, reading if request.labelled else reading.unlabelled(), request)
+    refuse_quantity(INTERSECTION.join(reading.sensitive), counted.counts.groups, "sensitive column")
+    refuse_quantity(str(reading.label), counted.counts.labels or (), "label")
     return _checked(encoder, counted)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import shlex
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,11 +28,11 @@ from certifare.certificates.counts import (
     CellCounts,
     Exclusion,
 )
-from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
+from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, GroupError, MissingGroupError, RoleError
 from certifare.files import MISSING, read_file
 from certifare.frames import Frame
 from certifare.joins import join_groups
-from certifare.levels import UNKNOWN, Levels, intersect
+from certifare.levels import UNKNOWN, Levels, intersect, sort_key
 from certifare.reading import POOLED
 from certifare.roles import Comparison, MissingGroups, Roles, as_names
 from certifare.words import exact, listing
@@ -533,7 +534,6 @@ def _labels(columns: Sequence[Levels]) -> tuple[Levels, ...]:
     labels = []
     for column in columns:
         label = column.sorted().by_name()
-        _refuse_quantity(label, "label")
         labels.append(label)
     return tuple(labels)
 
@@ -542,27 +542,34 @@ def _groups(columns: Sequence[Levels]) -> Levels | None:
     """Make groups of records: the intersection of all sensitive columns; "unknown" if one of them is missing."""
     if not columns:
         return None
-    for column in columns:
-        _refuse_quantity(column, "sensitive column")
-    groups = intersect([column.by_name() for column in columns]).filled(UNKNOWN)
-    if len(groups.values) > MOST_VALUES:
-        raise RoleError(
-            f"The sensitive columns make {len(groups.values):,} groups; at most {MOST_VALUES} are allowed. Name fewer "
-            "columns, or columns of fewer values."
-        )
-    return replace(groups, values=groups.names)
+    groups = intersect([column.by_name() for column in columns])
+    twice = [name for name, n in Counter(groups.names).items() if n > 1]
+    if twice:
+        raise GroupError(f"Two groups would be called {twice[0]!r}: rename the values of one of the columns.")
+    groups = replace(groups.filled(UNKNOWN), values=groups.filled(UNKNOWN).names).by_name()
+    return groups
 
 
-def _refuse_quantity(levels: Levels, role: str) -> None:
-    if len(levels.values) > MOST_VALUES:
-        raise RoleError(
-            f"The {role} {levels.name!r} has {len(levels.values):,} different values; at most {MOST_VALUES} are "
-            "allowed."
-            + (
-                suggest_comparison(levels.name, levels.values, role)
-                or " Of categories, make fewer in a column of your own; a quantity, compare with a number."
-            )
-        )
+def refuse_quantity(name: str, values: Sequence[str], role: str) -> None:
+    """Refuse a label or sensitive columns of so many values that they are probably a quantity.
+
+    Parameters
+    ----------
+    name : str
+        What the column is called.
+    values : sequence of str
+        Names of its values; of several sensitive columns, of the groups that they make.
+    role : str
+        "label" or "sensitive column".
+    """
+    if len(values) <= MOST_VALUES:
+        return
+    numbers = [float(value) for value in values if sort_key(value)[0] == 0]
+    suggested = suggest_comparison(name, numbers, role) if len(numbers) == len(values) else ""
+    raise RoleError(
+        f"The {role} {name!r} has {len(values):,} different values; at most {MOST_VALUES} are allowed."
+        + (suggested or " Of categories, make fewer in a column of your own; a quantity, compare with a number.")
+    )
 
 
 def suggest_comparison(name: str, values: Sequence[Any], role: str) -> str:

@@ -52,7 +52,6 @@ from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.sources import (
     Certified,
     checksum_salt,
-    compared,
     count_database,
     counts_files,
     load_counts,
@@ -167,6 +166,8 @@ def certify(
         cap=cap,
         cluster=cluster,
         population=population,
+        missing_words=(*base.missing_words, *listed(csv.missing)) or None,
+        decimal=csv.decimal,
     )
     asked = _Asked(claim, reading, book, seed, recorded=single_label(label) if not claim.labelled else None)
     if sql is not None:
@@ -243,14 +244,15 @@ class _Asked:
             labelled=self.claim.labelled,
             seed=self.seed,
             salt=checksum_salt(salt),
+            recorded_label=self.recorded,
             halves=self.claim.method == "lemmas",
         )
 
-    def certify(self, counted: CountedRecords, positive: str | None = None) -> tuple[Certificate, Reading]:
-        """Certify counts; the positive label is the one that was named, the reading's, or that of a comparison."""
+    def certify(self, counted: CountedRecords) -> tuple[Certificate, Reading]:
+        """Certify counts; the positive label is the one that was named, or the reading's."""
         claim, reading = self.claim, self.reading
         if claim.metric == "equal_opportunity":
-            claim = dataclasses.replace(claim, positive=claim.positive or reading.positive or positive)
+            claim = dataclasses.replace(claim, positive=claim.positive or reading.positive)
         certificate = counted.certify(claim)
         return certificate, msgspec.structs.replace(reading, positive=certificate.positive)
 
@@ -303,11 +305,8 @@ def _certify_column(asked: _Asked, data: Sequence[Path], column: str, cuts: str 
 def _of_records(asked: _Asked, counted: CountedRecords, table: Table | None, context: dict[str, Any]) -> _Certified:
     """Certify counts of records, and say what is known of them."""
     from certifare.ledger import sizes_origin
-    from certifare.roles import parse_role
 
-    if asked.recorded is not None and table is not None:
-        parse_role(asked.recorded, table.column_names, "label")
-    certificate, reading = asked.certify(counted, None if table is None else table.positive)
+    certificate, reading = asked.certify(counted)
     if table is None:
         traces = asked.ledger.origin(("checksum", str(counted.checksum)), sizes_origin(counted.counts))
         data_digest = None
@@ -327,7 +326,7 @@ def _certify_database(
     fitted = column if known is None else load_encoder(known.encoder)
     assert fitted is not None  # noqa: S101  (there is an encoder or a column)
     counted = count_database(fitted, address, table, asked.reading, asked.request())
-    certificate, reading = asked.certify(counted, compared(asked.reading.label))
+    certificate, reading = asked.certify(counted)
     named = {"encoder": known.encoder} if known is not None else write_column(fitted, None)
     traces = trace_database(asked.ledger, address, table, counted.counts)
     return _Certified(certificate, {**named, "reading": reading}, traces, column, counted.notes)
@@ -364,7 +363,7 @@ def _certify_counts(
         found = "have no labels" if pooled.reading.label is None else f"are by the label {pooled.reading.label!r}"
         raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
     asked = dataclasses.replace(asked, reading=pooled.reading)
-    certificate, reading = asked.certify(pooled.counted, compared(pooled.reading.label))
+    certificate, reading = asked.certify(pooled.counted)
     return _Certified(certificate, {**named, "reading": reading}, trace_counts(asked.ledger, loaded))
 
 

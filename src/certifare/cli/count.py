@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from certifare.cli.common import (
@@ -105,6 +106,8 @@ def count(
         else:
             source, _ = read_source(fitted, [data], reading, labelled=reading.label is not None, **csv.reading())
             counted = count_records(fitted, source, reading, request)
+    if counted.positive is not None:
+        reading = msgspec.structs.replace(reading, positive=counted.positive)
     made = CountsFile.make(counted, encoder_digest, reading, holder=holder)
     made.save(output)
     counts = counted.counts

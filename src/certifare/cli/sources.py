@@ -208,14 +208,3 @@ def _place(address: str) -> str:
     place = rest.rpartition("@")[2].partition("?")[0]
     path = Path(place.removeprefix("/"))
     return f"{scheme} {path.resolve() if path.exists() else place}"
-
-
-def compared(label: str | None) -> str | None:
-    """Name the label that a comparison such as ``income>50000`` is about; None if the label is a column."""
-    import re
-
-    from certifare.roles import Comparison, parse_role
-
-    found = None if label is None else re.match(r"\s*(\S.*?)\s*(>=|<=|==|!=|≥|≤|≠|=|>|<)", label)
-    role = None if found is None or label is None else parse_role(label, [found[1]])
-    return role.true if isinstance(role, Comparison) else None

@@ -34,7 +34,7 @@ from certifare.errors import (
     EncoderMismatchError,
     FileError,
 )
-from certifare.levels import INTERSECTION, UNKNOWN, sort_key
+from certifare.levels import sort_key
 from certifare.reading import Reading
 from certifare.storage import FilePath, atomic_file, open_regular
 
@@ -211,7 +211,13 @@ def pool(
                 f"{name!r} was counted with another encoder (SHA-256 {file.encoder[:16]}…) than {of_whom} "
                 f"({wanted[:16]}…). Count its records again with that one."
             )
-        _check_reading(name, file, by, by_whom, several=len(files) > 1)
+        _check_reading(name, file, by, by_whom)
+        scales = {file.reading.max_weight, first.reading.max_weight}
+        if len(files) > 1 and file.reading.thinned and (None in scales or len(scales) > 1):
+            raise DrawError(
+                f"{name!r} and {first_name!r} were not thinned to one largest weight, so that their records count "
+                "differently: agree on the largest in the population and count both with --max-weight."
+            )
         if file.id in ids:
             raise DuplicateCountsError(
                 f"{name!r} and {ids[file.id]!r} are the same counts (id {file.id[:16]}…): give each holder's file once."
@@ -276,7 +282,7 @@ def _tail(files: Sequence[CountsFile]) -> Tail | None:
     return files[0].tail
 
 
-def _check_reading(name: str, file: CountsFile, wanted: Reading, of_whom: str, *, several: bool) -> None:
+def _check_reading(name: str, file: CountsFile, wanted: Reading, of_whom: str) -> None:
     """Refuse a file whose records were read or drawn in another way."""
     reading = file.reading
     if (reading.sensitive, reading.label) != (wanted.sensitive, wanted.label):
@@ -295,12 +301,6 @@ def _check_reading(name: str, file: CountsFile, wanted: Reading, of_whom: str, *
             f"{name!r} counts {_drawn(reading)}, but {of_whom} is about {_drawn(wanted)}: count its records again with "
             "the same --weight, --cluster and --population."
         )
-    if several and reading.thinned and (reading.max_weight is None or reading.max_weight != wanted.max_weight):
-        raise DrawError(
-            f"{name!r} was thinned to its own largest weight, or to another one than {of_whom}, so that records of "
-            "several holders count differently: agree on the largest in the population and count again with "
-            "--max-weight."
-        )
 
 
 def _drawn(reading: Reading) -> str:
@@ -314,8 +314,7 @@ def _drawn(reading: Reading) -> str:
 
 def _in_order(counts: CellCounts) -> CellCounts:
     """Put groups and labels into the order that counting all records at once would give."""
-    parts = {group: [sort_key(part) for part in group.split(INTERSECTION)] for group in counts.groups}
-    groups = sorted(counts.groups, key=lambda group: (group == UNKNOWN, parts[group]))
+    groups = sorted(counts.groups, key=sort_key)
     table = counts.table[:, [counts.groups.index(group) for group in groups]]
     if counts.labels is None:
         return CellCounts(table, groups, None, counts.exclusions)

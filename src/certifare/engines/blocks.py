@@ -87,9 +87,9 @@ class Role:
     def read(self, frame: Frame, table: Any) -> Field:
         """Read the values of a table's records."""
         if self.cuts:
-            field = _field(self.name, cut_into_bands(table.column(self.column), self.column, self.cuts))
+            field = _field(self.name, cut_into_bands(_column(table, self.column), self.column, self.cuts))
         elif self.comparison is not None:
-            values = self.comparison.evaluate(table.column(self.column))
+            values = self.comparison.evaluate(_column(table, self.column))
             field = Frame(pa.table({self.name: values})).read(0)
         else:
             field = frame.read(self.column)
@@ -180,6 +180,14 @@ def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArr
     stops = np.cumsum(lengths)
     parts = np.split(positions, np.searchsorted(positions, stops[:-1]))
     return [part - (stop - length) for part, stop, length in zip(parts, stops, lengths, strict=True)]
+
+
+def _column(table: Any, name: str) -> pa.ChunkedArray:
+    """Return a column of a table (pandas, polars, pyarrow) as Arrow data."""
+    if isinstance(table, pa.Table):
+        return table.column(name)
+    found = pa.array(table[name], from_pandas=True)
+    return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
 
 
 def _field(name: str, levels: Levels) -> Field:

@@ -41,9 +41,11 @@ from certifare.errors import (
     SensitiveFeatureError,
 )
 from certifare.frames import Field
+from certifare.growth import Dictionary
 from certifare.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of, sort_key
 from certifare.reading import POOLED, Reading
 from certifare.records import check_columns
+from certifare.roles import parse_role
 from certifare.table import band_names
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
@@ -97,7 +99,6 @@ def lay_out(
         if not 0 <= cell < n_cells:
             raise CellIdError(f"{records:,} records have the cell {cell}, which lies outside 0 … {n_cells - 1}.")
         total += records
-        label_names |= {label} - {None}  # type: ignore[arg-type]
         parts = tuple(value for value in values if value is not None)
         if len(parts) < len(values):
             without_group += records
@@ -111,6 +112,7 @@ def lay_out(
         if labelled and label is None:
             without_label += records
             continue
+        label_names |= {label} - {None}  # type: ignore[arg-type]
         counted[cell, group, label if labelled else None] += records
     if without_group and missing == "refuse":
         raise MissingValueError(
@@ -123,9 +125,8 @@ def lay_out(
             f'{without_label:,} records lack a label. Remove them, or pass missing="drop" to leave them out and have '
             "their number recorded."
         )
-    groups = sorted(parts_of, key=lambda group: [sort_key(part) for part in parts_of[group]])
-    if without_group and missing == "unknown" and UNKNOWN not in groups:
-        groups.append(UNKNOWN)
+    unknown = {UNKNOWN} if without_group and missing == "unknown" else set()
+    groups = sorted({*parts_of, *unknown}, key=sort_key)
     if not groups:
         raise EmptyGroupError("No record has a group: there is nothing to count.")
     if labelled and not label_names:
@@ -154,6 +155,8 @@ class CountRequest:
         Of the checksum of the records; none is computed without it.
     halves : bool
         Whether the records are split in two at random, for ``method="lemmas"``.
+    recorded_label : str or None
+        A label that the claim does not look at, and the certificate names all the same: it must be there.
     allow_training_records : bool
         Count records even if the encoder was fitted on them; a certificate says then that it is not valid.
     progress : callable, optional
@@ -164,8 +167,14 @@ class CountRequest:
     seed: int = 0
     salt: bytes = b""
     halves: bool = False
+    recorded_label: str | None = None
     allow_training_records: bool = False
     progress: Share | None = None
+
+    def check_label(self, names: Sequence[str]) -> None:
+        """Refuse a label that is to be recorded and is not among the columns."""
+        if self.recorded_label is not None:
+            parse_role(self.recorded_label, names, "label")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -190,6 +199,8 @@ class CountedRecords:
         Equal for equal records in any order, by the encoder's columns and a salt; None if nobody saw them.
     overlap : Overlap or None
         How many of the records are training records; None if they were not looked up here.
+    positive : str or None
+        The label that a comparison such as ``income>50000`` is about.
     notes : tuple of str
         What a reader should know.
     """
@@ -202,10 +213,13 @@ class CountedRecords:
     digest: str | None = None
     checksum: str | None = None
     overlap: Overlap | None = None
+    positive: str | None = None
     notes: tuple[str, ...] = ()
 
     def certify(self, claim: Claim) -> Certificate:
         """Certify the encoder by which the records were counted."""
+        if claim.positive is None and claim.distance.strata == "positive":
+            claim = replace(claim, positive=self.positive)
         lemmas = claim.method == "lemmas"
         if lemmas and self.sum_counts is None:
             raise ArgumentError(
@@ -402,8 +416,12 @@ class Teller:
         known = np.ones(len(block), dtype=bool)
         for field in block.groups:
             known &= ~field.missing()
+        if self.encoder.reads_groups and self.unknown_groups:
+            groups = intersect([field.levels().by_name() for field in block.groups]).filled(UNKNOWN)
+            named = Field(groups.name, Dictionary(groups.codes, groups.names), "text", True)
+            return self._entries(block, self.encoder.find_cells(block.fields, self.encoder.group_codes([named])))
         if self.encoder.reads_groups and not known.all():
-            # A record without a group has no cell, and is left out or refused when counts are laid out.
+            # A record without a group has no cell, and is left out when counts are laid out.
             without = block.take(~known)
             entries = self._entries(without, np.zeros(len(without), dtype=np.int64))
             return [*entries, *self._count(block.take(known))] if known.any() else entries
@@ -444,6 +462,7 @@ def count_pieces(
 ) -> CountedRecords:
     """Count records that are read in pieces, given the names of their columns."""
     check_columns(encoder, names)
+    request.check_label(names)
     groups = roles_of(reading.sensitive, names, "sensitive")
     labels = () if reading.label is None else roles_of(reading.label, names, "label")
     reader = reader_for(encoder, labels, groups)
@@ -455,13 +474,20 @@ def count_pieces(
         unknown_groups=reading.unknown_groups,
         progress=request.progress,
     )
-    return tally.named(reading).counted(
+    counted = tally.named(reading).counted(
         encoder,
         labelled=request.labelled,
         missing=reading.missing_groups,
         drop_unlabelled=True,
         allow_training_records=request.allow_training_records,
     )
+    return replace(counted, positive=_compared(labels))
+
+
+def _compared(labels: Sequence[Role]) -> str | None:
+    """Name the label that a comparison is about; None if the label is a column."""
+    comparison = labels[0].comparison if labels else None
+    return None if comparison is None else comparison.true
 
 
 def checksum_of(fields: Sequence[Field], salt: bytes) -> tuple[int, int]:

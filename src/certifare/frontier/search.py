@@ -68,7 +68,7 @@ from certifare.levels import sort_key
 from certifare.parts import CERTIFY, PARTS, split
 from certifare.randomness import stream
 from certifare.reading import POOLED, Reading
-from certifare.table import Table, suggest_comparison
+from certifare.table import Table, refuse_quantity, suggest_comparison
 from certifare.ticking import listening
 from certifare.words import amount
 
@@ -216,11 +216,13 @@ class Search:
         if not table.labels:
             raise RoleError("The table has no label: name one, so that encoders know what to keep.")
         for label in table.labels:
+            refuse_quantity(label.name, label.names, "label")
             if len(label.values) < 2:
                 found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
                 raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
         if table.groups is None:
             raise MissingGroupError("The table has no groups: name a sensitive column.")
+        refuse_quantity(table.groups.name, table.groups.names, "sensitive column")
         if len(table.groups.names) < 2:
             raise MissingGroupError(
                 f"The sensitive column {table.groups.name!r} has one group only, {table.groups.names[0]!r}: a distance "

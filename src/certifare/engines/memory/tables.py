@@ -67,6 +67,8 @@ class MemoryRecords:
         Digest of the records; computed from all that is here unless given.
     besides : tuple of Field
         Further columns by which copies of a record are recognised.
+    positive : str or None
+        The label that a comparison is about.
     notes : tuple of str
     """
 
@@ -82,6 +84,7 @@ class MemoryRecords:
     exclusions: tuple[Exclusion, ...] = ()
     digest: str | None = None
     besides: tuple[Field, ...] = ()
+    positive: str | None = None
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -105,6 +108,7 @@ class MemoryRecords:
             exclusions=table.exclusions,
             digest=table.records or table.digest,
             besides=besides,
+            positive=table.positive,
             notes=table.notes,
         )
 
@@ -175,6 +179,7 @@ class MemoryRecords:
             digest=digest,
             checksum=write_checksum(checksum_of(fields, salt)) if fields and salt else None,
             overlap=overlap,
+            positive=self.positive,
             notes=(*self.notes, *repeats),
         )
 

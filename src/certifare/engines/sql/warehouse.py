@@ -9,8 +9,8 @@ import contextlib
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from certifare.errors import (
 )
 from certifare.levels import name_of
 from certifare.reading import Reading
-from certifare.roles import Names
+from certifare.roles import Comparison, Names, parse_role
 
 
 class Warehouse(ABC):
@@ -278,12 +278,16 @@ class DatabaseRecords:
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records: as ``CellCounts.from_cells(encoder.apply(X), …)`` does in memory."""
         refuse_draw(reading, request, "in a database")
-        tally = self.tally(encoder, reading)
-        return tally.named(reading).counted(
+        columns = self.warehouse.columns(table_parts(self.table))
+        request.check_label(list(columns))
+        tally = self.tally(encoder, reading, columns)
+        counted = tally.named(reading).counted(
             encoder, labelled=request.labelled, missing=reading.missing_groups, drop_unlabelled=True
         )
+        role = None if reading.label is None else parse_role(reading.label, list(columns), "label")
+        return replace(counted, positive=role.true if isinstance(role, Comparison) else None)
 
-    def tally(self, encoder: RestrictedEncoder, reading: Reading) -> Tally:
+    def tally(self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str]) -> Tally:
         """Ask the database for the counts, by values as they stand there."""
         warehouse, label = self.warehouse, reading.label
         sql, expected = examination(warehouse.dialect)
@@ -293,17 +297,17 @@ class DatabaseRecords:
                 f"The database reads or compares texts and numbers in another way than {warehouse.dialect} should: it "
                 f"answers {found} instead of {expected}. Look at its settings (escapes in texts, character set)."
             )
-        columns = warehouse.columns(table_parts(self.table))
         query = counts_query(encoder, warehouse.dialect, self.table, columns, sensitive=reading.sensitive, label=label)
         rows = warehouse.query(query)
-        return Tally(tuple(_entry(row, len(reading.sensitive), label is not None) for row in rows))
+        return Tally(tuple(_entry(row, reading) for row in rows))
 
 
-def _entry(row: Sequence[Any], n_groups: int, labelled: bool) -> Entry:
+def _entry(row: Sequence[Any], reading: Reading) -> Entry:
     """Read a row of counts: cell, groups, label, and the number of records as the last."""
     cell, *values, records = row
-    if cell is None and None in values[:n_groups]:
-        cell = 0  # A record without a group has no cell, and is left out or refused when counts are laid out.
+    n_groups, labelled = len(reading.sensitive), reading.label is not None
+    if cell is None and None in values[:n_groups] and not reading.unknown_groups:
+        cell = 0  # A record without a group has no cell, and is left out when counts are laid out.
     if cell is None:
         raise UnknownGroupError(
             f"{int(records):,} records have a group that the encoder was not fitted with, or none; leave them out, in "
