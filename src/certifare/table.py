@@ -546,8 +546,8 @@ def _groups(columns: Sequence[Levels]) -> Levels | None:
     twice = [name for name, n in Counter(groups.names).items() if n > 1]
     if twice:
         raise GroupError(f"Two groups would be called {twice[0]!r}: rename the values of one of the columns.")
-    groups = replace(groups.filled(UNKNOWN), values=groups.filled(UNKNOWN).names).by_name()
-    return groups
+    groups = groups.filled(UNKNOWN)
+    return replace(groups, values=groups.names).by_name()
 
 
 def refuse_quantity(name: str, values: Sequence[str], role: str) -> None:
