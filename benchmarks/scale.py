@@ -117,7 +117,7 @@ def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, f
     from certifare import FairTreeEncoder
     from certifare.certification import certify_records
     from certifare.engines.parquet.streaming import ParquetRecords
-    from certifare.growth.histograms import Records
+    from certifare.growth.histograms import Layout
     from certifare.reading import Reading
 
     _, categorical = names_of(path)
@@ -138,7 +138,7 @@ def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, f
         steps[step], core_steps[step], last = end[0] - last[0], end[1] - last[1], end
     n_codes = [bins.n_codes for bins in encoder.bins_]
     result |= {"steps": steps, "core_steps": core_steps, "cells": encoder.n_cells_, "codes": sum(n_codes)}
-    result["bytes_a_row"] = 4 * Records.width(n_codes, 4)
+    result["bytes_a_row"] = 4 * Layout(tuple(n_codes), n_classes=4).width
     if fresh:
         begun = time.perf_counter()
         certificate = certify_records(

@@ -166,7 +166,6 @@ def test_records_without_a_group_can_be_a_group():
         ({"categorical": "zip", "continuous": "zip"}, RoleError, "as categorical and as continuous"),
         ({"weight": "sex"}, ColumnTypeError, "weights must be numbers"),
         ({"weight": "age>3"}, RoleError, "must be a column"),
-        ({"label": "age>=100"}, RoleError, "one value only"),
         ({"drop": list(PEOPLE)}, EmptyTableError, "No feature is left"),
         ({"missing_groups": "keep"}, RoleError, "missing_groups"),
     ],
@@ -198,8 +197,6 @@ def test_negative_weights_no_records_left_and_bad_frames():
         Table.from_frame(pa.table({"x": [1, 2], "w": [1.0, -1.0]}), weight="w")
     with pytest.raises(EmptyTableError, match="each lacks cluster"):
         Table.from_frame(pa.table({"x": [1, 2], "c": pa.array([None, None], pa.string())}), cluster="c")
-    with pytest.raises(RoleError, match="no value in any record"):
-        Table.from_frame(pa.table({"x": [1, 2], "y": pa.array([None, None], pa.string())}), label="y")
     with pytest.raises(ColumnTypeError, match="no names"):
         Table.from_frame(np.ones((2, 2)))
     with pytest.raises(DuplicateColumnError):

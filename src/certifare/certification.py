@@ -23,7 +23,7 @@ from certifare.encoders.existing import (
 )
 from certifare.engines.counting import CountedRecords, CountRequest
 from certifare.engines.memory.tables import Encoder, MemoryRecords
-from certifare.errors import LabelsRequiredError, MissingGroupError
+from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
 from certifare.frames import is_dask
 from certifare.levels import name_of
 from certifare.reading import Reading
@@ -52,13 +52,16 @@ class TableSource:
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records in memory."""
         records = MemoryRecords.of_table(self.table, reading, labelled=request.labelled, all_columns=encoder.is_column)
-        return records.count(
+        counted = records.count(
             encoder,
             seed=request.seed,
             salt=request.salt,
             halves=request.halves,
             allow_training_records=request.allow_training_records,
         )
+        if request.progress is not None:
+            request.progress(1.0)
+        return counted
 
 
 def count_records(
@@ -119,6 +122,8 @@ def certify_records(
     **claim
         Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence`` …
     """
+    if "population" in claim:
+        raise ArgumentError("population: the reading says what a claim is about.")
     positive = claim.pop("positive", None) or reading.positive
     asked = Claim(positive=positive, **claim, population=reading.population)
     request = CountRequest(

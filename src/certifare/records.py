@@ -85,8 +85,7 @@ def read_records(
         Records of several files are read one after the other.
     reading : Reading
     labelled : bool
-        Whether the metric looks at labels: only then are they read, and records without one left out. A label that is
-        not read must be a column of the file all the same.
+        Whether the metric looks at labels: only then are they read, and records without one left out.
     sensitive_file, on
         A second file that holds sensitive columns, and the key by which they are joined
         (:func:`certifare.joins.join_groups`).
@@ -130,8 +129,6 @@ def table_of_records(
     roles = Roles.read_as(reading, tuple(column.name for column in encoder.columns_))
     native, roles, joined = join_groups(native, roles, sensitive_file, on, missing)
     if not labelled:
-        for text in roles.label:
-            parse_role(text, native.column_names, "label")
         roles = replace(roles, label=(), label_cuts=())
     table = Table.from_frame(native, roles)
     if reading.kept_groups is not None:

@@ -185,6 +185,11 @@ class Table:
         return int(self.features.num_rows)
 
     @property
+    def column_names(self) -> list[str]:
+        """Names of all columns that were read, whatever their roles."""
+        return [*self.features.column_names, *([] if self.others is None else self.others.column_names)]
+
+    @property
     def y(self) -> pa.Array | None:
         """The label of each record (the first, if there are several); None where there is none."""
         return self.labels[0].to_arrow().dictionary_decode() if self.labels else None
@@ -473,7 +478,8 @@ def as_numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Numbers of a column, NaN where they are missing."""
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.string())  # to the nearest, which Arrow's own cast may miss
-    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    # Whole numbers beyond 2^53 go to the nearest number.
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, texts: Sequence[str]) -> list[Levels]:
@@ -528,9 +534,6 @@ def _labels(columns: Sequence[Levels]) -> tuple[Levels, ...]:
     for column in columns:
         label = column.sorted().by_name()
         _refuse_quantity(label, "label")
-        if len(label.values) < 2:
-            found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
-            raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
         labels.append(label)
     return tuple(labels)
 

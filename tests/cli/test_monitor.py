@@ -101,6 +101,57 @@ def test_item_5_exit_status_page_and_history(cli, desk):
     assert len(json.loads((desk / "history.json").read_text())["periods"]) == 2
 
 
+def test_a_history_that_says_something_else_than_the_certificate_is_refused(cli, desk):
+    assert cli("monitor", "bundle", "may.csv", "--target", "0.12").status == 0
+    written = (desk / "history.json").read_text()
+    document = json.loads(written)
+    forged = {
+        "trials": {**document, "trials": 1_000_000},
+        "pools": {**document, "pools": [[0, 1]]},
+        "training": {**document, "training": {**document["training"], "table": document["reference"]["table"]}},
+    }
+    for name, changed in forged.items():
+        (desk / "history.json").write_text(json.dumps(changed))
+        result = cli("monitor", "bundle", "june.csv")
+        assert result.status == 2
+        assert f"it differs from the bundle in {name}. Name another file with --history." in said(result)
+    (desk / "history.json").write_text(written.replace('"target":', '"target":1.0,"target":', 1))
+    twice = cli("monitor", "bundle", "june.csv")
+    assert twice.status == 2
+    assert "the key 'target' occurs twice" in said(twice)
+
+
+def test_what_the_first_run_chose_is_in_every_output(cli, desk):
+    options = ["--target", "0.12", "--confidence", "0.9", "--periods", "4", "--min-group-size", "50"]
+    result = cli("monitor", "bundle", "may.csv", *options, "--page", "course.html")
+    assert result.status == 0, result.stderr
+    told = " ".join(result.stdout.split())
+    assert "target 0.12 (T* of the certificate: 0." in told
+    assert "with 90 % confidence, over 4 planned periods; groups of fewer than 50 records" in told
+    found = cli("monitor", "bundle", "--json").json
+    assert [found[name] for name in ("target", "confidence", "planned", "min_group_size")] == [0.12, 0.9, 4, 50]
+    certificate = json.loads((desk / "bundle" / "certificate.json").read_text())["predicate"]["certificate"]
+    assert found["certified"] == certificate["bound"]
+    page = (desk / "course.html").read_text()
+    for words in ("target 0.12", "90 % confidence", "for the 4 periods", "fewer than 50 of them"):
+        assert words in page
+
+
+def test_a_group_that_is_missing_leaves_the_target_open(cli, desk, make_people):
+    three = make_people(6_000, 30)
+    three.loc[::3, "sex"] = "x"
+    three.to_csv("three.csv", index=False)
+    (desk / "bundle" / "certificate.json").unlink()
+    arguments = ["bundle/encoder.json", "three.csv", "--sensitive", "sex", "--no-ledger"]
+    assert cli("certify", *arguments, "-o", "bundle/certificate.json").status == 0
+    result = cli("monitor", "bundle", "may.csv", "--target", "0.9", "--json")
+    assert result.status == 0
+    assert (result.json["outcome"], result.json["periods"][0]["small"]) == ("OPEN", ["x"])
+    shown = cli("monitor", "bundle")
+    assert "no record of x in this period: nothing is said of them, and the target is not confirmed" in said(shown)
+    assert "CONFIRMED" not in shown.stdout
+
+
 def test_item_5_training_records_are_refused(cli, desk, make_people, files):
     from certifare import FairTreeEncoder
 

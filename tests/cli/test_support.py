@@ -63,10 +63,13 @@ WAYS = {
     "certify": {
         "csv": (["{encoder}", "{csv}", "--sensitive", "sex"], {"records", "csv"}),
         "parquet": (["{encoder}", "{parquet}", "--sensitive", "sex"], {"records", "binary"}),
-        "cluster": (["{encoder}", "{csv}", "--sensitive", "sex", "--cluster", "home"], {"records", "csv", "cluster"}),
+        "cluster": (
+            ["{encoder}", "{csv}", "--sensitive", "sex", "--cluster", "home"],
+            {"records", "csv", "drawn", "clustered"},
+        ),
         "weight": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--weight", "w"],
-            {"records", "csv", "weight", "capped"},
+            {"records", "csv", "drawn", "thinned", "capped"},
         ),
         "sql": (["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"], {"sql"}),
         "column": (["{csv}", "--column", "job", "--sensitive", "sex"], {"records", "csv", "column"}),
@@ -87,11 +90,11 @@ WAYS = {
         ),
         "weight": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json", "--weight", "w"],
-            {"records", "csv", "weight", "thinned"},
+            {"records", "csv", "drawn", "thinned", "capped"},
         ),
         "cluster": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json", "--cluster", "home"],
-            {"records", "csv", "cluster"},
+            {"records", "csv", "drawn", "clustered"},
         ),
     },
     "verify": {

@@ -113,7 +113,7 @@ def test_a_file_tells_the_whole_story(tmp_path):
     assert document.statement.digest_of("data") is None
     assert document.certificate.bound == certificate().bound
     assert predicate.suppression is not None
-    assert predicate.suppression.pooled == ((1, 4), (2, 3))
+    assert predicate.certificate.pools == ((1, 4), (2, 3))
     assert [(g.name, g.records) for g in predicate.groups] == [("Female", 700), ("Male", 716)]
     assert predicate.epsilon == 0.05
     assert document.certificate.exclusions == certificate().exclusions
@@ -269,7 +269,7 @@ WRONG = [
     (("predicate", "created"), "yesterday"),
     (("predicate", "tool"), None),
     (("predicate", "command"), "x" * 200_000),
-    (("predicate", "suppression"), {"below": 1, "pooled": [], "still_small": []}),
+    (("predicate", "suppression"), {"below": 1, "still_small": []}),
     (("predicate", "surprise"), "unknown fields would be taken for checked ones"),
     (("predicate", "certificate", "surprise"), 1),
     (("surprise",), 1),

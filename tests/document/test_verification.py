@@ -203,11 +203,8 @@ def test_one_good_signature_among_several_suffices():
         (("groups", 0, "name"), "Everyone", "stated numbers of records"),
         (("selection",), {"tried": 40, "correction": "simultaneous"}, "trying several encoders"),
         (("selection",), {"tried": 40, "correction": "none"}, "trying several encoders"),
-        (("suppression", "pooled"), [[1, 4], [0, 3]], "not pooled as stated"),
-        (("suppression", "pooled"), [[1, 4], [2, 99]], "not pooled as stated"),
-        (("suppression", "pooled"), [[1, 4], [4, 2]], "not pooled as stated"),
-        (("suppression", "pooled"), [[4, 1], [2, 3]], "not pooled as stated"),
-        (("suppression", "pooled"), [[2, 3], [1, 4]], "not pooled as stated"),
+        (("certificate", "pools"), [], "not pooled as stated"),
+        (("certificate", "pools"), [[1, 4]], "not pooled as stated"),
         (("suppression", "still_small"), [], "not pooled as stated"),
         (("suppression", "below"), 20, None),
     ],
@@ -285,6 +282,19 @@ def test_a_classifier_of_the_consumer():
     assert refusal(verify_document(document, Policy(max_bound=0.05), predictions=[1, 1, 0, 0, 0])).name == "classifier"
     with pytest.raises(ArgumentError, match="one entry for each of the 5 cells"):
         verify_document(document, predictions=[1, 0])
+
+
+def test_a_classifier_that_is_nearly_the_worst_has_the_bound_of_all():
+    """Its interval has half of ε on each side, and so may reach above T*, which holds for it as well."""
+    counts = CellCounts([[700, 300], [300, 700]], ["f", "m"])
+    document, worst = sign(make_statement(certify_counts(counts)), None), [1, 0]
+    bound, upper = certify_counts(counts).bound, certify_counts(counts).for_classifier(worst).upper
+    assert bound < upper
+    verdict = verify_document(document, Policy(max_bound=bound), predictions=worst)
+    assert verdict.passed
+    (check,) = [c for c in verdict.checks if c.name == "classifier"]
+    assert "holds for it as for every other" in check.message
+    assert refusal(verify_document(document, Policy(max_bound=bound - 1e-4), predictions=worst)).name == "classifier"
 
 
 def test_a_classifier_that_parts_a_pool():

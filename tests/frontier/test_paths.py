@@ -39,8 +39,7 @@ def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
                 right = [
                     (vote[cells] == y.codes).mean() for vote, y in zip(path.votes(k), parts[name].labels, strict=True)
                 ]
-                performance = path.performance(k, path.at(name, k).labels)
-                assert performance.accuracy.estimate == pytest.approx(np.mean(right))
+                assert path.figures(k, path.at(name, k).labels).accuracy == pytest.approx(np.mean(right))
             assert np.array_equal(path.probe_cells(k), encoder.apply(explorer.probe.features))
             assert path.retained[k] == pytest.approx(
                 encoder.retained_information(explorer.probe.features).mean, abs=0.05

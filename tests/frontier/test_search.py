@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from certifare.certificates import CellCounts, Claim, certify_counts
@@ -253,3 +254,18 @@ def test_a_rare_label_is_not_given_up_because_few_select_records_have_it(grid):
     ).run()
     assert search.select.labels[0].codes.sum() <= 3
     assert search.chain()
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "error", "words"),
+    [
+        ("paid", [1] * 40, RoleError, "one value only, '1'"),
+        ("paid", [None] * 40, RoleError, "no value in any record"),
+        ("sex", ["f"] * 40, MissingGroupError, "one group only, 'f'"),
+    ],
+)
+def test_a_table_with_nothing_to_predict_or_to_compare_is_refused(column, values, error, words):
+    frame = {"age": list(range(40)), "sex": ["f", "m"] * 20, "paid": [0, 1] * 20, column: values}
+    table = Table.from_frame(pa.table(frame), label="paid", sensitive="sex")
+    with pytest.raises(error, match=words):
+        Search(table, Grid(kinds=["tree"]))

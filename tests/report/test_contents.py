@@ -410,6 +410,17 @@ def test_names_in_markdown_are_text():
     assert columns == [4] * columns.count(4) + [1 + len(HOSTILE) + 1] * 40
 
 
+def test_cells_that_predict_nothing_are_marked_in_every_form():
+    interval = {"lower": 0.4, "estimate": 0.5, "upper": 0.6, "confidence": 0.95}
+    figures = {"records": 900, "baseline": 0.5, **dict.fromkeys(("accuracy", "auc", "explained", "distance"), interval)}
+    certificate = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
+    for worthless in (True, False):
+        data = report_data(certificate, measured={**figures, "worthless": worthless})
+        for page in (render_html(data), render_markdown(data)):
+            assert ("predict almost nothing" in page) is worthless
+            assert "95 % confidence, each by itself" in page.replace("\n", " ")
+
+
 def test_nothing_from_data_changes_the_direction_of_text():
     """U+202E before "50.0 = *T" would let a page say T* = 0.05."""
     directions = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

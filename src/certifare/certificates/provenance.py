@@ -69,9 +69,7 @@ class Provenance:
         )
 
 
-def provenance_of(
-    overlap: LookedUp | None, *, reads_groups: bool, repeats: Iterable[str] = (), allow_training_records: bool = False
-) -> Provenance:
+def provenance_of(overlap: LookedUp | None, *, reads_groups: bool, allow_training_records: bool = False) -> Provenance:
     """Refuse records that were used to fit; say what a certificate assumes of others.
 
     Parameters
@@ -80,12 +78,10 @@ def provenance_of(
         How many of the records are training records; None if they were not looked up.
     reads_groups : bool
         Whether the encoder reads the group.
-    repeats : iterable of str
-        What is to be said of repeated records.
     allow_training_records : bool
         Accept training records. The certificate then says that it is not valid.
     """
-    besides = (*((READS_GROUP,) if reads_groups else ()), *repeats)
+    besides = (READS_GROUP,) if reads_groups else ()
     if overlap is None:
         return Provenance(besides=besides)
     if not overlap.excessive:

@@ -55,14 +55,13 @@ from certifare.cli.sources import (
     compared,
     count_database,
     counts_files,
-    group_sizes,
     load_counts,
     read_as,
     read_source,
     trace_counts,
     trace_database,
 )
-from certifare.cli.support import of_file, refuse_ignored
+from certifare.cli.support import draw_conditions, of_file, refuse_ignored
 from certifare.reading import Reading
 
 if TYPE_CHECKING:
@@ -139,11 +138,13 @@ def certify(
     elif encoder is None:
         raise ArgumentError("Which encoder? Name its file or bundle; or the column to certify, with --column.")
     files = [] if sql is not None or encoder is None else counts_files(encoder, data)
-    _check_source(context, data, files, sql=sql, table_name=table_name, weight=weight, cluster=cluster)
+    known = None if encoder is None or encoder in files else Certified.load(encoder)
+    base = known.reading if known is not None else Reading()
+    drawn = draw_conditions(weight or base.weight, cluster or base.cluster, population or base.population)
+    _check_source(context, data, files, drawn, sql=sql, table_name=table_name)
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
     book = open_ledger(ledger)
-    known = None if encoder is None or encoder in files else Certified.load(encoder)
     claim = Claim(
         metric=metric or (known.metric if known is not None else "demographic_parity"),
         confidence=book.confidence_of_look(confidence, looks),
@@ -156,11 +157,8 @@ def certify(
         raise ArgumentError(f"--positive would be ignored with --metric {claim.metric}: it is for equal_opportunity.")
     if label_cuts is not None and not claim.labelled:
         raise ArgumentError(f"--label-cuts would be ignored with --metric {claim.metric}, which looks at no --label.")
-    base = known.reading if known is not None else Reading()
-    if method == "lemmas" or cluster is not None or weight not in (None, base.weight):
-        base = msgspec.structs.replace(base, cap=None)
     reading = read_as(
-        base,
+        base if method != "lemmas" else msgspec.structs.replace(base, cap=None),
         sensitive=listed(sensitive),
         label=single_label(label),
         label_cuts=None if label_cuts is None else cuts_of(label_cuts),
@@ -170,7 +168,7 @@ def certify(
         cluster=cluster,
         population=population,
     )
-    asked = _Asked(claim, reading, book, seed)
+    asked = _Asked(claim, reading, book, seed, recorded=single_label(label) if not claim.labelled else None)
     if sql is not None:
         of_column = None if column is None else encoder_of_table(sql, str(table_name), column, cuts)
         certified = _certify_database(asked, known, of_column, sql, str(table_name))
@@ -205,11 +203,10 @@ def _check_source(
     context: typer.Context,
     data: Sequence[Path],
     files: Sequence[Path],
+    drawn: Sequence[str],
     *,
     sql: str | None,
     table_name: str | None,
-    weight: str | None,
-    cluster: str | None,
 ) -> None:
     """Refuse records in two places or in none, and options that would do nothing where they are."""
     from certifare.errors import ArgumentError
@@ -225,8 +222,7 @@ def _check_source(
     elif not data:
         raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
     else:
-        capped = ("capped",) if weight is not None and cluster is None else ()
-        refuse_ignored(context, *of_file(*data), *capped)
+        refuse_ignored(context, *of_file(*data), *drawn)
 
 
 @dataclass(frozen=True)
@@ -237,6 +233,7 @@ class _Asked:
     reading: Reading
     ledger: Ledger
     seed: int
+    recorded: str | None = None  # a label that the metric does not look at, to be named in the document
 
     def request(self, salt: str = "") -> CountRequest:
         """Say what is to be counted; the digest of an encoder makes checksums its own."""
@@ -305,9 +302,14 @@ def _certify_column(asked: _Asked, data: Sequence[Path], column: str, cuts: str 
 
 def _of_records(asked: _Asked, counted: CountedRecords, table: Table | None, context: dict[str, Any]) -> _Certified:
     """Certify counts of records, and say what is known of them."""
+    from certifare.ledger import sizes_origin
+    from certifare.roles import parse_role
+
+    if asked.recorded is not None and table is not None:
+        parse_role(asked.recorded, table.column_names, "label")
     certificate, reading = asked.certify(counted, None if table is None else table.positive)
     if table is None:
-        traces = asked.ledger.origin(("checksum", str(counted.checksum)), ("sizes", *group_sizes(counted.counts)))
+        traces = asked.ledger.origin(("checksum", str(counted.checksum)), sizes_origin(counted.counts))
         data_digest = None
     else:
         traces, data_digest = asked.ledger.trace(table), table.digest

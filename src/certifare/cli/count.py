@@ -9,6 +9,7 @@ import typer
 
 from certifare.cli.common import (
     COLUMNS,
+    Cap,
     Cluster,
     CountUnknownGroups,
     Json,
@@ -30,7 +31,7 @@ from certifare.cli.common import (
 )
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.sources import Certified, checksum_salt, count_database, read_as, read_source
-from certifare.cli.support import of_file, refuse_ignored
+from certifare.cli.support import draw_conditions, of_file, refuse_ignored
 from certifare.words import amount
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def count(
     sensitive: Sensitive = None,
     label: Label = None,
     weight: Weight = None,
+    cap: Cap = None,
     cluster: Cluster = None,
     population: OwnPopulation = None,
     max_weight: Annotated[
@@ -76,8 +78,9 @@ def count(
     from certifare.engines.counting import CountRequest
     from certifare.records import load_fitted
 
-    _check_source(context, data, sql, table, weight=weight, cluster=cluster, population=population)
     known = Certified.load(encoder)
+    drawn = {"weight": weight or known.reading.weight, "cluster": cluster or known.reading.cluster}
+    _check_source(context, data, sql, table, **drawn, population=population or known.reading.population)
     certified_label = known.document is not None and known.document.certificate.claim.labelled
     named_label = single_label(label) or (known.reading.label if certified_label else None)
     reading = read_as(
@@ -86,6 +89,7 @@ def count(
         label=named_label,
         unknown_groups=unknown_groups,
         weight=weight,
+        cap=cap,
         cluster=cluster,
         population=population,
         max_weight=max_weight,
@@ -124,9 +128,8 @@ def _check_source(
 
     if (data is None) == (sql is None):
         raise ArgumentError("Where are the records? Name a file, or a database with --sql and --table.")
-    thinned = population == "records" if cluster is not None else weight is not None
     where = of_file(data) if data is not None else ("sql",)
-    refuse_ignored(context, *where, *(("thinned",) if thinned else ()))
+    refuse_ignored(context, *where, *draw_conditions(weight, cluster, population))
     if sql is not None and table is None:
         raise ArgumentError("--sql needs --table: the name of the table to count.")
 

@@ -112,6 +112,9 @@ def monitor(
         {
             "confidence": course.confidence,
             "target": course.target,
+            "planned": course.planned,
+            "min_group_size": course.min_group_size,
+            "certified": document.certificate.bound,
             "metric": course.metric,
             "outcome": None if latest is None else latest.outcome,
             "periods": [finding.to_dict() for finding in findings],
@@ -120,7 +123,7 @@ def monitor(
             "page": None if page is None else str(page),
         },
         as_json,
-        lambda: _show(course, findings, notes),
+        lambda: _show(course, findings, notes, document.certificate.bound),
     )
     if latest is not None and latest.refuted:
         raise typer.Exit(REFUSED)
@@ -224,21 +227,14 @@ def _history(path: Path, document: Document, encoder: Path, **options: Any) -> t
     from certifare.monitoring import History
 
     given = {name: value for name, value in options.items() if value is not None}
-    named = digest(encoder)
+    named, training = digest(encoder), load_encoder(encoder).training_counts_
     if not path.exists():
-        suppression = document.statement.predicate.suppression
-        begun = History.begin(
-            document.certificate,
-            named,
-            training=load_encoder(encoder).training_counts_,
-            pools=suppression.pooled if suppression else (),
-            **given,
-        )
-        return begun, True
+        return History.begin(document.certificate, named, training=training, **given), True
     found = History.load(path)
-    of_bundle = History.begin(document.certificate, named)
-    if found.encoder != named or found.reference.to_dict() != of_bundle.reference.to_dict():
-        raise HistoryError(f"{str(path)!r} is the history of another certificate. Name another file with --history.")
+    try:
+        found.check_against(document.certificate, named, training)
+    except HistoryError as error:
+        raise HistoryError(f"{str(path)!r}: {error} Name another file with --history.") from error
     for name, value in given.items():
         if getattr(found, name) != value:
             spelt = {"planned": "periods"}.get(name, name).replace("_", "-")
@@ -249,8 +245,8 @@ def _history(path: Path, document: Document, encoder: Path, **options: Any) -> t
     return found, False
 
 
-def _show(history: History, findings: Sequence[Finding], notes: Sequence[str]) -> None:
-    """Print the course, and what the last period says."""
+def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], certified: float) -> None:
+    """Print the course, what was fixed by the first run, and what the last period says."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -271,12 +267,20 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str]) -
             printable(moved),
         )
     out.print(table)
+    planned = "" if history.planned is None else f", over {history.planned:,} planned periods"
     out.print(
-        f"target {history.target:.4g}; all findings hold together with {percent(history.confidence)} confidence",
+        f"target {history.target:.4g} (T* of the certificate: {round_up(certified)}); all findings hold together with "
+        f"{percent(history.confidence)} confidence{planned}; groups of fewer than {history.min_group_size:,} records "
+        "are left out of a period",
         soft_wrap=True,
     )
     if findings:
         for group in findings[-1].small:
-            err.print(f"too few records of {printable(group)} in this period: nothing is said of them")
+            n = findings[-1].groups.get(group, 0)
+            err.print(
+                f"{f'too few records ({n:,})' if n else 'no record'} of {printable(group)} in this period: nothing is "
+                "said of them, and the target is not confirmed",
+                soft_wrap=True,
+            )
         show_left_out(findings[-1].exclusions)
     show_notes(notes)

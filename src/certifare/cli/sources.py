@@ -92,6 +92,8 @@ def read_as(
         changes = {**changes, "label": label, "label_cuts": (), "positive": given.get("positive")}
     if label_cuts is not None:
         changes["label_cuts"] = tuple(label_cuts)
+    if "cluster" in changes or changes.get("weight", known.weight) != known.weight:
+        changes = {"cap": None, **changes}  # The bundle's cap is one on its own weights.
     if changes.get("cap") == float("inf"):
         changes["cap"] = None
     return msgspec.structs.replace(known, **changes)
@@ -176,6 +178,8 @@ def load_counts(files: Sequence[Path]) -> dict[str, CountsFile]:
 
 def trace_counts(ledger: Ledger, files: dict[str, CountsFile]) -> Traces | None:
     """Return what the ledger knows records by that were counted elsewhere; None if looks at them cannot be counted."""
+    from certifare.ledger import sizes_origin
+
     # A checksum is that of one encoder. Sizes of groups are not, but records that were drawn have others every time.
     if any(file.checksum is None or file.reading.drawn for file in files.values()):
         return None
@@ -183,21 +187,18 @@ def trace_counts(ledger: Ledger, files: dict[str, CountsFile]) -> Traces | None:
         *(
             origin
             for file in files.values()
-            for origin in (("checksum", file.checksum or ""), ("sizes", *group_sizes(file.counts)))
+            for origin in (("checksum", file.checksum or ""), sizes_origin(file.counts))
         )
     )
 
 
 def trace_database(ledger: Ledger, address: str, table: str, counts: CellCounts) -> Traces:
     """Return what the ledger knows the records of a table in a database by: where they lie, and sizes of groups."""
+    from certifare.ledger import sizes_origin
+
     place = _place(address)
     # The same table, or another name of it.
-    return ledger.origin(("table", place, table), ("sizes", place, *group_sizes(counts)))
-
-
-def group_sizes(counts: CellCounts) -> tuple[str, ...]:
-    """Numbers of records of each group: the same whatever the encoder."""
-    return tuple(f"{group}\0{n}" for group, n in sorted(counts.group_sizes.items()))
+    return ledger.origin(("table", place, table), sizes_origin(counts))
 
 
 def _place(address: str) -> str:

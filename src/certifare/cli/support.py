@@ -30,6 +30,8 @@ CONDITIONS = {
     "certificate": "a certificate alone",
     "encoder": "an encoder",
     # What else was asked for.
+    "drawn": "--weight or --cluster",
+    "clustered": "--cluster",
     "thinned": "--weight, or --cluster with --population records",
     "capped": "a file of records with --weight, and without --cluster",
     "equal_opportunity": "--metric equal_opportunity",
@@ -82,7 +84,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         # Counts files say which columns they are about; what is asked for must be that.
         counts="sensitive label",
         csv=_CSV,
-        cluster="population",
+        clustered="population",
         column="cuts encoder_output",
         output="key suppress dataset",
     ),
@@ -91,9 +93,10 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         records="weight cluster",
         sql="table",
         csv=_CSV,
-        weight="seed",
-        cluster="seed population",
+        drawn="seed",
+        clustered="population",
         thinned="max_weight",
+        capped="cap",
     ),
     "verify": _when(
         always="key encoder data predictions as_json min_confidence max_bound metrics groups max_candidates not_before "
@@ -166,6 +169,18 @@ def refuse_ignored(context: typer.Context, *conditions: str) -> None:
         remedies = [REMEDIES.get((command, condition), {}).get(name) for condition in conditions]
         remedy = next((text for text in remedies if text), "Leave it out.")
         raise ArgumentError(f"{options[name]} would be ignored{where}: it needs {words}. {remedy}")
+
+
+def draw_conditions(weight: str | None, cluster: str | None, population: str | None) -> tuple[str, ...]:
+    """Conditions that a draw by weights or clusters brings along, whether options or the bundle ask for it."""
+    thinned = population == "records" if cluster is not None else weight is not None
+    holds = {
+        "drawn": weight is not None or cluster is not None,
+        "clustered": cluster is not None,
+        "thinned": thinned,
+        "capped": weight is not None and cluster is None,
+    }
+    return tuple(name for name, true in holds.items() if true)
 
 
 def of_file(*paths: Path) -> tuple[str, ...]:

@@ -297,8 +297,9 @@ def _check_reading(name: str, file: CountsFile, wanted: Reading, of_whom: str, *
         )
     if several and reading.thinned and (reading.max_weight is None or reading.max_weight != wanted.max_weight):
         raise DrawError(
-            f"{name!r} was thinned to a largest weight that {of_whom} does not share, so that their records count "
-            "differently: agree on the largest in the population and count again with --max-weight."
+            f"{name!r} was thinned to its own largest weight, or to another one than {of_whom}, so that records of "
+            "several holders count differently: agree on the largest in the population and count again with "
+            "--max-weight."
         )
 
 

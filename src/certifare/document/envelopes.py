@@ -69,9 +69,8 @@ class Document:
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate itself, which knows the cells that were pooled."""
-        certificate, suppression = self.statement.predicate.certificate, self.statement.predicate.suppression
-        return certificate if suppression is None else certificate.with_pools(suppression.pooled)
+        """The certificate itself."""
+        return self.statement.predicate.certificate
 
     def signed_by(self, key: SSlibKey) -> bool:
         """Whether one of the signatures was made with this key, over exactly these bytes."""

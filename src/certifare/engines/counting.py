@@ -36,6 +36,7 @@ from certifare.errors import (
     DrawError,
     EmptyGroupError,
     GroupError,
+    LabelsRequiredError,
     MissingValueError,
     SensitiveFeatureError,
 )
@@ -127,6 +128,8 @@ def lay_out(
         groups.append(UNKNOWN)
     if not groups:
         raise EmptyGroupError("No record has a group: there is nothing to count.")
+    if labelled and not label_names:
+        raise LabelsRequiredError("No record has a label: name another column, or records that have one.")
     labels = sorted(label_names, key=sort_key)
     table = np.zeros((n_cells, len(groups), len(labels) if labelled else 1), dtype=np.int64)
     for (cell, group, label), records in counted.items():
@@ -295,6 +298,10 @@ class Tally:
         """Return the counts of these records, and what is known of them."""
         overlap = self.overlap(encoder.fingerprint_)
         seen = self.sample is not None
+        # Whether records were used to fit is asked first: copies of training records are that above all.
+        provenance = provenance_of(
+            overlap, reads_groups=encoder.reads_groups, allow_training_records=allow_training_records
+        )
         repeats = self.repeats.check("certification records") if seen else ()
         checksum = write_checksum(self.checksum) if seen else None
         return CountedRecords(
@@ -305,12 +312,7 @@ class Tally:
                 missing=missing,
                 drop_unlabelled=drop_unlabelled,
             ),
-            provenance=provenance_of(
-                overlap,
-                reads_groups=encoder.reads_groups,
-                repeats=repeats,
-                allow_training_records=allow_training_records,
-            ),
+            provenance=provenance.assuming(*repeats),
             training=getattr(encoder, "training_counts_", None),
             digest=checksum,
             checksum=checksum,
@@ -343,6 +345,10 @@ class Finder(Protocol):
     @property
     def fingerprint_(self) -> Fingerprint | None:
         """What tells training records."""
+
+    @property
+    def reads_groups(self) -> bool:
+        """Whether cells depend on the group."""
 
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
         """Codes of the groups that were read, if cells depend on them."""
@@ -381,11 +387,29 @@ class Teller:
             entries=tuple(self._count(block)),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
             sample=RepeatSample.of((*block.fields, *block.groups, *block.labels), self.salt),
-            checksum=checksum_of((block if self.unknown_groups else block.complete()[0]).fields, self.salt),
+            checksum=checksum_of(block.take(self._taking_part(block)).fields, self.salt),
         )
 
+    def _taking_part(self, block: Block) -> NDArray[np.bool_]:
+        """Which records count: those with a label, if there is one, and with a group, unless that is unknown."""
+        keep = np.ones(len(block), dtype=bool)
+        for field in (*block.labels, *(() if self.unknown_groups else block.groups)):
+            keep &= ~field.missing()
+        return keep
+
     def _count(self, block: Block) -> list[Entry]:
+        known = np.ones(len(block), dtype=bool)
+        for field in block.groups:
+            known &= ~field.missing()
+        if self.encoder.reads_groups and not known.all():
+            # A record without a group has no cell, and is left out or refused when counts are laid out.
+            without = block.take(~known)
+            entries = self._entries(without, np.zeros(len(without), dtype=np.int64))
+            return [*entries, *self._count(block.take(known))] if known.any() else entries
         cells = self.encoder.find_cells(block.fields, self.encoder.group_codes(block.groups))
+        return self._entries(block, cells)
+
+    def _entries(self, block: Block, cells: NDArray[Any]) -> list[Entry]:
         columns = [field.levels().filled(None) for field in (*block.groups, *block.labels)]
         joint = intersect([Levels("cell", cells.astype(np.int64), tuple(range(self.encoder.n_cells_))), *columns])
         entries = []
@@ -450,8 +474,13 @@ def write_checksum(sums: tuple[int, int]) -> str:
     return f"{sums[0]:016x}{sums[1]:016x}"
 
 
-def refuse_draw(reading: Reading, where: str) -> None:
-    """Refuse to draw by weights or clusters if the records are not in memory."""
+def refuse_draw(reading: Reading, request: CountRequest, where: str) -> None:
+    """Refuse to draw or to split records at random if they are not in memory."""
+    if request.halves:
+        raise ArgumentError(
+            f'method="lemmas" splits the records in two at random, which needs all of them in memory, and they are '
+            f'{where}: choose method="exact", or certify an extract that fits.'
+        )
     if reading.drawn:
         column = reading.cluster or reading.weight
         raise DrawError(

@@ -123,6 +123,11 @@ class Squares:
         """What tells training records."""
         return self.encoder.fingerprint_
 
+    @property
+    def reads_groups(self) -> bool:
+        """Whether cells depend on the group."""
+        return self.encoder.reads_groups
+
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
         """Codes of the groups that were read, if cells depend on them."""
         return self.encoder.group_codes(fields)
@@ -186,7 +191,7 @@ class LargeSearch(Search):
         self._checksum = (0, 0)
         self._by_square: Tally | None = None
         n_others = self._files.n_records - len(self._sampled)
-        self._n_train = round(n_others * (1.0 - parts[CERTIFY]) * float(table.labelled.mean()))
+        self._n_train = round(n_others * (1.0 - parts[CERTIFY]) * float(table.trainable.mean()))
         self.explorer = _LargeExplorer(
             self.train, {"select": self.select}, grid, self._common(), n_jobs, self._prepare_tree, self._n_train
         )

@@ -20,7 +20,7 @@ from certifare.encoders.training import MemoryTraining
 from certifare.encoders.weighting import representative_rows
 from certifare.frames import Field, Frame
 from certifare.frontier.settings import Grid, Setting
-from certifare.frontier.utility import Performance, base_rates, forecasts
+from certifare.frontier.utility import Figures, Performance, base_rates, forecasts
 from certifare.randomness import stream
 from certifare.table import Table
 
@@ -96,10 +96,18 @@ class GrowthPath:
         """Return the counts of a part under the encoder with k cells."""
         return self.counts[part].merged(self.starts[k])
 
-    def performance(self, k: int, counts: Sequence[NDArray[np.int64]], confidence: float = 0.95) -> Performance:
+    def figures(self, k: int, counts: Sequence[NDArray[np.int64]]) -> Figures:
         """Measure the forecasts of the encoder with k cells on records, counted by cell and value of each label."""
         train = self.at("train", k).labels
-        return Performance.of([forecasts(t) for t in train], [base_rates(t) for t in train], counts, confidence)
+        return Figures.of([forecasts(t) for t in train], [base_rates(t) for t in train], counts)
+
+    def performance(
+        self, k: int, counts: Sequence[NDArray[np.int64]], confidence: float = 0.95, candidates: int = 1
+    ) -> Performance:
+        """Measure the same, with intervals (:class:`~certifare.frontier.utility.Performance`)."""
+        train = self.at("train", k).labels
+        found = [forecasts(t) for t in train], [base_rates(t) for t in train]
+        return Performance.of(*found, counts, confidence, candidates)
 
     def votes(self, k: int) -> list[NDArray[np.int64]]:
         """For each label, the value that each cell forecasts as the likeliest."""

@@ -92,7 +92,7 @@ class Candidate:
         The growth that it comes from.
     cells : int
     accuracy, explained : float
-        Of the cells' forecasts, on the select part (:class:`~certifare.frontier.utility.Performance`).
+        Of the cells' forecasts, on the select part (:class:`~certifare.frontier.utility.Figures`).
     auc : float or None
     utility : float
         What encoders are compared by, on the select and training parts.
@@ -215,6 +215,10 @@ class Search:
     ) -> None:
         if not table.labels:
             raise RoleError("The table has no label: name one, so that encoders know what to keep.")
+        for label in table.labels:
+            if len(label.values) < 2:
+                found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
+                raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
         if table.groups is None:
             raise MissingGroupError("The table has no groups: name a sensitive column.")
         if len(table.groups.names) < 2:
@@ -313,14 +317,14 @@ class Search:
             for k in path.starts:
                 train, select = path.at("train", k), path.at("select", k)
                 outlook = self._outlook(train, select, sizes)
-                performance = path.performance(k, select.labels)
+                figures = path.figures(k, select.labels)
                 found.append(
                     Candidate(
                         path=path,
                         cells=k,
-                        accuracy=performance.accuracy.estimate,
-                        explained=performance.explained.estimate,
-                        auc=None if performance.auc is None else performance.auc.estimate,
+                        accuracy=figures.accuracy,
+                        explained=figures.explained,
+                        auc=figures.auc,
                         utility=utility_of(self.utility, train.labels, select.labels),
                         promising=_promising(train.labels, select.labels),
                         retained=path.retained[k],

@@ -145,7 +145,7 @@ def report_data(
             f"({MOST_SHARES:,} are the most). `certifare verify` and `certifare show` need no report."
         )
     sizes = found.counts.group_sizes
-    cells = _cells(found, stated.suppression.pooled if stated.suppression else (), encoder)
+    cells = _cells(found, found.pools, encoder)
     return {
         **about,
         "claim": {"words": stated.claim.words, "formula": stated.claim.formula},
@@ -201,7 +201,7 @@ def report_data(
         if stated.suppression is None
         else {
             "below": stated.suppression.below,
-            "pooled": [list(pool) for pool in stated.suppression.pooled],
+            "pooled": [list(pool) for pool in found.pools],
             "still_small": list(stated.suppression.still_small),
         },
         "columns": {
@@ -286,7 +286,7 @@ def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
 
 def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return figures with texts that show their limits, rounded outwards."""
-    found: dict[str, Any] = {"records": figures["records"], "baseline": figures["baseline"]}
+    found: dict[str, Any] = {name: figures[name] for name in ("records", "baseline", "worthless")}
     for name, times, places, unit in (
         ("accuracy", 100, 1, " %"),
         ("auc", 1, 3, ""),

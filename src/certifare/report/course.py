@@ -28,6 +28,7 @@ def course_data(history: History, findings: Sequence[Finding]) -> dict[str, Any]
         "target": history.target,
         "confidence": percent(history.confidence),
         "planned": history.planned,
+        "min_group_size": history.min_group_size,
         "groups": list(history.reference.groups),
         "outcome": findings[-1].outcome if findings else None,
         "periods": [

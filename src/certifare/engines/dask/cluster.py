@@ -166,7 +166,7 @@ class DaskRecords:
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records; only counts leave the workers."""
-        refuse_draw(reading, "on a cluster")
+        refuse_draw(reading, request, "on a cluster")
         engine = DaskEngine(self.frame, self.client)
         return count_pieces(encoder, engine, list(self.frame.columns), reading, request)
 

@@ -147,14 +147,13 @@ class MemoryRecords:
         by_group = reads_groups and getattr(encoder, "sensitive", None) is None
         cells = np.asarray(encoder.apply(X, sensitive_features=groups) if by_group else encoder.apply(X))
         records = PlacedRecords.of(cells, groups, self.y, encoder.n_cells_, missing=self.missing)
+        provenance = provenance_of(overlap, reads_groups=reads_groups, allow_training_records=allow_training_records)
         fields = () if own is None else own.read_fields(X)
         repeats: tuple[str, ...] = ()
         if own is not None and self.clusters is None and (not own.is_column or self.besides):
             placed = Field("place", records.places, "number", False)
             repeats = count_repeats([*fields, placed, *self.besides]).check("certification records")
-        provenance = provenance_of(
-            overlap, reads_groups=reads_groups, repeats=repeats, allow_training_records=allow_training_records
-        )
+            provenance = provenance.assuming(*repeats)
         digest = self.digest
         if digest is None and (self.drawn or halves):
             digest = self._digest(groups)

@@ -111,7 +111,7 @@ class ParquetRecords:
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records with as many threads as the encoder's ``n_jobs``."""
-        refuse_draw(reading, "in files too large for it")
+        refuse_draw(reading, request, "in files too large for it")
         files = ParquetFiles.find(self.paths)
         engine = ParquetEngine(files, encoder.n_threads)
         return count_pieces(encoder, engine, files.schema.names, reading, request)

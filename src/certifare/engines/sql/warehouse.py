@@ -277,7 +277,7 @@ class DatabaseRecords:
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records: as ``CellCounts.from_cells(encoder.apply(X), …)`` does in memory."""
-        refuse_draw(reading, "in a database")
+        refuse_draw(reading, request, "in a database")
         tally = self.tally(encoder, reading)
         return tally.named(reading).counted(
             encoder, labelled=request.labelled, missing=reading.missing_groups, drop_unlabelled=True
@@ -302,6 +302,8 @@ class DatabaseRecords:
 def _entry(row: Sequence[Any], n_groups: int, labelled: bool) -> Entry:
     """Read a row of counts: cell, groups, label, and the number of records as the last."""
     cell, *values, records = row
+    if cell is None and None in values[:n_groups]:
+        cell = 0  # A record without a group has no cell, and is left out or refused when counts are laid out.
     if cell is None:
         raise UnknownGroupError(
             f"{int(records):,} records have a group that the encoder was not fitted with, or none; leave them out, in "
