@@ -25,6 +25,7 @@ from certifare.errors import (
     MissingColumnError,
     MissingValueError,
     OutputError,
+    RepeatedRecordsError,
     RoleError,
     SensitiveFeatureError,
     TrainingOverlapError,
@@ -52,6 +53,16 @@ def streamed(path: Any, label: Any, sensitive: Any, **options: Any) -> FairTreeE
 def certify_files(encoder: FairTreeEncoder, path: Any, sensitive: Any, label: Any = None, **claim: Any) -> Certificate:
     reading = Reading(sensitive=(sensitive,) if isinstance(sensitive, str) else tuple(sensitive), label=label)
     return certify_records(encoder, ParquetRecords(path), reading, **claim)
+
+
+def test_visits_of_one_person_in_different_pieces_are_found(many_people: pd.DataFrame, tmp_path: Path) -> None:
+    encoder = in_memory(many_people, "paid", "sex", max_cells=10)
+    fresh = make_people(3000, seed=8)
+    rng = np.random.default_rng(0)
+    visits = fresh.iloc[rng.permutation(np.repeat(np.arange(len(fresh)), 1 + rng.poisson(0.5, len(fresh))))]
+    assert certify_files(encoder, write(fresh, tmp_path / "fresh.parquet", 200), "sex").bound < 1
+    with pytest.raises(RepeatedRecordsError, match=r"certification records equal another one.*--cluster"):
+        certify_files(encoder, write(visits, tmp_path / "visits.parquet", 200), "sex")
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

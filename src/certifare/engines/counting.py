@@ -26,7 +26,7 @@ from certifare.certificates.repeats import Repeats
 from certifare.certificates.tail import Tail
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.fingerprint import Fingerprint, Overlap
-from certifare.encoders.hashes import HashSample, hash_records
+from certifare.encoders.hashes import RepeatSample, hash_records
 from certifare.engines.blocks import Block, BlockReader, Feature, Piece, Role, roles_of
 from certifare.engines.preparing import Share, Worker
 from certifare.errors import (
@@ -276,15 +276,15 @@ class Tally:
     entries : tuple of Entry
     found : ndarray of int64 or None
         What looking the records up among the training records gave (:meth:`Fingerprint.look_up`); None if nobody did.
-    hashes : HashSample or None
-        Of the records, in all columns: they tell which are equal. None where nobody saw the records.
+    sample : RepeatSample or None
+        Of the records, in all columns: it shows whether too many are equal. None if nobody saw the records.
     checksum : pair of int
         Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and any pieces.
     """
 
     entries: tuple[Entry, ...]
     found: NDArray[np.int64] | None = None
-    hashes: HashSample | None = None
+    sample: RepeatSample | None = None
     checksum: tuple[int, int] = (0, 0)
 
     def named(self, reading: Reading) -> Tally:
@@ -294,7 +294,7 @@ class Tally:
     @property
     def repeats(self) -> Repeats:
         """How many of the records equal another one, of those that were seen."""
-        return Repeats(0, 0, False) if self.hashes is None else Repeats.of(self.hashes.sorted().counts)
+        return Repeats(0, 0, 0) if self.sample is None else self.sample.judge()
 
     def overlap(self, fingerprint: Fingerprint | None) -> Overlap | None:
         """How many of the records are training records; None if they were not looked up."""
@@ -311,7 +311,7 @@ class Tally:
     ) -> CountedRecords:
         """Return the counts of these records, and what is known of them."""
         overlap = self.overlap(encoder.fingerprint_)
-        seen = self.hashes is not None
+        seen = self.sample is not None
         # Whether records were used to fit is asked first: copies of training records are that above all.
         provenance = provenance_of(
             overlap, reads_groups=encoder.reads_groups, allow_training_records=allow_training_records
@@ -344,7 +344,7 @@ def merge_tallies(tallies: Sequence[Tally]) -> Tally:
     return Tally(
         entries=tuple(Entry(*key, records) for key, records in counted.items()),
         found=None if tallies[0].found is None else np.sum([t.found for t in tallies if t.found is not None], axis=0),
-        hashes=HashSample.merge([t.hashes for t in tallies if t.hashes is not None]),
+        sample=RepeatSample.merge([t.sample for t in tallies if t.sample is not None]),
         checksum=(sum(t.checksum[0] for t in tallies) % 2**64, sum(t.checksum[1] for t in tallies) % 2**64),
     )
 
@@ -397,11 +397,10 @@ class Teller:
     def tell(self, block: Block) -> Tally:
         """Count a block."""
         fingerprint = self.encoder.fingerprint_
-        hashes = hash_records((*block.fields, *block.groups, *block.labels), self.salt)
         return Tally(
             entries=tuple(self._count(block)),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
-            hashes=HashSample.of(hashes, len(block)),
+            sample=RepeatSample.of((*block.fields, *block.groups, *block.labels), self.salt),
             checksum=checksum_of(block.take(self._taking_part(block)).fields, self.salt),
         )
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
+from certifare.certificates.repeats import (
+    MOST_TIMES,
+    NOTABLE,
+    Grouping,
+    Repeats,
+    agreement_of,
+    blocks_of,
+    frequencies,
+    repeats_of_multiplicities,
+)
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.expressions import (
     bytes_of,
@@ -25,7 +37,7 @@ from certifare.encoders.expressions import (
     write_case,
 )
 from certifare.engines.counting import check_counted_by
-from certifare.errors import NotPublishableError
+from certifare.errors import ColumnTypeError, NotPublishableError
 from certifare.roles import Comparison, Names, as_names, parse_role
 
 REFUSED = -1
@@ -114,6 +126,89 @@ def counts_query(
     )
 
 
+def multiplicities_query(dialect: str, table: Names, columns: Mapping[str, str]) -> str:
+    """Write the query that counts how many different records occur once, twice and so on.
+
+    Parameters
+    ----------
+    dialect : str
+    table : str or sequence of str
+    columns : mapping of str to str
+        The columns in which records are compared, and their types, as the database writes them.
+
+    Returns
+    -------
+    str
+        Its rows are: number of times, number of different records.
+    """
+    compared = _Compared.of(dialect, table, columns)
+    return _counted_by(("times",), compared.kinds(()), ("COUNT(*)",), compared.quoted)
+
+
+def grouping_query(dialect: str, table: Names, columns: Mapping[str, str], left_out: Iterable[int]) -> str:
+    """Write the query that groups records that agree in all columns but some, given by position.
+
+    Returns
+    -------
+    str
+        Its rows are: size of a group (:data:`MOST_TIMES` stands for that and more), whether its records differ (0 or
+        1), number of such groups, sums of the squares of their sizes and of how many different records each holds.
+    """
+    compared = _Compared.of(dialect, table, columns)
+    q = compared.quoted
+    kept = [name for i, name in enumerate(compared.names) if i not in set(left_out)]
+    sized = (
+        f"SELECT SUM({q('times')}) AS {q('size')}, COUNT(*) AS {q('kinds')} "  # noqa: S608
+        f"FROM ({compared.kinds(kept)}) AS {q('records')} GROUP BY {', '.join(kept)}"
+    )
+    told = f"CASE WHEN {q('size')} > {MOST_TIMES} THEN {MOST_TIMES} ELSE {q('size')} END AS {q('told')}"
+    mixed = f"CASE WHEN {q('kinds')} > 1 THEN 1 ELSE 0 END AS {q('mixed')}"
+    groups = f"SELECT {q('size')}, {q('kinds')}, {told}, {mixed} FROM ({sized}) AS {q('groups')}"  # noqa: S608
+    figures = ("COUNT(*)", _squares(q("size"), dialect), _squares(q("kinds"), dialect))
+    return _counted_by(("told", "mixed"), groups, figures, q)
+
+
+def agreement_query(dialect: str, table: Names, columns: Mapping[str, str], left_out: Iterable[int]) -> str:
+    """Write the query that sums up squares of how many records, and different ones, agree in columns by position."""
+    compared = _Compared.of(dialect, table, columns)
+    q = compared.quoted
+    shown = [compared.names[i] for i in left_out]
+    agreeing = (
+        f"SELECT SUM({q('times')}) AS {q('size')}, COUNT(*) AS {q('kinds')} "  # noqa: S608
+        f"FROM ({compared.kinds(shown)}) AS {q('records')} GROUP BY {', '.join(shown)}"
+    )
+    figures = ", ".join(_squares(q(name), dialect) for name in ("size", "kinds"))
+    return f"SELECT {figures} FROM ({agreeing}) AS {q('counted')}"  # noqa: S608
+
+
+def ask_repeats(
+    ask: Callable[[str], Iterable[Sequence[Any]]], dialect: str, table: Names, columns: Mapping[str, str]
+) -> Repeats:
+    """Count the records of a table that equal another one in every column, and say whether chance explains it.
+
+    Columns are left out only if a notable share of the records has an equal one.
+
+    Parameters
+    ----------
+    ask : callable
+        Runs a query and gives its rows, as :meth:`certifare.engines.sql.warehouse.Warehouse.query` does.
+    dialect : str
+    table : str or sequence of str
+    columns : mapping of str to str
+        The columns in which records are compared, and their types, as the database writes them.
+    """
+    found = [(int(times), int(n)) for times, n in ask(multiplicities_query(dialect, table, columns))]
+    different = sum(n for _, n in found)
+    if sum(n for times, n in found if times > 1) < NOTABLE * different or len(columns) < 2:
+        return repeats_of_multiplicities(found)
+    groupings = []
+    for block in blocks_of(len(columns)):
+        groups = [*ask(grouping_query(dialect, table, columns, block))]
+        (same,) = ask(agreement_query(dialect, table, columns, block))
+        groupings.append(_grouping_of(found, groups, same))
+    return repeats_of_multiplicities(found, groupings)
+
+
 def examination(dialect: str) -> tuple[str, tuple[Any, ...]]:
     """Write a query that shows whether a database reads and compares as is taken for granted here.
 
@@ -141,6 +236,70 @@ def examination(dialect: str) -> tuple[str, tuple[Any, ...]]:
     return f"SELECT {', '.join(shown)}", tuple(shown.values())
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """Records as they are compared: equal values of a column are equal, whatever the database takes for one.
+
+    Attributes
+    ----------
+    dialect : str
+    names : tuple of str
+        What the columns are called here, in quotes.
+    source : str
+        The query that gives them.
+    """
+
+    dialect: str
+    names: tuple[str, ...]
+    source: str
+
+    @classmethod
+    def of(cls, dialect: str, table: Names, columns: Mapping[str, str]) -> _Compared:
+        """Read columns of a table."""
+        known_dialect(dialect)
+        check_names(columns, dialect, columns)
+        names = tuple(_sql(identifier(f"column_{i}", dialect), dialect) for i in range(len(columns)))
+        values = [
+            f"{_sql(_told_apart(name, columns, dialect), dialect)} AS {alias}"
+            for name, alias in zip(columns, names, strict=True)
+        ]
+        return cls(dialect, names, f"SELECT {', '.join(values)} FROM {quoted_table(table, dialect)}")  # noqa: S608
+
+    def kinds(self, shown: Sequence[str]) -> str:
+        """Write the query that counts equal records, and shows some of their columns."""
+        return (
+            f"SELECT {', '.join([*shown, 'COUNT(*)'])} AS {self.quoted('times')} "  # noqa: S608
+            f"FROM ({self.source}) AS {self.quoted('rows')} GROUP BY {', '.join(self.names)}"
+        )
+
+    def quoted(self, name: str) -> str:
+        """Write a name."""
+        return _sql(identifier(name, self.dialect), self.dialect)
+
+
+def _counted_by(by: Sequence[str], inner: str, figures: Sequence[str], quoted: Callable[[str], str]) -> str:
+    names = ", ".join(quoted(name) for name in by)
+    return f"SELECT {names}, {', '.join(figures)} FROM ({inner}) AS {quoted('counted')} GROUP BY {names}"  # noqa: S608
+
+
+def _squares(number: str, dialect: str) -> str:
+    double = exp.DataType.build("DOUBLE").sql(dialect=dialect)
+    return f"SUM(CAST({number} AS {double}) * CAST({number} AS {double}))"
+
+
+def _grouping_of(times: Sequence[tuple[int, int]], groups: Sequence[Sequence[Any]], same: Sequence[Any]) -> Grouping:
+    """Put together what leaving out a block shows, given how often records occur and the rows of the two queries."""
+    counted = np.zeros((2, MOST_TIMES + 3), dtype=np.int64)
+    for size, is_mixed, n, *_ in groups:
+        counted[int(is_mixed), int(size)] += int(n)
+    occurring = frequencies(np.repeat([r for r, _ in times], [n for _, n in times]))
+    grouped = [sum(float(row[3 + i]) for row in groups) for i in range(2)]
+    equal = [sum(n * float(r) ** power for r, n in times) for power in (2, 0)]
+    totals = [sum(n * r**power for r, n in times) for power in (1, 0)]
+    agreements = [agreement_of(float(same[i]), equal[i], grouped[i], totals[i]) for i in range(2)]
+    return Grouping(counted[0], counted[1], occurring - counted[0], max(agreements))
+
+
 def _value(role: str | Comparison, columns: Mapping[str, str], dialect: str) -> tuple[Any, bool]:
     """Write a group or label, NULL where it is missing, and say whether it is text."""
     name = role.column if isinstance(role, Comparison) else role
@@ -152,6 +311,17 @@ def _value(role: str | Comparison, columns: Mapping[str, str], dialect: str) -> 
     if column.kind == "number":
         return exp.Case().when(column.missing, exp.Null()).else_(column.number), False
     return column.raw, column.kind == "text"
+
+
+def _told_apart(name: str, columns: Mapping[str, str], dialect: str) -> Any:
+    """Write what the values of a column are told apart by, NULL where one is missing."""
+    try:
+        column = sql_column(name, columns[name], dialect)
+    except ColumnTypeError:  # a date, a UUID and the like
+        return bytes_of(exp.cast(exp.column(identifier(name, dialect)), "TEXT"), dialect)
+    if column.kind == "text":
+        return bytes_of(column.raw, dialect)
+    return exp.Case().when(column.missing, exp.Null()).else_(column.raw)
 
 
 def _sql(expression: Any, dialect: str) -> str:
