@@ -665,7 +665,7 @@ def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, silence_logs=50
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -118,10 +118,7 @@ def sql_column(name: str, type_: str, dialect: str, wanted: str | None = None) -
     """
     column = exp.column(identifier(name, dialect))
     null = exp.Is(this=column, expression=exp.Null())
-    try:
-        known = exp.DataType.build(type_, dialect=dialect)
-    except sqlglot.errors.SqlglotError:
-        known = exp.DataType(this=DType.UNKNOWN)
+    known = _known_type(type_, dialect)
     if known.this == DType.NULL:  # a column without any value fits every type
         known = exp.DataType.build(DEFAULT_TYPES[wanted or "text"])
     if wanted is not None and (wanted == "text") != (known.this in TEXTS) and _is_read(known):
@@ -477,6 +474,18 @@ def holds(role: Comparison, column: SqlColumn, dialect: str) -> Any:
         truth = exp.Literal.number(int(role.value.lower() == "true"))
         equal = exp.EQ(this=column.number.copy(), expression=truth)
     return equal if role.operator == "==" else exp.not_(equal)
+
+
+def is_read(type_: str, dialect: str) -> bool:
+    """Say whether columns of a type, as a database writes it, are read: numbers, truth values or text."""
+    return _is_read(_known_type(type_, dialect))
+
+
+def _known_type(type_: str, dialect: str) -> Any:
+    try:
+        return exp.DataType.build(type_, dialect=dialect)
+    except sqlglot.errors.SqlglotError:
+        return exp.DataType(this=DType.UNKNOWN)
 
 
 def _is_read(known: Any) -> bool:

@@ -30,11 +30,14 @@ class Block:
         The features.
     labels, groups : tuple of Field
         Label columns and sensitive columns.
+    besides : tuple of Field
+        Further columns by which copies of a record are recognised.
     """
 
     fields: tuple[Field, ...]
     labels: tuple[Field, ...]
     groups: tuple[Field, ...]
+    besides: tuple[Field, ...] = ()
 
     def __len__(self) -> int:
         return len(next(iter((*self.fields, *self.labels, *self.groups))))
@@ -52,7 +55,7 @@ class Block:
 
     def take(self, keep: NDArray[np.bool_]) -> Block:
         """Take some of the records."""
-        columns = (self.fields, self.labels, self.groups)
+        columns = (self.fields, self.labels, self.groups, self.besides)
         return Block(*(tuple(_take(field, keep) for field in of_kind) for of_kind in columns))
 
 
@@ -130,17 +133,20 @@ class BlockReader:
     features : tuple of Feature
     labels : tuple of Role
     groups : tuple of Role or PooledRole
+    besides : tuple of str
+        Further columns by which copies of a record are recognised.
     """
 
     features: tuple[Feature, ...]
     labels: tuple[Role, ...]
     groups: tuple[Role | PooledRole, ...]
+    besides: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
         """Names of all columns that are read."""
         roles = [column for role in (*self.labels, *self.groups) for column in role.columns]
-        return list(dict.fromkeys([*(feature.name for feature in self.features), *roles]))
+        return list(dict.fromkeys([*(feature.name for feature in self.features), *roles, *self.besides]))
 
     def of(self, positions: Collection[int]) -> BlockReader:
         """Read some of the features only."""
@@ -153,6 +159,7 @@ class BlockReader:
             fields=tuple(frame.read(feature.name).as_type(feature.type) for feature in self.features),
             labels=tuple(role.read(frame, table) for role in self.labels),
             groups=tuple(role.read(frame, table) for role in self.groups),
+            besides=tuple(frame.read(name) for name in self.besides),
         )
 
 

@@ -400,7 +400,7 @@ class Teller:
         return Tally(
             entries=tuple(self._count(block)),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
-            sample=RepeatSample.of((*block.fields, *block.groups, *block.labels), self.salt),
+            sample=RepeatSample.of((*block.fields, *block.groups, *block.labels, *block.besides), self.salt),
             checksum=checksum_of(block.take(self._taking_part(block)).fields, self.salt),
         )
 
@@ -464,7 +464,8 @@ def count_pieces(
     request.check_label(names)
     groups = roles_of(reading.sensitive, names, "sensitive")
     labels = () if reading.label is None else roles_of(reading.label, names, "label")
-    reader = reader_for(encoder, labels, groups)
+    # Equal values of one column are no copies of a record: all columns are compared.
+    reader = reader_for(encoder, labels, groups, names if encoder.is_column else ())
     tally = count_over(
         encoder,
         worker,
@@ -527,11 +528,13 @@ def check_counted_by(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
             )
 
 
-def reader_for(encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequence[Role]) -> BlockReader:
+def reader_for(
+    encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequence[Role], besides: Sequence[str] = ()
+) -> BlockReader:
     """Say how blocks of a fitted encoder's records are read; one that reads groups takes those that are counted."""
     check_counted_by(encoder, [role.name for role in groups])
     features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
-    return BlockReader(features, tuple(labels), tuple(groups))
+    return BlockReader(features, tuple(labels), tuple(groups), tuple(besides))
 
 
 def one_label(labels: Sequence[Any]) -> None:

@@ -155,8 +155,9 @@ class MemoryRecords:
         fields = () if own is None else own.read_fields(X)
         repeats: tuple[str, ...] = ()
         if own is not None and self.clusters is None and (not own.is_column or self.besides):
-            placed = Field("place", records.places, "number", False)
-            repeats = count_repeats([*fields, placed, *self.besides]).check("certification records")
+            _, *codes = np.unravel_index(np.maximum(records.places, 0), records.shape)
+            roles = [Field(f"role {i}", np.where(records.known, c, -1), "number", False) for i, c in enumerate(codes)]
+            repeats = count_repeats([*fields, *roles, *self.besides]).check("certification records")
             provenance = provenance.assuming(*repeats)
         digest = self.digest
         if digest is None and (self.drawn or halves):

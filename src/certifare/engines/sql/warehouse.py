@@ -17,9 +17,9 @@ from typing import Any
 from urllib.parse import quote
 
 from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.expressions import DIALECTS, identifier, known_dialect, quoted_table, table_parts
+from certifare.encoders.expressions import DIALECTS, identifier, is_read, known_dialect, quoted_table, table_parts
 from certifare.engines.counting import CountedRecords, CountRequest, Entry, Tally, refuse_draw
-from certifare.engines.sql.queries import REFUSED, counts_query, examination
+from certifare.engines.sql.queries import REFUSED, ask_repeats, counts_query, examination
 from certifare.errors import (
     CertifareError,
     FileError,
@@ -30,7 +30,7 @@ from certifare.errors import (
 )
 from certifare.levels import name_of
 from certifare.reading import Reading
-from certifare.roles import Comparison, Names, parse_role
+from certifare.roles import Comparison, Names, as_names, parse_role
 
 
 class Warehouse(ABC):
@@ -285,7 +285,24 @@ class DatabaseRecords:
             encoder, labelled=request.labelled, missing=reading.missing_groups, drop_unlabelled=True
         )
         role = None if reading.label is None else parse_role(reading.label, list(columns), "label")
-        return replace(counted, positive=role.true if isinstance(role, Comparison) else None)
+        repeats = self._repeats(encoder, reading, columns)
+        return replace(
+            counted,
+            provenance=counted.provenance.assuming(*repeats),
+            positive=role.true if isinstance(role, Comparison) else None,
+            notes=(*counted.notes, *repeats),
+        )
+
+    def _repeats(self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str]) -> tuple[str, ...]:
+        """Refuse a table most of whose records are copies; say what a certificate says of fewer."""
+        roles = [parse_role(text, list(columns)) for text in (*reading.sensitive, *as_names(reading.label))]
+        named = [role.column if isinstance(role, Comparison) else role for role in roles]
+        if encoder.is_column:  # Equal values of one column are no copies: all columns are compared.
+            named = [name for name, type_ in columns.items() if is_read(type_, self.warehouse.dialect)]
+        compared = dict.fromkeys([*(column.name for column in encoder.columns_), *named])
+        types = {name: columns[name] for name in compared}
+        found = ask_repeats(self.warehouse.query, self.warehouse.dialect, self.table, types)
+        return found.check("certification records")
 
     def tally(self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str]) -> Tally:
         """Ask the database for the counts, by values as they stand there."""
