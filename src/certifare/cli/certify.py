@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from certifare.certificates import Certificate
     from certifare.certificates.claims import Claim
     from certifare.encoders import FairTreeEncoder
+    from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords, CountRequest
     from certifare.ledger import Ledger, Traces
     from certifare.table import Table
@@ -278,7 +279,7 @@ class _Certified:
     notes: tuple[str, ...] = ()
 
 
-def _certify_files(asked: _Asked, encoder: Path, data: Sequence[Path], **options: Any) -> _Certified:
+def _certify_files(asked: _Asked, encoder: EncoderFile, data: Sequence[Path], **options: Any) -> _Certified:
     """Certify an encoder on files of records."""
     from certifare.certification import count_records
     from certifare.document import digest
@@ -340,7 +341,6 @@ def _certify_counts(
     from certifare.certificates.certificate import READS_GROUP
     from certifare.document import digest
     from certifare.document.counts_files import pool
-    from certifare.encoders.format import read_encoder_document
     from certifare.errors import ArgumentError, EncoderMismatchError
     from certifare.records import check_cells
 
@@ -352,7 +352,7 @@ def _certify_counts(
         wanted = asked.reading if asked.claim.labelled else asked.reading.unlabelled()
         pooled = pool(loaded, digest(known.encoder), wanted if known.document is not None else None)
         named = {"encoder": known.encoder}
-        document = read_encoder_document(known.encoder)
+        document = known.encoder.document
         check_cells(document.n_cells, pooled.counted.counts)
         if bool(document.parameters.get("group_aware")) != (READS_GROUP in pooled.counted.provenance.besides):
             raise EncoderMismatchError(

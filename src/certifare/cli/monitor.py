@@ -31,6 +31,7 @@ from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
     from certifare.document import Document
+    from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords
     from certifare.monitoring import Finding, History
     from certifare.reading import Reading
@@ -216,7 +217,7 @@ def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> Non
         name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
 
 
-def _history(path: Path, document: Document, encoder: Path, **options: Any) -> tuple[History, bool]:
+def _history(path: Path, document: Document, encoder: EncoderFile, **options: Any) -> tuple[History, bool]:
     """Read the history, or begin one; what was fixed by the first run cannot be changed by a later one."""
     from certifare.document import digest
     from certifare.encoders import load_encoder

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from certifare.document import Document
     from certifare.document.counts_files import CountsFile
     from certifare.encoders import RestrictedEncoder
+    from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords, CountRequest
     from certifare.ledger import Ledger, Traces
     from certifare.reading import Reading
@@ -27,26 +28,28 @@ class Certified:
 
     Attributes
     ----------
-    encoder : Path
+    encoder : EncoderFile
+        Opened once, so that what the certificate was held against is what is used.
     document : Document or None
         None if the bundle has no certificate.
     """
 
-    encoder: Path
+    encoder: EncoderFile
     document: Document | None
 
     @classmethod
     def load(cls, path: Path, key: Path | None = None) -> Certified:
         """Read a bundle, or an encoder's file. A certificate that lies beside it must hold, and be about it."""
         from certifare.document import Policy, digest, read_document, verify_document
+        from certifare.encoders.format import EncoderFile
         from certifare.errors import CertificateMismatchError
 
-        encoder = encoder_file(path)
-        beside = encoder.parent / "certificate.json"
+        found = encoder_file(path)
+        encoder, beside = EncoderFile(found), found.parent / "certificate.json"
         if not os.path.lexists(beside):
             return cls(encoder, None)
         document = read_document(beside)
-        if encoder.name != ENCODER and document.statement.digest_of("encoder") != digest(encoder):
+        if found.name != ENCODER and document.statement.digest_of("encoder") != digest(encoder):
             return cls(encoder, None)  # It is about the bundle's encoder, and another file of the folder was named.
         verdict = verify_document(document, Policy(min_confidence=0.0), key=key, encoder=encoder)
         if verdict.failures:
