@@ -13,6 +13,7 @@ from certifare.cli.common import COLUMNS
 if TYPE_CHECKING:
     from certifare.encoders import FairTreeEncoder
     from certifare.reading import Reading
+    from certifare.storage import FilePath
     from certifare.table import Table
 
 ColumnName = Annotated[
@@ -40,7 +41,7 @@ EncoderOutput = Annotated[
 
 
 def column_of_files(
-    paths: Sequence[Path], column: str, cuts: str | None, reading: Reading, *, labelled: bool, **options: Any
+    paths: Sequence[FilePath], column: str, cuts: str | None, reading: Reading, *, labelled: bool, **options: Any
 ) -> tuple[FairTreeEncoder, Table]:
     """Read a file, or several, once: make the encoder of a column of it, and the table of its records."""
     from certifare.encoders.existing import encoder_of_arrow

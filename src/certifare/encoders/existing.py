@@ -6,6 +6,7 @@ into, written as the small tree that finds them: it is saved, counted in databas
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -75,10 +76,8 @@ def column_encoder(column: Any, *, name: str = "column", cuts: Sequence[float] |
 
 def encoder_of_arrow(column: pa.ChunkedArray, name: str, cuts: Sequence[float] | None = None) -> FairTreeEncoder:
     """Make the encoder of an Arrow column, as :func:`column_encoder` does; only its distinct values are converted."""
-    try:
+    with contextlib.suppress(pa.ArrowNotImplementedError):  # of a type whose values Arrow cannot tell apart
         column = column.drop_null().unify_dictionaries().unique()
-    except pa.ArrowNotImplementedError:
-        pass  # of a type whose values Arrow cannot tell apart
     field = read_arrow(column, name)
     return encoder_of(name, field.type, [] if cuts is not None else distinct_values(field), cuts)
 
