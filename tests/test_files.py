@@ -381,6 +381,20 @@ def test_pipes_and_devices_are_refused(tmp_path):
         open_batches("/dev/zero")
 
 
+def test_a_file_that_is_replaced_while_it_is_opened_is_refused(tmp_path, monkeypatch):
+    path, other = write(tmp_path, PEOPLE), write(tmp_path, PEOPLE, "other.csv")
+    original = files.open_regular
+
+    def replacing(name):
+        found = original(name)
+        os.replace(other, path)
+        return found
+
+    monkeypatch.setattr(files, "open_regular", replacing)
+    with pytest.raises(FileError, match="it was replaced while it was opened"):
+        read_file(path)
+
+
 def test_a_file_whose_name_is_no_text_is_read(tmp_path):
     path = os.fsencode(tmp_path) + b"/\xff\xfe.csv"
     try:

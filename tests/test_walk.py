@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from certifare import Grid, Table, files, frames, produce, storage
-from certifare.cli import main
+from certifare.cli import main, sources
 from certifare.document import verify_document
 from certifare.encoders import base, format
 from certifare.encoders.fingerprint import Fingerprint
@@ -195,14 +195,19 @@ def test_a_column_that_is_certified_is_read_and_converted_once(watch: Watch, for
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_data_file_is_opened_by_its_reader_alone(watch: Watch, command: str, form: str) -> None:
-    """Nobody opens it to ask what kind of file it is, or how large, if the reader knows."""
-    files.read_file(f"fresh.{form}")
-    by_its_reader = watch.opened[f"fresh.{form}"]
-    watch.opened.clear()
-    watch.run(COMMANDS[command], f"fresh.{form}")
-    assert watch.opened[f"fresh.{form}"] == by_its_reader
+@pytest.mark.parametrize("command", [*COMMANDS.values(), COLUMN], ids=[*COMMANDS, "column"])
+def test_a_command_opens_a_data_file_once(watch: Watch, command: list[str], form: str) -> None:
+    """Nobody opens it to ask what kind of file it is, or how large: the reader takes over the same open file."""
+    watch.run(command, f"fresh.{form}")
+    assert watch.opened[f"fresh.{form}"] == 1
+
+
+def test_of_many_files_few_are_held_open(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may hold a thousand files, and there may be more of them. Each beyond the first is opened twice."""
+    monkeypatch.setattr(sources, "MOST_OPEN", 1)
+    pyarrow.csv.write_csv(people(FRESH, 2), "more.csv")
+    watch.run(["certify", "bundle", "DATA", "more.csv"], "fresh.csv")
+    assert (watch.opened["fresh.csv"], watch.opened["more.csv"]) == (1, 2)
 
 
 @pytest.mark.parametrize(

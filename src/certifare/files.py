@@ -13,6 +13,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import errno
 import io
 import os
 import re
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,8 +38,11 @@ from certifare.errors import (
     FileFormatError,
     RaggedFileError,
 )
-from certifare.storage import open_regular, writable
+from certifare.storage import FilePath, open_regular, writable
 from certifare.words import amount
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
 
 #: Text that stands for a missing value in a CSV file, unless others are named.
 MISSING = (
@@ -144,33 +148,119 @@ class Batches:
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
-def kind_of(path: str | os.PathLike[str]) -> Kind:
-    """Tell what kind of table a file holds, by its first bytes."""
-    path = Path(path)
-    if not path.exists():
-        if _ADDRESS.match(str(path)):
-            # Nothing of it is repeated: an address may hold a password or a token.
-            raise FileError(
-                "There is no such file. An address of a database is given with --sql, and its table with --table."
+class DataFile(os.PathLike[str]):
+    """A file, a path like any other, that is opened once, however many ask what it holds before it is read.
+
+    Parameters
+    ----------
+    path : path
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: FilePath) -> None:
+        self.path = Path(path)
+        self._open: Any = None
+        self._content: bytes | None = None
+
+    @classmethod
+    def of(cls, path: FilePath) -> DataFile:
+        """Return the file at a path; one that is a data file already stays as it is."""
+        return path if isinstance(path, cls) else cls(path)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def start(self) -> Any:
+        """Give the file, open and at its start. One at a time may read it, and without threads."""
+        if self._open is None:
+            self._open = _native(self.path)
+        self._open.seek(0)
+        return self._open
+
+    def take(self) -> Any:
+        """Give the file, open and at its start, to a reader whose own it is; whoever asks next opens it again."""
+        file = self.start()
+        self.release()
+        return file
+
+    def release(self) -> None:
+        """Let go of the open file, which closes itself when nobody reads it."""
+        self._open = None
+
+    def text(self) -> tuple[Any, Any]:
+        """Give the bytes of a text file, unpacked where they are compressed, and the file that they are read from."""
+        file = self.start()
+        magic = file.read(4)
+        file.seek(0)
+        packed = "gzip" if magic[:2] == b"\x1f\x8b" else "zstd" if magic == b"\x28\xb5\x2f\xfd" else None
+        if packed is None:
+            return file, file
+        self.release()  # what unpacks a file closes it at the end
+        return pa.CompressedInputStream(file, packed), file
+
+    def content(self, most: int) -> bytes:
+        """Read the file as a whole, or its first bytes if it has more than ``most``; they are read once."""
+        if self._content is None:
+            file = self.take()
+            # Room is taken for as much as is asked for.
+            self._content = bytes(file.read(min(most, file.size() + 1)))
+        return self._content
+
+    @cached_property
+    def head(self) -> bytes:
+        """Its first bytes, which tell its kind. Raises OSError if it cannot be read."""
+        return bytes(self.start().read(8))
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What kind of table it holds, by its first bytes."""
+        path = self.path
+        if not path.exists():
+            if _ADDRESS.match(str(path)):
+                # Nothing of it is repeated: an address may hold a password or a token.
+                raise FileError(
+                    "There is no such file. An address of a database is given with --sql, and its table with --table."
+                )
+            raise FileError(f"There is no file {str(path)!r}{_similar_file(path)}.")
+        if path.is_dir():
+            raise FileError(f"{str(path)!r} is a folder; name a CSV, Parquet or Arrow file.")
+        with readable(path):
+            head = self.head
+        if not head:
+            raise EmptyFileError(f"{str(path)!r} is empty.")
+        if head[:4] == b"PAR1":
+            return "parquet"
+        if head[:6] == b"ARROW1":
+            return "arrow"
+        if head[:4] == b"\xff\xff\xff\xff":
+            return "arrow stream"
+        if head[:4] == b"PK\x03\x04":
+            raise FileFormatError(
+                f"{str(path)!r} is a zip archive or an Excel workbook: save the table as CSV or Parquet."
             )
-        raise FileError(f"There is no file {str(path)!r}{_similar_file(path)}.")
-    if path.is_dir():
-        raise FileError(f"{str(path)!r} is a folder; name a CSV, Parquet or Arrow file.")
-    with readable(path), open_regular(path) as file:
-        head = file.read(8)
-    if not head:
-        raise EmptyFileError(f"{str(path)!r} is empty.")
-    if head[:4] == b"PAR1":
-        return "parquet"
-    if head[:6] == b"ARROW1":
-        return "arrow"
-    if head[:4] == b"\xff\xff\xff\xff":
-        return "arrow stream"
-    if head[:4] == b"PK\x03\x04":
-        raise FileFormatError(f"{str(path)!r} is a zip archive or an Excel workbook: save the table as CSV or Parquet.")
-    if head[:4] == b"FEA1":
-        raise FileFormatError(f"{str(path)!r} is in the first Feather format: write it again as Feather 2 or Parquet.")
-    return "csv"
+        if head[:4] == b"FEA1":
+            raise FileFormatError(
+                f"{str(path)!r} is in the first Feather format: write it again as Feather 2 or Parquet."
+            )
+        return "csv"
+
+    @cached_property
+    def metadata(self) -> FileMetaData:
+        """What a Parquet file says of itself. Raises what pyarrow raises if it is damaged."""
+        import pyarrow.parquet as pq
+
+        return pq.read_metadata(self.start())
+
+
+def kind_of(path: FilePath) -> Kind:
+    """Tell what kind of table a file holds, by its first bytes."""
+    return DataFile.of(path).kind
 
 
 def inspect_csv(
@@ -183,7 +273,7 @@ def inspect_csv(
     decimal: str | None = None,
 ) -> Csv:
     """Find out how a CSV file is to be read: its encoding, delimiter, header and decimal point."""
-    path = Path(path)
+    path = DataFile.of(path)
     headed = header and not names
     if delimiter is not None:
         delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
@@ -192,7 +282,7 @@ def inspect_csv(
     if decimal is not None and (decimal not in (".", ",") or decimal == delimiter):
         raise FileFormatError(f"decimal={decimal!r}: give '.' or ',', and not the delimiter.")
     with readable(path):
-        stream = _unpacked(_native(path))
+        stream, _ = path.text()
         head = bytes(stream.read(SAMPLE))
         if not (b"\n" in head or b"\r" in head):
             head += bytes(stream.read(BLOCK))  # ten thousand columns may have a longer header
@@ -286,8 +376,8 @@ def read_file(
     table : pyarrow.Table
     notes : tuple of str
     """
-    path = Path(path)
-    kind = kind_of(path)
+    path = DataFile.of(path)
+    kind = path.kind
     if kind == "csv":
         layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names, decimal=decimal)
         table = _read_csv(path, layout, missing, types or {})
@@ -322,8 +412,8 @@ def open_batches(
     delimiter, encoding, missing, header, names, decimal
         As in :func:`read_file`.
     """
-    path = Path(path)
-    kind = kind_of(path)
+    path = DataFile.of(path)
+    kind = path.kind
     if kind != "csv":
         return _binary_batches(path, kind, types)
     layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names, decimal=decimal)
@@ -332,7 +422,7 @@ def open_batches(
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         return _csv_batches(path, layout, wanted, missing, batches)
 
-    return Batches(list(layout.columns), path.stat().st_size, read)
+    return Batches(list(layout.columns), path.path.stat().st_size, read)
 
 
 def suspected_markers(table: pa.Table) -> tuple[str, ...]:
@@ -424,23 +514,17 @@ def _unmarked(column: Any, missing: Sequence[str]) -> Any:
 
 def _native(path: Path) -> Any:
     """Open a regular file for pyarrow. It closes itself when the last thread that reads it is done."""
-    open_regular(path).close()
-    return pa.OSFile(os.fsencode(path))
+    with open_regular(path) as checked:
+        file = pa.OSFile(os.fsencode(path))
+        if not os.path.sameopenfile(checked.fileno(), file.fileno()):
+            raise OSError(errno.EINVAL, "it was replaced while it was opened; try again", str(path))
+    return file
 
 
-def _unpacked(file: Any) -> Any:
-    """Read the bytes of a text file, unpacked where they are compressed."""
-    magic = file.read(4)
-    file.seek(0)
-    packed = "gzip" if magic[:2] == b"\x1f\x8b" else "zstd" if magic == b"\x28\xb5\x2f\xfd" else None
-    return pa.CompressedInputStream(file, packed) if packed else file
-
-
-def _decoded(path: Path, encoding: str) -> Iterator[str]:
+def _decoded(path: DataFile, encoding: str) -> Iterator[str]:
     """Read the text of a file, unpacked, piece by piece."""
     decoder = codecs.getincrementaldecoder(encoding)()
-    file = _native(path)
-    stream = _unpacked(file)
+    stream, file = path.text()
     size, most = 0, max(UNPACKED, UNPACKED_RATIO * file.size())
     while chunk := bytes(stream.read(1 << 20)):
         size += len(chunk)
@@ -454,11 +538,12 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _utf8(path: Path, layout: Csv) -> Iterator[tuple[Any, Any]]:
+def _utf8(path: DataFile, layout: Csv) -> Iterator[tuple[Any, Any]]:
     """Give the text of a CSV file as UTF-8, and the file that it is read from, whose position shows the progress."""
     if layout.encoding == "utf-8":
-        file = _native(path)
-        yield _unpacked(file), file
+        opened = path.text()
+        path.release()  # pyarrow's threads may read it for longer than anyone here
+        yield opened
         return
     # pyarrow would decode by calling Python from its own threads.
     with tempfile.TemporaryDirectory(prefix="certifare-", ignore_cleanup_errors=True) as folder:
@@ -470,7 +555,7 @@ def _utf8(path: Path, layout: Csv) -> Iterator[tuple[Any, Any]]:
         yield file, file
 
 
-def _encoding(path: Path, head: bytes, given: str | None) -> tuple[str, bool, tuple[str, ...]]:
+def _encoding(path: DataFile, head: bytes, given: str | None) -> tuple[str, bool, tuple[str, ...]]:
     """Find the encoding of a file by reading it to its end, and whether its quotation marks are odd in number."""
     if given is not None:
         name = _text_encoding(given)
@@ -516,7 +601,7 @@ def _text_encoding(given: str) -> str:
     return name
 
 
-def _scan(path: Path, encoding: str) -> bool:
+def _scan(path: DataFile, encoding: str) -> bool:
     """Read a whole file to see that it can be; return whether its quotation marks are odd in number."""
     quotes = line = 0
     for text in _decoded(path, encoding):
@@ -591,7 +676,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return [name if name.strip() else f"{name}\0{i}" for i, name in enumerate(names)]
 
 
-def _read_csv(path: Path, layout: Csv, missing: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Table:
+def _read_csv(path: DataFile, layout: Csv, missing: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Table:
     bad = _BadRows()
     options = _csv_options(layout, missing, None, bad, True)
     options["convert_options"].column_types = {
@@ -612,7 +697,7 @@ def _read_csv(path: Path, layout: Csv, missing: Sequence[str], types: Mapping[st
 
 
 def _csv_batches(
-    path: Path, layout: Csv, types: Mapping[str, pa.DataType | None], missing: Sequence[str], progress: Batches
+    path: DataFile, layout: Csv, types: Mapping[str, pa.DataType | None], missing: Sequence[str], progress: Batches
 ) -> Iterator[pa.RecordBatch]:
     bad = _BadRows()
     last = None
@@ -649,7 +734,7 @@ class _BadRows:
         self.first = self.first or row
         return "skip"
 
-    def error(self, path: Path, layout: Csv) -> RaggedFileError:
+    def error(self, path: DataFile, layout: Csv) -> RaggedFileError:
         first = self.first if self.first.number is not None else _first_bad_row(path, layout) or self.first
         counted = ", counting the header" if layout.headed else ""
         do = "does" if self.count == 1 else "do"
@@ -661,7 +746,7 @@ class _BadRows:
         )
 
 
-def _first_bad_row(path: Path, layout: Csv) -> Any:
+def _first_bad_row(path: DataFile, layout: Csv) -> Any:
     """Find the first row of a file that does not have its columns. Only reading in order numbers the rows."""
     bad = _BadRows()
     one = dict.fromkeys([next(iter(layout.columns))])
@@ -672,7 +757,7 @@ def _first_bad_row(path: Path, layout: Csv) -> Any:
     return bad.first
 
 
-def _check_quotes(path: Path, layout: Csv, table: pa.Table) -> None:
+def _check_quotes(path: Path | DataFile, layout: Csv, table: pa.Table) -> None:
     """Refuse a file whose last quotation mark is never closed: it swallows the records after it."""
     if not layout.odd_quotes:
         return
@@ -685,15 +770,15 @@ def _check_quotes(path: Path, layout: Csv, table: pa.Table) -> None:
             )
 
 
-def _read_binary(path: Path, kind: Kind) -> pa.Table:
-    with readable(path), _binary_reader(path, kind) as reader:
+def _read_binary(path: DataFile, kind: Kind) -> pa.Table:
+    with readable(path), _binary_reader(path, file := path.take(), kind) as reader:
         _check_names(path, reader.schema.names)
         if kind == "parquet":
             import pyarrow.parquet as pq
 
             _check_memory(path, reader.schema, reader.size)
             # A file, not a path: a path such as "year=2018/people.parquet" would grow a column "year".
-            return validated(pq.read_table(_native(path), use_threads=True))
+            return validated(pq.read_table(file, use_threads=True))
         found: list[pa.RecordBatch] = []
         rows = 0
         for batch, _ in reader.batches(reader.schema.names):
@@ -703,15 +788,15 @@ def _read_binary(path: Path, kind: Kind) -> pa.Table:
         return pa.Table.from_batches(found, reader.schema)
 
 
-def _binary_batches(path: Path, kind: Kind, types: Mapping[str, pa.DataType | None] | None) -> Batches:
-    with readable(path), _binary_reader(path, kind) as opened:
+def _binary_batches(path: DataFile, kind: Kind, types: Mapping[str, pa.DataType | None] | None) -> Batches:
+    with readable(path), _binary_reader(path, path.start(), kind) as opened:
         schema, size = opened.schema, opened.size
         _check_names(path, schema.names)
     names = [name for name in schema.names if types is None or name in types]
 
     def read(progress: Batches) -> Iterator[pa.RecordBatch]:
         empty = True
-        with readable(path), _binary_reader(path, kind) as reader:
+        with readable(path), _binary_reader(path, path.take(), kind) as reader:
             for batch, progress.position in reader.batches(names):
                 empty = False
                 yield batch
@@ -740,8 +825,8 @@ class _Reader:
 
 
 @contextlib.contextmanager
-def _binary_reader(path: Path, kind: Kind) -> Iterator[_Reader]:
-    file = _native(path)
+def _binary_reader(path: DataFile, file: Any, kind: Kind) -> Iterator[_Reader]:
+    """Read a Parquet or Arrow file that is open and at its start."""
     most = max(UNPACKED, UNPACKED_RATIO * file.size())
 
     def checked(
@@ -788,7 +873,7 @@ def validated(table: Any) -> Any:
     return table
 
 
-def _check_memory(path: Path, schema: pa.Schema, rows: int) -> None:
+def _check_memory(path: Path | DataFile, schema: pa.Schema, rows: int) -> None:
     """Refuse a table that claims to be larger than the memory of this machine, before it is read as a whole."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -810,11 +895,11 @@ def _width(type_: pa.DataType) -> int:
         return 4 if pa.types.is_dictionary(type_) or not pa.types.is_null(type_) else 8
 
 
-def _no_records(path: Path, names: Sequence[str]) -> EmptyFileError:
+def _no_records(path: Path | DataFile, names: Sequence[str]) -> EmptyFileError:
     return EmptyFileError(f"{str(path)!r} has columns ({_short(', '.join(names))}) but no records.")
 
 
-def _check_names(path: Path, names: Sequence[str]) -> None:
+def _check_names(path: Path | DataFile, names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DuplicateColumnError(f"{str(path)!r} has several columns called {_listing(twice)}: rename them.")
@@ -828,7 +913,7 @@ def readable(path: str | os.PathLike[str], layout: Csv | None = None, bad: _BadR
         yield
     except pa.ArrowInvalid as error:
         if bad is not None and bad.count and layout is not None:
-            raise bad.error(path, layout) from error
+            raise bad.error(DataFile(path), layout) from error
         raise _explained(path, layout, str(error)) from error
     except (pa.ArrowException, EOFError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{str(path)!r} is damaged: {_short(str(error))}.") from error
@@ -839,7 +924,7 @@ def readable(path: str | os.PathLike[str], layout: Csv | None = None, bad: _BadR
         raise FileError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
 
 
-def _explained(path: Path, layout: Csv | None, message: str) -> Exception:
+def _explained(path: Path | DataFile, layout: Csv | None, message: str) -> Exception:
     # The row is named only where the file is read in order.
     pattern = r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to ([^:]+): invalid value '(.*)'"
     found = re.search(pattern, message, re.S)
@@ -862,7 +947,7 @@ def _explained(path: Path, layout: Csv | None, message: str) -> Exception:
     return FileFormatError(f"{str(path)!r} cannot be read as a table: {_short(message).rstrip(':. ')}.")
 
 
-def _too_long(path: Path) -> FileFormatError:
+def _too_long(path: Path | DataFile) -> FileFormatError:
     return FileFormatError(
         f"{str(path)!r}: a record is longer than {BLOCK >> 20} MB; a quotation mark may not be closed."
     )

@@ -356,7 +356,7 @@ def _read_series(series: nw.Series[Any], name: str) -> Field:
         array = series.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
         raise _mixed(name) from error
-    return _read_arrow(array, name)
+    return read_arrow(array, name)
 
 
 def _read_array(values: NDArray[Any], name: str) -> Field:
@@ -371,7 +371,7 @@ def _read_array(values: NDArray[Any], name: str) -> Field:
         array = pa.array(values.astype(object), from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
         raise _mixed(name) from error
-    return _read_arrow(array, name)
+    return read_arrow(array, name)
 
 
 def _number_array(values: NDArray[Any]) -> NDArray[Any]:
@@ -383,7 +383,8 @@ def _number_array(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _read_arrow(array: Any, name: str) -> Field:
+def read_arrow(array: Any, name: str) -> Field:
+    """Read an Arrow array, of one chunk or several."""
     if isinstance(array, pa.ChunkedArray):
         array = array.unify_dictionaries().combine_chunks()
     type_ = array.type

@@ -42,7 +42,7 @@ def read_files(
     twice = [path for i, path in enumerate(files) if path.resolve() in [other.resolve() for other in files[:i]]]
     if twice:
         raise ArgumentError(f"{str(twice[0])!r} was named twice: its records would count twice.")
-    found = [read_file(path, types=types, **reading) for path in files]
+    found = [read_file(path, types=types, **reading) for path in paths]
     tables = [table for table, _ in found]
     notes = [f"{path.name}: {note}" for path, (_, own) in zip(files, found, strict=True) for note in own]
     names = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]

@@ -78,6 +78,9 @@ def test_counts_files_are_called_by_their_names(cli, desk):
     other = json.loads((desk / "june.json").read_text()) | {"encoder": "ab" * 32}
     (desk / "other.json").write_text(json.dumps(other))
     assert "'other.json' was counted with another encoder" in cli("monitor", "bundle", "may.json", "other.json").stderr
+    mixed = cli("monitor", "bundle", "may.csv", "may.json")
+    assert mixed.status == 2
+    assert "'may.csv' is no counts file, and the others are" in mixed.stderr
 
 
 def test_item_5_exit_status_page_and_history(cli, desk):

@@ -67,7 +67,9 @@ if TYPE_CHECKING:
     from certifare.certificates import Certificate
     from certifare.certificates.claims import Claim
     from certifare.encoders import FairTreeEncoder
+    from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords, CountRequest
+    from certifare.files import DataFile
     from certifare.ledger import Ledger, Traces
     from certifare.table import Table
 
@@ -129,6 +131,7 @@ def certify(
     from certifare.certificates.claims import Claim
     from certifare.document import digest
     from certifare.errors import ArgumentError
+    from certifare.files import DataFile
     from certifare.ledger import open_ledger
 
     data = data or []
@@ -136,11 +139,13 @@ def certify(
         data, encoder = [*([] if encoder is None else [encoder]), *data], None
     elif encoder is None:
         raise ArgumentError("Which encoder? Name its file or bundle; or the column to certify, with --column.")
-    files = [] if sql is not None or encoder is None else counts_files(encoder, data)
-    known = None if encoder is None or encoder in files else Certified.load(encoder)
+    records = [DataFile(path) for path in data]
+    files = [] if sql is not None or encoder is None else counts_files(records, encoder)
+    # With one more counts file than there are data, the first argument is one itself.
+    known = None if encoder is None or len(files) > len(records) else Certified.load(encoder)
     base = known.reading if known is not None else Reading()
     drawn = draw_conditions(weight or base.weight, cluster or base.cluster, population or base.population)
-    _check_source(context, data, files, drawn, sql=sql, table_name=table_name)
+    _check_source(context, records, files, drawn, sql=sql, table_name=table_name)
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
     book = open_ledger(ledger)
@@ -178,9 +183,9 @@ def certify(
     else:
         options = {**second_file(sensitive_file, on), **csv.reading()}
         certified = (
-            _certify_column(asked, data, str(column), cuts, **options)
+            _certify_column(asked, records, str(column), cuts, **options)
             if known is None
-            else _certify_files(asked, known.encoder, data, **options)
+            else _certify_files(asked, known.encoder, records, **options)
         )
     digested = certified.context.get("encoder_digest") or digest(certified.context["encoder"])
     certificate = _at_look(book, certified.traces, digested, certified.certificate, looks)
@@ -202,8 +207,8 @@ def certify(
 
 def _check_source(
     context: typer.Context,
-    data: Sequence[Path],
-    files: Sequence[Path],
+    data: Sequence[DataFile],
+    files: Sequence[DataFile],
     drawn: Sequence[str],
     *,
     sql: str | None,
@@ -280,7 +285,7 @@ class _Certified:
     notes: tuple[str, ...] = ()
 
 
-def _certify_files(asked: _Asked, encoder: Path, data: Sequence[Path], **options: Any) -> _Certified:
+def _certify_files(asked: _Asked, encoder: EncoderFile, data: Sequence[DataFile], **options: Any) -> _Certified:
     """Certify an encoder on files of records."""
     from certifare.certification import count_records
     from certifare.document import digest
@@ -292,7 +297,9 @@ def _certify_files(asked: _Asked, encoder: Path, data: Sequence[Path], **options
     return _of_records(asked, counted, table, {"encoder": encoder})
 
 
-def _certify_column(asked: _Asked, data: Sequence[Path], column: str, cuts: str | None, **options: Any) -> _Certified:
+def _certify_column(
+    asked: _Asked, data: Sequence[DataFile], column: str, cuts: str | None, **options: Any
+) -> _Certified:
     """Certify a column of files of records, each of which is read once."""
     from certifare.certification import TableSource, count_records
 
@@ -333,13 +340,12 @@ def _certify_database(
 
 
 def _certify_counts(
-    asked: _Asked, known: Certified | None, files: Sequence[Path], sensitive: Sequence[str], label: str | None
+    asked: _Asked, known: Certified | None, files: Sequence[DataFile], sensitive: Sequence[str], label: str | None
 ) -> _Certified:
     """Certify an encoder on the counts of several holders."""
     from certifare.certificates.certificate import READS_GROUP
     from certifare.document import digest
     from certifare.document.counts_files import pool
-    from certifare.encoders.format import read_encoder_document
     from certifare.errors import ArgumentError, EncoderMismatchError
     from certifare.records import check_cells
 
@@ -351,7 +357,7 @@ def _certify_counts(
         wanted = asked.reading if asked.claim.labelled else asked.reading.unlabelled()
         pooled = pool(loaded, digest(known.encoder), wanted if known.document is not None else None)
         named = {"encoder": known.encoder}
-        document = read_encoder_document(known.encoder)
+        document = known.encoder.document
         check_cells(document.n_cells, pooled.counted.counts)
         if bool(document.parameters.get("group_aware")) != (READS_GROUP in pooled.counted.provenance.besides):
             raise EncoderMismatchError(

@@ -13,6 +13,7 @@ from certifare.cli.common import COLUMNS
 if TYPE_CHECKING:
     from certifare.encoders import FairTreeEncoder
     from certifare.reading import Reading
+    from certifare.storage import FilePath
     from certifare.table import Table
 
 ColumnName = Annotated[
@@ -40,10 +41,10 @@ EncoderOutput = Annotated[
 
 
 def column_of_files(
-    paths: Sequence[Path], column: str, cuts: str | None, reading: Reading, *, labelled: bool, **options: Any
+    paths: Sequence[FilePath], column: str, cuts: str | None, reading: Reading, *, labelled: bool, **options: Any
 ) -> tuple[FairTreeEncoder, Table]:
     """Read a file, or several, once: make the encoder of a column of it, and the table of its records."""
-    from certifare.encoders.existing import column_encoder
+    from certifare.encoders.existing import encoder_of_arrow
     from certifare.joins import read_files
     from certifare.records import csv_format, table_of_records
     from certifare.roles import absent
@@ -53,7 +54,7 @@ def column_of_files(
     native, notes = read_files(paths if len(paths) > 1 else paths[0], **csv)
     if column not in native.column_names:
         raise absent(column, native.column_names, "column to certify")
-    encoder = column_encoder(native.select([column]), name=column, cuts=_numbers(cuts))
+    encoder = encoder_of_arrow(native.column(column), column, _numbers(cuts))
     return encoder, table_of_records(
         encoder, native, reading, labelled=labelled, notes=notes, missing=csv["missing"], **second
     )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from certifare.certificates import CellCounts
+    from certifare.files import DataFile
 
 
 @with_options
@@ -77,11 +78,13 @@ def count(
     from certifare.document import digest
     from certifare.document.counts_files import CountsFile
     from certifare.engines.counting import CountRequest
+    from certifare.files import DataFile
     from certifare.records import load_fitted
 
     known = Certified.load(encoder)
+    records = None if data is None else DataFile(data)
     drawn = {"weight": weight or known.reading.weight, "cluster": cluster or known.reading.cluster}
-    _check_source(context, data, sql, table, **drawn, population=population or known.reading.population)
+    _check_source(context, records, sql, table, **drawn, population=population or known.reading.population)
     certified_label = known.document is not None and known.document.certificate.claim.labelled
     named_label = single_label(label) or (known.reading.label if certified_label else None)
     reading = read_as(
@@ -101,10 +104,10 @@ def count(
             labelled=reading.label is not None, seed=seed, salt=checksum_salt(encoder_digest), progress=advance
         )
         fitted = load_fitted(known.encoder)
-        if data is None:
+        if records is None:
             counted = count_database(fitted, str(sql), str(table), reading, request)
         else:
-            source, _ = read_source(fitted, [data], reading, labelled=reading.label is not None, **csv.reading())
+            source, _ = read_source(fitted, [records], reading, labelled=reading.label is not None, **csv.reading())
             counted = count_records(fitted, source, reading, request)
     if counted.positive is not None:
         reading = msgspec.structs.replace(reading, positive=counted.positive)
@@ -118,7 +121,7 @@ def count(
 
 def _check_source(
     context: typer.Context,
-    data: Path | None,
+    data: DataFile | None,
     sql: str | None,
     table: str | None,
     *,

@@ -31,7 +31,9 @@ from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
     from certifare.document import Document
+    from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords
+    from certifare.files import DataFile
     from certifare.monitoring import Finding, History
     from certifare.reading import Reading
 
@@ -81,10 +83,11 @@ def monitor(
     databases will do; which columns hold the groups is read from the certificate.
     """
     from certifare.errors import ArgumentError
+    from certifare.files import DataFile
 
-    data = data or []
-    files = [] if sql is not None or not data else counts_files(data[0], data[1:])
-    _check_source(context, data, files, sql=sql, table_name=table_name, period=period)
+    records = [DataFile(path) for path in data or ()]
+    files = [] if sql is not None else counts_files(records)
+    _check_source(context, records, files, sql=sql, table_name=table_name, period=period)
     known = Certified.load(bundle, key)
     encoder, document = known.encoder, known.document
     if document is None:
@@ -92,14 +95,14 @@ def monitor(
     course, new = _history(
         history, document, encoder, target=target, confidence=confidence, planned=periods, min_group_size=min_group_size
     )
-    fresh = bool(data) or sql is not None
+    fresh = bool(records) or sql is not None
     notes: tuple[str, ...] = ()
     if fresh:
         counted = _count(
-            known, _reading(document, listed(sensitive), single_label(label)), data, files, sql, table_name, csv
+            known, _reading(document, listed(sensitive), single_label(label)), records, files, sql, table_name, csv
         )
         notes = counted.notes
-        course = course.add(period or data[0].stem, counted.counts, digest=_digest_of(counted))
+        course = course.add(period or records[0].path.stem, counted.counts, digest=_digest_of(counted))
     elif new:
         raise ArgumentError(f"There is no history at {str(history)!r}, and no records to begin one with: name a file.")
     findings = course.findings()
@@ -131,8 +134,8 @@ def monitor(
 
 def _check_source(
     context: typer.Context,
-    data: Sequence[Path],
-    files: Sequence[Path],
+    data: Sequence[DataFile],
+    files: Sequence[DataFile],
     *,
     sql: str | None,
     table_name: str | None,
@@ -177,8 +180,8 @@ def _reading(document: Document, sensitive: Sequence[str], label: str | None) ->
 def _count(
     known: Certified,
     reading: Reading,
-    data: Sequence[Path],
-    files: Sequence[Path],
+    data: Sequence[DataFile],
+    files: Sequence[DataFile],
     address: str | None,
     table: str | None,
     csv: CsvOptions,
@@ -219,7 +222,7 @@ def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> Non
         name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
 
 
-def _history(path: Path, document: Document, encoder: Path, **options: Any) -> tuple[History, bool]:
+def _history(path: Path, document: Document, encoder: EncoderFile, **options: Any) -> tuple[History, bool]:
     """Read the history, or begin one; what was fixed by the first run cannot be changed by a later one."""
     from certifare.document import digest
     from certifare.encoders import load_encoder

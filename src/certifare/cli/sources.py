@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from certifare.document import Document
     from certifare.document.counts_files import CountsFile
     from certifare.encoders import RestrictedEncoder
+    from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords, CountRequest
+    from certifare.files import DataFile
     from certifare.ledger import Ledger, Traces
     from certifare.reading import Reading
     from certifare.table import Table
+
+MOST_OPEN = 64
+"""Of more files of records, the others are opened again to be read: a process may not hold any number of them."""
 
 
 @dataclass(frozen=True)
@@ -27,26 +32,28 @@ class Certified:
 
     Attributes
     ----------
-    encoder : Path
+    encoder : EncoderFile
+        Opened once, so that what the certificate was held against is what is used.
     document : Document or None
         None if the bundle has no certificate.
     """
 
-    encoder: Path
+    encoder: EncoderFile
     document: Document | None
 
     @classmethod
     def load(cls, path: Path, key: Path | None = None) -> Certified:
         """Read a bundle, or an encoder's file. A certificate that lies beside it must hold, and be about it."""
         from certifare.document import Policy, digest, read_document, verify_document
+        from certifare.encoders.format import EncoderFile
         from certifare.errors import CertificateMismatchError
 
-        encoder = encoder_file(path)
-        beside = encoder.parent / "certificate.json"
+        found = encoder_file(path)
+        encoder, beside = EncoderFile(found), found.parent / "certificate.json"
         if not os.path.lexists(beside):
             return cls(encoder, None)
         document = read_document(beside)
-        if encoder.name != ENCODER and document.statement.digest_of("encoder") != digest(encoder):
+        if found.name != ENCODER and document.statement.digest_of("encoder") != digest(encoder):
             return cls(encoder, None)  # It is about the bundle's encoder, and another file of the folder was named.
         verdict = verify_document(document, Policy(min_confidence=0.0), key=key, encoder=encoder)
         if verdict.failures:
@@ -100,7 +107,7 @@ def read_as(
 
 
 def read_source(
-    encoder: RestrictedEncoder, data: Sequence[Path], reading: Reading, *, labelled: bool, **options: Any
+    encoder: RestrictedEncoder, data: Sequence[DataFile], reading: Reading, *, labelled: bool, **options: Any
 ) -> tuple[Any, Table | None]:
     """Open files of records: in memory, or as a stream if they are Parquet and too large for that.
 
@@ -108,7 +115,7 @@ def read_source(
     ----------
     encoder, reading, labelled, **options
         As in :func:`certifare.records.read_records`.
-    data : sequence of Path
+    data : sequence of DataFile
 
     Returns
     -------
@@ -143,27 +150,34 @@ def checksum_salt(encoder_digest: str) -> bytes:
     return bytes.fromhex(encoder_digest)[:16]
 
 
-def counts_files(first: Path, others: Sequence[Path]) -> list[Path]:
+def counts_files(data: Sequence[DataFile], encoder: Path | None = None) -> list[DataFile]:
     """Return the counts files among arguments; none, if these are records.
 
     Parameters
     ----------
-    first : path
-        The encoder; or the first of the counts files, if no encoder was named.
-    others : sequence of path
+    data : sequence of DataFile
         Counts files, or tables.
+    encoder : path, optional
+        The encoder; or the first of the counts files, if no encoder was named.
     """
     from certifare.document.counts_files import is_counts_file
     from certifare.errors import ArgumentError
+    from certifare.files import DataFile
 
-    files = [first, *others] if is_counts_file(first) else list(others)
-    records = [path for path in files if not is_counts_file(path)]
+    files, records = list(data), []
+    if encoder is not None and is_counts_file(first := DataFile(encoder)):
+        files = [first, *files]
+    for i, file in enumerate(files):
+        if not is_counts_file(file):
+            records.append(file)
+            if i >= MOST_OPEN:
+                file.release()
     if records and len(records) < len(files):
         raise ArgumentError(f"{str(records[0])!r} is no counts file, and the others are: give one kind only.")
     return [] if records else files
 
 
-def load_counts(files: Sequence[Path]) -> dict[str, CountsFile]:
+def load_counts(files: Sequence[DataFile]) -> dict[str, CountsFile]:
     """Read counts files, each under the name that messages call it by; one that is given twice is there twice."""
     from certifare.document.counts_files import CountsFile
 

@@ -15,6 +15,8 @@ from certifare.errors import ArgumentError
 if TYPE_CHECKING:
     import typer
 
+    from certifare.storage import FilePath
+
 ALWAYS = "always"
 
 #: Conditions that a command states, and what they are called in messages. An option that was given is a condition too.
@@ -183,7 +185,7 @@ def draw_conditions(weight: str | None, cluster: str | None, population: str | N
     return tuple(name for name, true in holds.items() if true)
 
 
-def of_file(*paths: Path) -> tuple[str, ...]:
+def of_file(*paths: FilePath) -> tuple[str, ...]:
     """Conditions that files of records bring along."""
     from certifare.files import kind_of
 

@@ -34,9 +34,10 @@ from certifare.errors import (
     EncoderMismatchError,
     FileError,
 )
+from certifare.files import DataFile
 from certifare.levels import sort_key
 from certifare.reading import Reading
-from certifare.storage import FilePath, atomic_file, open_regular
+from certifare.storage import FilePath, atomic_file
 
 VERSION = 4
 MAX_BYTES = 16 * 2**20
@@ -149,8 +150,7 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def load(cls, path: FilePath) -> CountsFile:
         """Read a file that :meth:`save` wrote, checking everything."""
         try:
-            with open_regular(path) as file:
-                data = file.read(MAX_BYTES + 1)
+            data = DataFile.of(path).content(MAX_BYTES + 1)
         except OSError as error:
             raise FileError(f"The file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
         try:
@@ -324,9 +324,9 @@ def _in_order(counts: CellCounts) -> CellCounts:
 
 def is_counts_file(path: FilePath) -> bool:
     """Say whether a file looks like a counts file, by its first bytes."""
+    file = DataFile.of(path)
     try:
-        with open_regular(path) as file:
-            return b'"certifare/counts"' in file.read(MAX_BYTES) if file.read(1) == b"{" else False
+        return file.head[:1] == b"{" and b'"certifare/counts"' in file.content(MAX_BYTES + 1)
     except OSError:
         return False
 

@@ -20,6 +20,7 @@ import msgspec
 from certifare.certificates import Certificate
 from certifare.document.keys import load_private_key
 from certifare.document.statement import OLDEST_VERSION, PREDICATE, VERSION, Statement, canonical, make_statement
+from certifare.encoders.format import EncoderFile
 from certifare.errors import CertificateFormatError, ExpiredVersionError, FileError, NewerVersionError
 from certifare.storage import atomic_file, distinct_keys, open_regular
 
@@ -125,11 +126,11 @@ def write_document(
     Document
     """
     if encoder is not None:
-        from certifare.encoders.format import read_encoder_document
         from certifare.records import check_cells
 
-        check_cells(read_encoder_document(encoder).n_cells, certificate.counts)
-        context["encoder_digest"] = digest(encoder)
+        file = EncoderFile.of(encoder)
+        check_cells(file.document.n_cells, certificate.counts)
+        context["encoder_digest"] = digest(file)
     document = sign(make_statement(certificate, **context), key)
     with atomic_file(path) as name:
         name.write_bytes(document.to_bytes())
@@ -182,6 +183,8 @@ def digest(source: str | os.PathLike[str] | bytes) -> str:
     if isinstance(source, bytes):
         return hashlib.sha256(source).hexdigest()
     try:
+        if isinstance(source, EncoderFile):
+            return source.digest
         with open_regular(source) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:

@@ -205,8 +205,8 @@ def verify_document(
         folder, source = Path(source), Path(source) / "certificate.json"
         if encoder is None and (folder / "encoder.json").exists():
             encoder = folder / "encoder.json"
-    if encoder is not None and not isinstance(encoder, EncoderFile):
-        encoder = EncoderFile(encoder)
+    if encoder is not None:
+        encoder = EncoderFile.of(encoder)
     if data is not None and encoder is None:
         raise ArgumentError("Records can be certified anew only with the encoder: give its file as well.")
     public = load_public_key(key) if isinstance(key, str | os.PathLike) else key

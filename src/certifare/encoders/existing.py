@@ -6,6 +6,7 @@ into, written as the small tree that finds them: it is saved, counted in databas
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,7 +18,7 @@ import pyarrow as pa
 from certifare.encoders.format import FORMAT, ColumnDocument, Place, Rule, TreeDocument
 from certifare.encoders.loading import build_tree
 from certifare.errors import ArgumentError, ColumnTypeError
-from certifare.frames import Value, read_values
+from certifare.frames import Value, read_arrow, read_values
 from certifare.growth import Dictionary
 from certifare.levels import plain
 from certifare.words import amount, exact
@@ -70,6 +71,14 @@ def column_encoder(column: Any, *, name: str = "column", cuts: Sequence[float] |
     [0, 1, 2]
     """
     field = read_column(column, name)
+    return encoder_of(name, field.type, [] if cuts is not None else distinct_values(field), cuts)
+
+
+def encoder_of_arrow(column: pa.ChunkedArray, name: str, cuts: Sequence[float] | None = None) -> FairTreeEncoder:
+    """Make the encoder of an Arrow column, as :func:`column_encoder` does; only its distinct values are converted."""
+    with contextlib.suppress(pa.ArrowNotImplementedError):  # of a type whose values Arrow cannot tell apart
+        column = column.drop_null().unify_dictionaries().unique()
+    field = read_arrow(column, name)
     return encoder_of(name, field.type, [] if cuts is not None else distinct_values(field), cuts)
 
 

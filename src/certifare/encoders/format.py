@@ -231,27 +231,57 @@ AnyDocument: TypeAlias = TreeDocument | BoostedDocument | BoostedTreeDocument | 
 
 
 class EncoderFile(os.PathLike[str]):
-    """An encoder's file, a path like any other, whose document is read once, or known already.
+    """An encoder's file, a path like any other, that is opened once: what was checked is what is used.
 
     Parameters
     ----------
     path : path
-    document : EncoderDocument, optional
-        What the file holds, if that is known.
+    max_bytes : int
+        A larger file has a digest, but no document.
     """
 
-    def __init__(self, path: str | os.PathLike[str], document: AnyDocument | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> None:
         self._path = os.fspath(path)
-        if document is not None:
-            self.document = document
+        self._max_bytes = max_bytes
 
     def __fspath__(self) -> str:
         return self._path
 
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> "EncoderFile":
+        """Return the file at a path; one that is an encoder's file already stays as it is."""
+        return path if isinstance(path, cls) else cls(path, max_bytes)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 digest of the file, in hexadecimal digits. Raises OSError if it cannot be read."""
+        return self._read[1]
+
     @cached_property
     def document(self) -> AnyDocument:
-        """What the file holds."""
-        return read_encoder_document(self._path)
+        """What the file holds: its form is checked, and what it asks for."""
+        try:
+            content = self._read[0]
+        except OSError as error:
+            raise EncoderFileError(f"{self._path}: the file cannot be read ({error.strerror}).") from error
+        if content is None:
+            raise EncoderFileError(
+                f"{self._path}: more than {self._max_bytes:,} bytes; if you trust the file, raise max_bytes."
+            )
+        return _parse(self._path, content)
+
+    @cached_property
+    def _read(self) -> tuple[bytes | None, str]:
+        """The content, None if it is too long, and its digest."""
+        with open_regular(self._path) as file:
+            # Room is taken for as much as is asked for, so no more is asked for than there is.
+            content = file.read(min(self._max_bytes, os.fstat(file.fileno()).st_size) + 1)
+            state = hashlib.sha256(content)
+            if len(content) <= self._max_bytes:
+                return content, state.hexdigest()
+            while block := file.read(1 << 20):
+                state.update(block)
+        return None, state.hexdigest()
 
     @classmethod
     def write(cls, path: str | os.PathLike[str], document: AnyDocument) -> "EncoderFile":
@@ -262,24 +292,21 @@ class EncoderFile(os.PathLike[str]):
             check_limits(document)
         except EncoderFileError as error:
             raise NotPublishableError(f"The encoder cannot be saved: {error}") from error
-        Path(path).write_text(format_json(msgspec.to_builtins(document)) + "\n", encoding="utf-8")
-        return cls(path, document)
+        content = (format_json(msgspec.to_builtins(document)) + "\n").encode("utf-8")
+        Path(path).write_bytes(content)
+        written = cls(path)
+        written.document, written._read = document, (content, hashlib.sha256(content).hexdigest())
+        return written
 
 
 def read_encoder_document(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> AnyDocument:
     """Read and check the form of a document, and what it asks for; its meaning is checked when the encoder is built."""
+    return EncoderFile.of(path, max_bytes).document
+
+
+def _parse(path: str, content: bytes) -> AnyDocument:
     from certifare.encoders.limits import check_limits
 
-    if isinstance(path, EncoderFile):
-        return path.document
-    try:
-        with open_regular(path) as file:
-            # Room is taken for as much as is asked for, so no more is asked for than there is.
-            content = file.read(min(max_bytes, os.fstat(file.fileno()).st_size) + 1)
-        if len(content) > max_bytes:
-            raise EncoderFileError(f"{path}: more than {max_bytes:,} bytes; if you trust the file, raise max_bytes.")
-    except OSError as error:
-        raise EncoderFileError(f"{path}: the file cannot be read ({error.strerror}).") from error
     if (found := content.count(b"[") + content.count(b"{")) > MOST_LISTS:
         raise EncoderFileError(f"{path}: {found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
     try:

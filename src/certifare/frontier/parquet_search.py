@@ -15,7 +15,6 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from certifare.engines.counting import Finder, Tally, count_over, lay_out
 from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths
 from certifare.engines.preparing import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
-from certifare.files import MISSING, kind_of
+from certifare.files import MISSING, DataFile
 from certifare.frames import Field, Frame
 from certifare.frontier.paths import Explorer, PartCounts
 from certifare.frontier.search import Candidate, Search
@@ -55,9 +54,10 @@ SAMPLE_RECORDS = 1_000_000
 
 def is_large(path: str | os.PathLike[str]) -> bool:
     """Say whether a file is Parquet and too large to be read into memory."""
-    if Path(path).is_dir() or not Path(path).exists() or kind_of(path) != "parquet":
+    file = DataFile.of(path)
+    if file.path.is_dir() or not file.path.exists() or file.kind != "parquet":
         return False
-    files = ParquetFiles.find(path)
+    files = ParquetFiles.find(file)
     return files.n_records * len(files.schema.names) * 8 > LARGE
 
 

@@ -31,7 +31,7 @@ from certifare.engines.coding import Plan
 from certifare.engines.counting import CountedRecords, CountRequest, count_pieces, refuse_draw
 from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
 from certifare.errors import ArgumentError, EmptyTableError, FileFormatError, MissingColumnError, OutputError, RoleError
-from certifare.files import BATCH_ROWS, kind_of, readable, validated
+from certifare.files import BATCH_ROWS, DataFile, readable, validated
 from certifare.frames import Frame
 from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
@@ -136,14 +136,13 @@ class ParquetFiles:
     @classmethod
     def find(cls, paths: Paths) -> ParquetFiles:
         """Find files by path, folder or pattern."""
-        import pyarrow.parquet as pq
-
-        found = _expand(paths)
-        for path in found:
-            if kind_of(path) != "parquet":
+        files = [DataFile.of(path) for path in _expand(paths)]
+        found = [os.fspath(file) for file in files]
+        for path, file in zip(found, files, strict=True):
+            if file.kind != "parquet":
                 raise FileFormatError(f"{path!r} is no Parquet file; tables larger than memory are read from Parquet.")
         try:
-            metadata = tuple(pq.read_metadata(path) for path in found)
+            metadata = tuple(file.metadata for file in files)
         except (pa.ArrowException, OSError) as error:
             raise FileFormatError(f"A Parquet file is damaged: {error}.") from error
         schemas = [m.schema.to_arrow_schema() for m in metadata]
@@ -358,12 +357,11 @@ def map_words(n_records: int, width: int, folder: str | os.PathLike[str] | None 
     return np.frombuffer(mapped, dtype=np.uint32, count=n_records * width).reshape(n_records, width)
 
 
-def _expand(paths: Paths) -> list[str]:
+def _expand(paths: Paths) -> Sequence[str | os.PathLike[str]]:
     if not isinstance(paths, str | os.PathLike):
-        found = [os.fspath(path) for path in paths]
-        if not found:
+        if not paths:
             raise ArgumentError("No file was named.")
-        return found
+        return paths
     text = os.fspath(paths)
     if Path(text).is_dir():
         found = sorted(str(path) for path in Path(text).rglob("*.parquet"))
@@ -371,7 +369,7 @@ def _expand(paths: Paths) -> list[str]:
             raise EmptyTableError(f"The folder {text!r} holds no file whose name ends in .parquet.")
         return found
     if Path(text).exists() or not glob.has_magic(text):
-        return [text]
+        return [paths]
     found = sorted(glob.glob(text, recursive=True))
     if not found:
         raise EmptyTableError(f"No file matches {text!r}.")
