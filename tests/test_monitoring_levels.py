@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -302,8 +303,9 @@ def test_a_pooled_certificate_has_no_direction_in_a_second_period():
     shown = then.copy()
     shown[1] += shown[3]
     shown[3] = 0
-    options = {"planned": 4, "training": CellCounts(TRAINING, "abc"), "pools": [(1, 3)]}
-    year = begin(certificate=certify_counts(CellCounts(shown, "abc")), **options)
+    options = {"planned": 4, "training": CellCounts(TRAINING, "abc")}
+    certificate = msgspec.structs.replace(certify_counts(CellCounts(shown, "abc")), pools=((1, 3),))
+    year = begin(certificate=certificate, **options)
     level = 0.05 / 4 / 9
     for number, month in enumerate(MONTHS, 1):
         now = month.sum(axis=2)
@@ -325,7 +327,8 @@ def test_a_pooled_certificate_has_no_direction_in_a_second_period():
 
 def test_pools_of_three_cells_are_added_up():
     then = np.array([[700, 650], [0, 0], [0, 0], [300, 350]])
-    year = History.begin(certify_counts(CellCounts(then, "fm")), ENCODER, target=0.5, pools=[(0, 1, 2)])
+    certificate = msgspec.structs.replace(certify_counts(CellCounts(then, "fm")), pools=((0, 1, 2),))
+    year = History.begin(certificate, ENCODER, target=0.5)
     finding = year.add("May", CellCounts([[200, 300], [300, 200], [205, 155], [302, 349]], "fm")).latest()
     expected = [abs(705 / 1007 - 0.7), abs(655 / 1004 - 0.65)]
     assert [movement.estimate for movement in finding.movements] == pytest.approx(expected, abs=1e-12)

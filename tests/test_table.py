@@ -13,7 +13,7 @@ from certifare.errors import (
     MissingColumnError,
     RoleError,
 )
-from certifare.table import Table, read_table
+from certifare.table import Table, read_table, refuse_quantity
 
 PEOPLE = {
     "age": [25, 61, 70, 33],
@@ -176,11 +176,12 @@ def test_roles_that_cannot_be(frame, options, error, message):
 
 
 def test_quantities_are_no_labels_or_groups():
-    columns = pa.table({"x": [0] * 200, "income": np.arange(200), "s": ["f", "m"] * 100})
+    numbers = list(map(str, range(200)))
+    refuse_quantity("income", numbers[:100], "label")
     with pytest.raises(RoleError, match='200 different values.*"income>=100"'):
-        Table.from_frame(columns, label="income", sensitive="s")
-    with pytest.raises(RoleError, match="sensitive column 'income'"):
-        Table.from_frame(columns, sensitive="income")
+        refuse_quantity("income", numbers, "label")
+    with pytest.raises(RoleError, match="sensitive column 'town'.*make fewer in a column"):
+        refuse_quantity("town", [*numbers, "elsewhere"], "sensitive column")
 
 
 def test_columns_that_no_encoder_reads_are_named_together():

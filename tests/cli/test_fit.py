@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def test_no_solution_has_status_1_says_what_would_help_and_writes_nothing(cli, t
     assert "NO SOLUTION" in result.stdout
     assert "What would help" in result.stdout
     assert "Not even the safest encoder met the target" in result.stdout
-    assert "records instead of 6,000" in result.stdout
+    assert re.search("records instead of 6,000|No number of records would do", " ".join(result.stdout.split()))
     assert "A target of" in result.stdout
     assert list(tmp_path.iterdir()) == []
     plain = cli("fit", table, *ROLES, *QUICK, "--target", "0.02", "-o", tmp_path / "bundle", "--json")

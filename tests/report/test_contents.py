@@ -432,7 +432,7 @@ def test_nothing_from_data_changes_the_direction_of_text():
     )
     certificate = certify_counts(counts, "equal_opportunity", method="mcdiarmid")
     columns = {"sensitive": [f"sex{directions}"], "label": f"paid{directions}"}
-    statement = make_statement(certificate, columns=columns, dataset=f"people{directions}", command=f"fit{directions}")
+    statement = make_statement(certificate, reading=columns, dataset=f"people{directions}", command=f"fit{directions}")
     data = report_data(sign(statement, None))
 
     for text in (render_html(data), render_markdown(data), certificate._repr_html_()):

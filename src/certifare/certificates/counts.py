@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from certifare.errors import (
     CountsError,
     EmptyGroupError,
     FractionalCountError,
+    GroupError,
     LabelsRequiredError,
     LengthMismatchError,
     MissingGroupError,
@@ -339,6 +340,10 @@ class PlacedRecords:
         ids, k = _cell_ids(cells, n_cells)
         columns = [Levels.of(column, "sensitive_features").by_name() for column in columns_of(sensitive_features)]
         groups = intersect(columns)
+        twice = [name for name in groups.names if groups.names.count(name) > 1]
+        if twice:
+            raise GroupError(f"Two groups would be called {twice[0]!r}: rename the values of one of the columns.")
+        groups = groups.by_name()
         _same_length(ids, groups.codes, "cells", "sensitive_features")
         lacking = groups.missing
         exclusions = [Exclusion(GROUP_MISSING, int(lacking.sum()))]
@@ -356,11 +361,13 @@ class PlacedRecords:
         places, shape = ids * len(groups.values) + groups.codes, (k, len(groups.values))
         if y is None:
             return cls(places, shape, groups.names, None, known, merge_exclusions(exclusions))
-        labels = Levels.of(y, "y").by_name()
-        if not labels.values:
-            raise LabelsRequiredError("No record has a label: name another column, or records that have one.")
+        labels = Levels.of(y, "y")
         _same_length(ids, labels.codes, "cells", "y")
         lacking = known & labels.missing
+        # Labels of records that are left out are none that anything is said about.
+        labels = replace(labels, codes=np.where(known, labels.codes, -1)).sorted().by_name()
+        if not labels.values:
+            raise LabelsRequiredError("No record has a label: name another column, or records that have one.")
         if lacking.any() and missing != "drop":
             raise MissingValueError(
                 f"{int(lacking.sum()):,} records lack a label in y. Remove them, or pass "

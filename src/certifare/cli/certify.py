@@ -35,6 +35,7 @@ from certifare.cli.common import (
     Sql,
     TableName,
     Weight,
+    check_distance,
     command_line,
     cuts_of,
     emit,
@@ -134,6 +135,7 @@ def certify(
     from certifare.files import DataFile
     from certifare.ledger import open_ledger
 
+    check_distance("--max", max_bound)
     data = data or []
     if column is not None:
         data, encoder = [*([] if encoder is None else [encoder]), *data], None
@@ -146,8 +148,6 @@ def certify(
     base = known.reading if known is not None else Reading()
     drawn = draw_conditions(weight or base.weight, cluster or base.cluster, population or base.population)
     _check_source(context, records, files, drawn, sql=sql, table_name=table_name)
-    if max_bound is not None and not 0.0 <= max_bound <= 1.0:
-        raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
     book = open_ledger(ledger)
     claim = Claim(
         metric=metric or (known.metric if known is not None else "demographic_parity"),

@@ -281,9 +281,29 @@ class RepeatSample:
         return Repeats.of(times, [own.grouping() for own in self.left_out] if is_notable else ())
 
 
-def count_repeats(fields: Sequence[Field]) -> Repeats:
-    """Count the records that equal another one in every column, and say whether chance explains it."""
-    return RepeatSample.of(fields).judge()
+def count_repeats(fields: Sequence[Field], roles: Sequence[NDArray[np.int64]] = ()) -> Repeats:
+    """Count the records that equal another one in every column, and say whether chance explains it.
+
+    Parameters
+    ----------
+    fields : sequence of Field
+    roles : sequence of ndarray of int64
+        Codes of groups and labels. One that follows from a column adds nothing to it, and is left out.
+    """
+    named = [Field(f"role {i}", codes, "number", False) for i, codes in enumerate(roles)]
+    found = RepeatSample.of([*fields, *named]).judge()
+    if not found.excessive:
+        return found
+    own = [role for role, codes in zip(named, roles, strict=True) if not any(_follows(codes, f) for f in fields)]
+    return found if len(own) == len(named) else RepeatSample.of([*fields, *own]).judge()
+
+
+def _follows(codes: NDArray[np.int64], field: Field) -> bool:
+    """Whether records with equal values of a column have equal codes."""
+    levels = field.levels()
+    first = np.full(len(levels.values) + 1, -1, dtype=np.int64)  # the last is that of missing values
+    first[levels.codes] = codes
+    return bool((first[levels.codes] == codes).all()) and len(levels.values) < len(codes)
 
 
 def _runs(values: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -400,9 +400,16 @@ class Teller:
         return Tally(
             entries=tuple(self._count(block)),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
-            sample=RepeatSample.of((*block.fields, *block.groups, *block.labels, *block.besides), self.salt),
+            sample=RepeatSample.of((*block.fields, *self._own_roles(block), *block.besides), self.salt),
             checksum=checksum_of(block.take(self._taking_part(block)).fields, self.salt),
         )
+
+    def _own_roles(self, block: Block) -> list[Field]:
+        """Return groups and labels that do not follow from a feature: one that does adds nothing to it."""
+        features = {feature.name for feature in self.reading.features}
+        roles = (*self.reading.groups, *self.reading.labels)
+        fields = (*block.groups, *block.labels)
+        return [field for role, field in zip(roles, fields, strict=True) if not features.issuperset(role.columns)]
 
     def _taking_part(self, block: Block) -> NDArray[np.bool_]:
         """Which records count: those with a label, if there is one, and with a group, unless that is unknown."""

@@ -48,7 +48,7 @@ from certifare.errors import (
     SmallGroupError,
     SplitError,
 )
-from certifare.frames import Field, Frame
+from certifare.frames import Frame
 from certifare.frontier.capping import CapForecast, choose_cap
 from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.glimpse import glimpses
@@ -734,10 +734,8 @@ def _check_repeats(table: Table) -> tuple[str, ...]:
     """
     if table.clusters is not None:
         return ()
-    fields = Frame(table.features).fields()
-    for i, values in enumerate((*table.labels, *([] if table.groups is None else [table.groups]))):
-        fields.append(Field(f"role {i}", values.codes, "number", False))
-    return count_repeats(fields).check()
+    roles = (*table.labels, *([] if table.groups is None else [table.groups]))
+    return count_repeats(Frame(table.features).fields(), [values.codes for values in roles]).check()
 
 
 def _promising(train: Sequence[NDArray[np.int64]], select: Sequence[NDArray[np.int64]]) -> bool:

@@ -156,8 +156,8 @@ class MemoryRecords:
         repeats: tuple[str, ...] = ()
         if own is not None and self.clusters is None and (not own.is_column or self.besides):
             _, *codes = np.unravel_index(np.maximum(records.places, 0), records.shape)
-            roles = [Field(f"role {i}", np.where(records.known, c, -1), "number", False) for i, c in enumerate(codes)]
-            repeats = count_repeats([*fields, *roles, *self.besides]).check("certification records")
+            roles = [np.where(records.known, of_role, -1) for of_role in codes]
+            repeats = count_repeats([*fields, *self.besides], roles).check("certification records")
             provenance = provenance.assuming(*repeats)
         digest = self.digest
         if digest is None and (self.drawn or halves):
