@@ -21,11 +21,15 @@ specification.loader.exec_module(guarantee)
 #: Ties between draws show after some jobs; a claim that does not follow, or an option that is ignored, shows at once.
 MANY = dict.fromkeys(("fit to a target, clusters", "sweep, smallest prediction certified, clusters"), 80)
 TRACKS = {track.name: track for track in guarantee.tracks()}
-#: Claims that do not exist, because they do not follow from the certificate.
+#: Claims that do not exist, because they do not follow from the certificate, and records that are refused.
 REFUSED = {
     f"{claim}, {metric}"
     for claim in ("impact ratio", "shift")
     for metric in ("equal_opportunity", "equalized_odds", "equalized_odds_max")
+} | {
+    "certify, values of a column that were not there",
+    "fit, people with one to five equal records",
+    "certify, people with one to five equal records",
 }
 
 

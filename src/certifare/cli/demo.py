@@ -13,7 +13,7 @@ from certifare.cli.common import REFUSED, Json, Seed, command_line, emit, out, s
 from certifare.cli.result import show_bundle
 
 #: The bound that the demonstration asks for, and that of its audit kit.
-TARGET, KIT_TARGET = 0.08, 0.1
+TARGET = 0.08
 DATASET = "Adult: 48,842 people from the US census of 1994 (UCI)"
 #: Fewer values of gamma than a real search tries, so that it takes seconds.
 GAMMAS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.995)
@@ -28,9 +28,7 @@ def demo(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the folder if it is a bundle. One that demo made is, anyway.")
     ] = False,
-    target: Annotated[
-        float | None, typer.Option(help=f"The largest T* to accept ({TARGET}; of an audit kit {KIT_TARGET}).")
-    ] = None,
+    target: Annotated[float | None, typer.Option(help=f"The largest T* to accept ({TARGET}).")] = None,
     audit_kit: Annotated[
         bool,
         typer.Option(
@@ -51,7 +49,7 @@ def demo(
     from certifare.frontier import Grid
 
     if audit_kit:
-        _kit(context, output or Path("certifare-audit-kit"), KIT_TARGET if target is None else target, seed, as_json)
+        _kit(context, output or Path("certifare-audit-kit"), TARGET if target is None else target, seed, as_json)
         return
     output = output or Path("certifare-demo")
     target = TARGET if target is None else target
