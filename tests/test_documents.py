@@ -334,7 +334,7 @@ def test_consumer(kit, monkeypatch):
     monkeypatch.chdir(kit[0] / "certifare-audit-kit")
     ((_, rows),) = blocks("docs/consumer.md", "text")
     assert Path("encoded.csv").read_text("utf-8").startswith(rows)
-    assert '"Married-civ-spouse"' in Path("fresh.csv").read_text("utf-8").splitlines()[1]
+    assert Path("fresh.csv").read_text("utf-8").splitlines()[1].startswith("53,")
     execute("docs/consumer.md")
 
 

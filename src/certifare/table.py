@@ -203,12 +203,14 @@ class Table:
         return pa.table({self.groups.name: self.groups.to_arrow()})
 
     def take(self, rows: NDArray[Any]) -> Table:
-        """Take some of the records, in this order."""
+        """Take some of the records, in this order; streams know them for other records than the whole table's."""
         index = pa.array(rows)
+        taken = hashlib.blake2b(np.asarray(rows, dtype="<i8").tobytes(), key=self.records[:64].encode(), digest_size=32)
         return replace(
             self,
             features=_combined(self.features.take(index)),
             others=None if self.others is None else self.others.take(index),
+            records=taken.hexdigest() if self.records else "",
             labels=tuple(values.take(rows) for values in self.labels),
             groups=None if self.groups is None else self.groups.take(rows),
             weights=None if self.weights is None else self.weights[rows],

@@ -65,7 +65,9 @@ def golden_documents():
         "sequence.json": sign(
             make_statement(in_sequence(), **{**CONTEXT, "selection": {"tried": 40, "correction": "sequence"}}), None
         ),
-        "capped.json": sign(make_statement(capped, **CONTEXT), None),
+        "capped.json": sign(
+            make_statement(capped, **{**CONTEXT, "reading": {**CONTEXT["reading"], "weight": "w", "cap": 2.5}}), None
+        ),
     }
 
 

@@ -208,6 +208,10 @@ def test_one_good_signature_among_several_suffices():
         (("certificate", "pools"), [[1, 4]], "not pooled as stated"),
         (("suppression", "still_small"), [], "not pooled as stated"),
         (("suppression", "below"), 20, None),
+        (("reading", "cluster"), "home", "its records were not read as it says"),
+        (("reading", "weight"), "w", "its records were not read as it says"),
+        (("reading", "positive"), ">50K", "its records were not read as it says"),
+        (("reading", "kept_groups"), ["Female"], "its records were not read as it says"),
     ],
 )
 def test_words_that_the_figures_do_not_support(path, to, message):

@@ -30,9 +30,10 @@ from certifare.errors import (
     TrainingOverlapError,
     UnprovedClaimError,
 )
+from certifare.levels import UNKNOWN
 from certifare.policy import Policy
 from certifare.randomness import stream
-from certifare.reading import Reading
+from certifare.reading import POOLED, Reading
 
 if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
@@ -297,12 +298,26 @@ def _statement(document: Document) -> Check:
         ),
         ("cells are not pooled as stated", _pooled_as_stated(document)),
         ("it names a subject twice", len(set(subjects)) == len(subjects)),
+        ("its records were not read as it says", stated.reading is None or _read_so(stated.reading, certificate)),
         ("what every certificate assumes and does not claim is missing in part", not certificate.silences),
     ]
     wrong = [words for words, holds in findings if not holds]
     if wrong:
         return Check("statement", False, f"The statement contradicts its own certificate: {'; '.join(wrong)}.")
     return Check("statement", True, "Words, groups and digests of the statement agree with its certificate.")
+
+
+def _read_so(reading: Reading, certificate: Certificate) -> bool:
+    """Whether records that were read so can have given a certificate: its labels, positive label, groups and draw."""
+    named = {*(reading.kept_groups or ()), POOLED, UNKNOWN}
+    return (
+        (reading.label is not None or not certificate.claim.labelled)
+        and reading.positive == certificate.positive
+        and (reading.kept_groups is None or named.issuperset(certificate.counts.groups))
+        and reading.drawn == (certificate.effective_size is not None)
+        and draw_of(certificate.population) == reading.about
+        and (reading.cap is not None) >= (certificate.tail is not None)
+    )
 
 
 def _pooled_as_stated(document: Document) -> bool:
