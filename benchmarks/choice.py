@@ -32,7 +32,7 @@ from certifare.certificates.exact import difference_limit
 from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import Search
-from certifare.frontier.utility import Performance, base_rates, beyond_chance
+from certifare.frontier.utility import Figures, base_rates, beyond_chance
 from certifare.parts import PARTS, split
 from certifare.table import Table
 from certifare_research import datasets
@@ -102,9 +102,9 @@ class Counts:
             return 1.0
         return difference_limit(n0, n1, m, epsilon)
 
-    def _performance(self, number: int) -> Performance:
+    def _performance(self, number: int) -> Figures:
         candidate = self.search.candidates[number]
-        return candidate.path.performance(candidate.cells, candidate.path.at("held out", candidate.cells).labels)
+        return candidate.path.figures(candidate.cells, candidate.path.at("held out", candidate.cells).labels)
 
     def useful(self, number: int) -> bool:
         """Say whether the forecasts of a candidate's cells go with the label, on the certification records."""
@@ -120,9 +120,9 @@ class Counts:
         assert found.auc is not None
         return {
             "bound": bound,
-            "accuracy": found.accuracy.estimate,
-            "auc": found.auc.estimate,
-            "explained": found.explained.estimate,
+            "accuracy": found.accuracy,
+            "auc": found.auc,
+            "explained": found.explained,
             "useful": self.useful(number),
         }
 
@@ -131,27 +131,27 @@ class Counts:
         explorer = self.search.explorer
         (forecasts,) = explorer.boosting(held_out)
         (label,), (train,) = held_out.labels, explorer.train.labels
-        found = Performance.of(
+        found = Figures.of(
             [forecasts], [base_rates(np.bincount(train.codes, minlength=2)[None])], [np.eye(2, dtype=int)[label.codes]]
         )
         says = forecasts.argmax(axis=1)
         rates = [says[held_out.groups.codes == group].mean() for group in range(len(held_out.groups.names))]
         return {
             "bound": float(max(rates) - min(rates)),
-            "accuracy": found.accuracy.estimate,
-            "auc": found.auc.estimate,
-            "explained": found.explained.estimate,
+            "accuracy": found.accuracy,
+            "auc": found.auc,
+            "explained": found.explained,
         }
 
 
 def now(counts: Counts, target: float) -> int | None:
-    """Test the chain in its order, each at full ε, until one fails; what tells nothing is not delivered."""
+    """Test the chain in its order, each at full ε, until one fails."""
     chosen = None
     for number in _chain(counts):
         if counts.limit(number) > target:
             break
         chosen = number
-    return chosen if chosen is not None and counts.useful(chosen) else None
+    return chosen
 
 
 @cache
@@ -162,7 +162,7 @@ def _chain(counts: Counts) -> list[int]:
 def best(counts: Counts, target: float) -> int | None:
     """Choose on the held-out records themselves."""
     within = [i for i in range(len(counts.search.candidates)) if counts.limit(i) <= target]
-    return max(within, key=lambda i: counts.performance(i).auc.estimate, default=None)
+    return max(within, key=lambda i: counts.performance(i).auc, default=None)
 
 
 def before(counts: Counts, target: float) -> tuple[int, float] | None:
@@ -369,7 +369,7 @@ and every figure but T\\* is measured on it.
   shares ε; of those that meet the target the most accurate is taken, and T\\* is its own bound.
 - **now**: 50 / 10 / 40 %. Encoders in a fixed order, by predicted bound and information, are tested at full ε until one
   fails; T\\* is the target ([why that is sound](theory.md#a-fixed-sequence)). An encoder whose cells go with the label
-  no more than chance would have it, on the certification records, is *worthless*, and is not delivered.
+  no more than chance would have it, on the certification records, is *worthless*, and delivered with a note.
 - **best**: of all encoders tried whose own limit meets the target, the one with the highest AUC on the held-out
   records. Nobody can choose so: on small data it is to a good part luck."""
 

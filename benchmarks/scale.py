@@ -115,8 +115,10 @@ class Watch:
 def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, folder: str = "") -> dict[str, Any]:
     """Fit from Parquet, step by step; then certify on fresh records, also from Parquet."""
     from certifare import FairTreeEncoder
-    from certifare.engines.parquet.streaming import certify_parquet
-    from certifare.growth.histograms import Records
+    from certifare.certification import certify_records
+    from certifare.engines.parquet.streaming import ParquetRecords
+    from certifare.growth.histograms import Layout
+    from certifare.reading import Reading
 
     _, categorical = names_of(path)
     encoder = FairTreeEncoder(GAMMA, cells, MIN_CELL_SIZE, categorical_features=categorical, n_jobs=n_jobs)
@@ -136,10 +138,12 @@ def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, f
         steps[step], core_steps[step], last = end[0] - last[0], end[1] - last[1], end
     n_codes = [bins.n_codes for bins in encoder.bins_]
     result |= {"steps": steps, "core_steps": core_steps, "cells": encoder.n_cells_, "codes": sum(n_codes)}
-    result["bytes_a_row"] = 4 * Records.width(n_codes, 4)
+    result["bytes_a_row"] = 4 * Layout(tuple(n_codes), n_classes=4).width
     if fresh:
         begun = time.perf_counter()
-        certificate = certify_parquet(encoder, Path(fresh), sensitive="SEX", allow_training_records=True)
+        certificate = certify_records(
+            encoder, ParquetRecords(Path(fresh)), Reading(sensitive=("SEX",)), allow_training_records=True
+        )
         result |= {"certify_seconds": time.perf_counter() - begun, "bound": certificate.bound}
     return result
 

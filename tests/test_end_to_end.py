@@ -147,7 +147,7 @@ def count_changed(statement):
 
 
 def version_expired(statement):
-    statement["predicateType"] = statement["predicateType"].replace("/v2", "/v1")
+    statement["predicateType"] = statement["predicateType"].replace("/v3", "/v2")
 
 
 def refused(result, *words):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from certifare import CellCounts, History, certify_counts
 from certifare.certificates import Exclusion
+from certifare.certificates.looks import Look
 from certifare.errors import CellCountMismatchError, EmptyGroupError, HistoryError, LabelsRequiredError
 from certifare.report import course_data, render_course
 
@@ -131,7 +132,9 @@ def test_item_5_pooled_cells_are_compared_as_they_are_shown():
     shown = sample(rng, shares, 6_000).table.copy()
     shown[0] += shown[1]
     shown[1] = 0
-    year = History.begin(certify_counts(CellCounts(shown, ["f", "m"])), ENCODER, target=0.1, pools=[(0, 1)])
+    pooled = msgspec.structs.replace(certify_counts(CellCounts(shown, ["f", "m"])), pools=((0, 1),))
+    year = History.begin(pooled, ENCODER, target=0.1)
+    assert year.pools == ((0, 1),)
     for month in "abcd":
         year = year.add(month, sample(rng, shares))
     assert not any(finding.moved for finding in year.findings())
@@ -151,6 +154,74 @@ def test_item_5_encoders_that_were_chosen_on_the_records_pay_for_it():
     assert (one.trials, many.trials) == (1, 50)
     for a, b in zip(one.latest().movements, many.latest().movements, strict=True):
         assert b.lower <= a.lower
+
+
+@pytest.mark.parametrize("there", [0, 6])
+def test_a_group_of_which_nothing_is_known_leaves_the_target_open(there):
+    """Three groups were certified. Two of them being alike confirms nothing of the third."""
+    rng = np.random.default_rng(12)
+    shares = np.array([0.4, 0.3, 0.2, 0.1])
+
+    def drawn(*sizes):
+        return CellCounts(np.stack([rng.multinomial(n, shares) for n in sizes], axis=1), ["a", "b", "c"])
+
+    year = History.begin(certify_counts(drawn(9_000, 9_000, 9_000)), ENCODER, target=0.2)
+    whole = year.add("May", drawn(4_000, 4_000, 4_000)).latest()
+    assert (whole.outcome, whole.small) == ("CONFIRMED", ())
+    now = drawn(4_000, 4_000, there)
+    lacking = year.add("June", now if there else now.of_groups("a", "b"))
+    finding = lacking.latest()
+    assert finding.bound <= finding.target
+    assert finding.small == ("c",)
+    assert finding.outcome == finding.to_dict()["outcome"] == "OPEN"
+    page = render_course(course_data(lacking, lacking.findings()))
+    assert "OPEN; not known: c" in page
+    assert ("0 (missing)" if not there else "6 (too few)") in page
+    # What is known of the others still refutes.
+    shifted = now.table.copy()
+    shifted[:, 0] = shifted[::-1, 0]
+    assert year.add("July", CellCounts(shifted, now.groups)).latest().outcome == "REFUTED"
+
+
+def test_a_key_that_occurs_twice_is_refused(year, tmp_path):
+    text = json.dumps(year.to_dict())
+    for twice in ('"target": 1.0, "target"', '"trials": 1, "trials"', '"confidence": 0.5, "confidence"'):
+        key = twice.rsplit(", ", 1)[1]
+        (tmp_path / "h.json").write_text(text.replace(f"{key}:", f"{twice}:", 1))
+        with pytest.raises(HistoryError, match=f"the key '{key[1:-1]}' occurs twice"):
+            History.load(tmp_path / "h.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"trials": 1}, "trials"),
+        ({"metric": "equalized_odds_max"}, "metric"),
+        ({"positive": "no"}, "positive"),
+        ({"pools": ()}, "pools"),
+        ({"encoder": "1" * 64}, "encoder"),
+        ({"training": CellCounts([[70, 80], [50, 50], [60, 40]], ["f", "m"])}, "training"),
+    ],
+)
+def test_what_the_certificate_says_is_not_taken_from_a_history(change, words):
+    """A stranger's file would make movements of what is chance, or hide them."""
+    rng = np.random.default_rng(13)
+    table = rng.integers(200, 300, (3, 2, 2))
+    table[1] = 0
+    counts = CellCounts(table, ["f", "m"], ["no", "yes"])
+    certificate = msgspec.structs.replace(
+        certify_counts(counts, "equal_opportunity", candidates=4, positive="yes"), pools=((0, 1),)
+    ).at_look(Look(number=2, spent=0.05, planned=None))
+    training = CellCounts([[90, 80], [50, 50], [60, 40]], ["f", "m"])
+    year = History.begin(certificate, ENCODER, training=training)
+    assert year.trials == 8
+    year.check_against(certificate, ENCODER, training)
+    History.begin(certificate, ENCODER, target=0.9, confidence=0.8, planned=3).check_against(certificate, ENCODER)
+    with pytest.raises(HistoryError, match=f"another certificate, or was changed: .* in {words}"):
+        msgspec.structs.replace(year, **change).check_against(certificate, ENCODER, training)
+    other = msgspec.structs.replace(year, reference=CellCounts(table + 1 - (table == 0), ["f", "m"], ["no", "yes"]))
+    with pytest.raises(HistoryError, match="reference"):
+        other.check_against(certificate, ENCODER, training)
 
 
 @pytest.fixture
@@ -186,6 +257,7 @@ def test_item_5_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_
         (lambda d: d.update(pools=[[0, 1], [1, 2]]), "a cell twice"),
         (lambda d: d["periods"].append(d["periods"][0]), "occurs twice"),
         (lambda d: d["periods"][0].update(name="x" * 300), "name"),
+        (lambda d: d["periods"][0].update(added="٢٠٣٠-01-31T12:00:00Z"), "added"),
         (lambda d: d["periods"][0]["counts"]["table"].pop(), "cells"),
         (lambda d: d["periods"][0]["counts"]["table"][0].__setitem__(0, -1), "negative"),
         (lambda d: d["periods"][0]["counts"]["table"][0].__setitem__(0, 2**70), "damaged"),
@@ -240,9 +312,10 @@ def test_item_5_records_that_are_there_already_are_refused(year):
 def test_item_5_the_page(year):
     counts = year.periods[0].counts
     odd = CellCounts(counts.table[::-1].copy(), counts.groups, exclusions=[Exclusion("<script>x</script>", 3)])
-    year = year.add("<script>alert(1)</script>", odd)
+    year = year.add("<script>alert(1)</script>\u202e\u2066\u200f", odd)
     page = render_course(course_data(year, year.findings()))
     assert "<script>" not in page
+    assert not set(page) & set("\u202e\u2066\u200f")
     assert page.count("<svg") >= 2
     for words in ("May", "June", "How full the groups are", "What was left out"):
         assert words in page

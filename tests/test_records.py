@@ -1,4 +1,4 @@
-"""One reader for a fitted encoder's records (issue 11, item 29): a file means the same to every command."""
+"""One reader for a fitted encoder's records: a file means the same to every command."""
 
 from pathlib import Path
 
@@ -11,7 +11,9 @@ from certifare import FairTreeEncoder, certify
 from certifare.encoders import RestrictedEncoder
 from certifare.errors import ColumnTypeError, EncoderFileError, MissingColumnError
 from certifare.files import TEXT
+from certifare.reading import Reading
 from certifare.records import load_fitted, open_records, read_records
+from certifare.roles import as_names
 
 
 def people(n: int, seed: int) -> pd.DataFrame:
@@ -32,12 +34,13 @@ def encoder() -> FairTreeEncoder:
 
 
 @pytest.mark.parametrize("sensitive", ["sex", ("sex", "age>=60"), "code"])
-def test_item_29_text_that_looks_like_numbers(encoder: RestrictedEncoder, tmp_path: Path, sensitive: str) -> None:
+def test_text_that_looks_like_numbers(encoder: RestrictedEncoder, tmp_path: Path, sensitive: str) -> None:
     """The column ``code`` holds only digits here; roles may be features, comparisons and intersections."""
     fresh = people(1200, 1)
     fresh.to_csv(tmp_path / "fresh.csv", index=False)
     fresh.to_parquet(tmp_path / "fresh.parquet")
-    tables = [read_records(encoder, tmp_path / f"fresh.{kind}", sensitive=sensitive) for kind in ("csv", "parquet")]
+    reading = Reading(sensitive=as_names(sensitive))
+    tables = [read_records(encoder, tmp_path / f"fresh.{kind}", reading) for kind in ("csv", "parquet")]
     for table in tables:
         assert table.features.column_names == ["code", "age"]
         assert np.array_equal(encoder.apply(table.features), encoder.apply(fresh))
@@ -48,7 +51,7 @@ def test_item_29_text_that_looks_like_numbers(encoder: RestrictedEncoder, tmp_pa
 def test_batches_hold_what_the_whole_table_holds(encoder: RestrictedEncoder, tmp_path: Path) -> None:
     fresh = people(1200, 2)
     fresh.to_csv(tmp_path / "fresh.csv", index=False)
-    whole = read_records(encoder, tmp_path / "fresh.csv", sensitive="sex", label="paid", cluster="home")
+    whole = read_records(encoder, tmp_path / "fresh.csv", Reading(sensitive=("sex",), label="paid", cluster="home"))
     batches = open_records(encoder, tmp_path / "fresh.csv", {"sex": TEXT, "code": None})
     found = pa.Table.from_batches(list(batches))
     assert found.select(["code", "age"]).to_pylist() == whole.features.to_pylist()
@@ -59,9 +62,9 @@ def test_batches_hold_what_the_whole_table_holds(encoder: RestrictedEncoder, tmp
 def test_what_is_wrong_with_a_file_is_said(encoder: RestrictedEncoder, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("code,age,sex\n007,x,f\n08,2,m\n")
     with pytest.raises(ColumnTypeError, match="Column 'age' .* holds 'x' where numbers are expected"):
-        read_records(encoder, tmp_path / "a.csv", sensitive="sex")
+        read_records(encoder, tmp_path / "a.csv", Reading(sensitive=("sex",)))
     (tmp_path / "b.csv").write_text("cod,age,sex\n007,1,f\n08,2,m\n")
-    for read in (lambda: read_records(encoder, tmp_path / "b.csv", sensitive="sex"),
+    for read in (lambda: read_records(encoder, tmp_path / "b.csv", Reading(sensitive=("sex",))),
                  lambda: open_records(encoder, tmp_path / "b.csv")):  # fmt: skip
         with pytest.raises(MissingColumnError, match="no column 'code' for the encoder.* Did you mean 'cod'"):
             read()

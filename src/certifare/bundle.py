@@ -23,7 +23,6 @@ import numpy as np
 from certifare.certificates import Certificate, Exclusion, Interval
 from certifare.certificates.certificate import percent
 from certifare.certificates.claims import Claim
-from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.errors import ArgumentError, CandidateError, OutputError
@@ -43,6 +42,11 @@ from certifare.storage import atomic_folder, check_folder, write_private
 from certifare.table import table_of
 from certifare.words import amount
 
+#: What is noted of an encoder that is :attr:`Measured.worthless`.
+WORTHLESS = (
+    "The cells predict almost nothing: on the {records:,} certification records with a label their forecasts are no "
+    "better than chance. The certificate holds all the same."
+)
 JobVerdict = Literal["PASS", "NO SOLUTION", "DONE"]
 #: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
 BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv"})
@@ -83,7 +87,8 @@ class Measured:
     distance : Interval
         Between the groups: of the values of the first label that it predicts.
     worthless : bool
-        Whether its forecasts go with the label no more than chance would have it.
+        Whether its forecasts go with the label no more than chance would have it. That is said, and decides nothing:
+        were such encoders withheld, those that are delivered would be chosen by the certification records.
     """
 
     performance: Performance
@@ -129,7 +134,7 @@ class Bundle:
     point : Point or None
         Its place on the frontier.
     measured : Measured or None
-        The majority votes of its cells, on the certification records.
+        The majority votes of its cells, on the certification records. If they are worthless there, a note says so.
     boosting : Measured or None
         Gradient boosting on the table itself, on the same records: what the certificate costs. None also where no
         boosted encoder was tried.
@@ -272,10 +277,7 @@ class Bundle:
                     "correction": "holdout" if self.certificate.sequence is None else "sequence",
                 },
                 suppress_below=suppress,
-                columns={
-                    "sensitive": list(self.run["roles"]["sensitive"]),
-                    "label": self.run["roles"]["label"][0],
-                },
+                reading=self.frontier.search.reading,
                 dataset=dataset,
                 command=command,
             )
@@ -518,12 +520,12 @@ def _bundle(
     if point is not None:
         encoder, certificate = frontier.encoder(point), frontier.certificate(point)
         measured, look = _votes(search, point.number, encoder, certificate), certificate.counted_look
-    if measured is not None and measured.worthless:
-        # What was certified holds, and is of no use to anyone.
-        advice = (_worthless(measured.performance.records, "certification"),)
-        point = encoder = certificate = measured = None
-    elif point is None:
+    else:
         advice = _advice(search, order, target, min_cells)
+    notes = frontier.notes
+    if measured is not None and measured.worthless:
+        # Delivered all the same: withholding it would be a choice by the certification records.
+        notes = (*notes, WORTHLESS.format(records=measured.performance.records))
     return Bundle(
         verdict="NO SOLUTION" if point is None else "DONE" if target is None else "PASS",
         encoder=encoder,
@@ -540,7 +542,7 @@ def _bundle(
         target=target,
         advice=advice,
         exclusions=search.table.exclusions if certificate is None else certificate.exclusions,
-        notes=frontier.notes,
+        notes=notes,
         group_aware=_glimpse(search, target, point, min_cells),
         run=_run(search, look),
     )
@@ -595,10 +597,11 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def _votes(search: Search, number: int, encoder: Any, certificate: Certificate) -> Measured:
     """Measure the forecasts of the chosen encoder's cells, in spite of the choice: each candidate has a share of ε."""
     candidate, table = search.candidates[number], search.certify_sample.table
-    confidence = 1.0 - epsilon_at(certificate.confidence) / certificate.candidates
     counted = PartCounts.of(table, search.certify_cells(encoder, candidate), candidate.cells)
     return Measured(
-        candidate.path.performance(candidate.cells, counted.labels, confidence),
+        candidate.path.performance(
+            candidate.cells, counted.labels, certificate.confidence, candidates=certificate.candidates
+        ),
         certificate.for_classifier(candidate.path.votes(candidate.cells)[0]),
         beyond_chance(candidate.path.at("train", candidate.cells).labels, counted.labels) <= BEYOND_CHANCE,
     )
@@ -624,6 +627,7 @@ def _boosting(search: Search) -> Measured | None:
                 for y, known in zip(table.labels, labelled, strict=True)
             ],
             search.claim.confidence,
+            by_cell=False,
         ),
         certificate.for_classifier(np.arange(counts.n_cells)),
     )
@@ -639,7 +643,13 @@ def _advice(search: Search, order: Sequence[Point], target: float | None, min_ce
         if fewer is not None:
             words = f"No encoder with {min_cells:,} cells or more tells more about the label than chance does"
             return (Advice(f"{words}; some with {fewer:,} do: ask for fewer cells."),)
-        return (_worthless(len(search.select), "select"),)
+        return (
+            Advice(
+                "No encoder tells more about the label than chance does, as far as "
+                f"{len(search.select):,} select records can show: more records, other columns or another label would "
+                "help."
+            ),
+        )
     candidates = [search.candidates[i] for i in search.useful(min_cells)]
     advice = []
     factors = [records_needed(candidate.outlook, target, 1.0 - search.claim.confidence) for candidate in candidates]
@@ -667,13 +677,6 @@ def _advice(search: Search, order: Sequence[Point], target: float | None, min_ce
             Advice(f"A target of {reachable:g} would probably be met with as many records.", target=reachable)
         )
     return (*advice, _next_look(search))
-
-
-def _worthless(records: int, part: str) -> Advice:
-    return Advice(
-        f"No encoder tells more about the label than chance does, as far as {records:,} {part} records can show: more "
-        "records, other columns or another label would help."
-    )
 
 
 def _next_look(search: Search) -> Advice:

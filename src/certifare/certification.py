@@ -1,24 +1,142 @@
-"""Certify encoders, and columns that are already there, on records that they have not seen."""
+"""Count the records that a certificate is about, and certify encoders and existing columns on them.
+
+:func:`count_records` is the one way from records to counts, wherever they lie: every source counts its own records as a
+:class:`~certifare.reading.Reading` says, and what must be checked is checked here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from certifare.certificates.claims import Claim
 from certifare.certificates.sampling import check_cap, check_population
-from certifare.encoders.existing import assuming, column_table, distinct_values, encoder_of, read_column
-from certifare.engines.memory.tables import Encoder, place_records
+from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.existing import (
+    check_values,
+    column_table,
+    distinct_values,
+    encoder_of,
+    read_column,
+    words_of,
+)
+from certifare.engines.counting import CountedRecords, CountRequest
+from certifare.engines.memory.tables import Encoder, MemoryRecords
+from certifare.errors import ArgumentError, LabelsRequiredError, MissingGroupError
 from certifare.frames import is_dask
-from certifare.levels import name_of
+from certifare.levels import INTERSECTION, name_of
+from certifare.reading import Reading
+from certifare.table import refuse_quantity
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from certifare.certificates import Certificate
     from certifare.certificates.counts import Exclusion, Missing
-    from certifare.encoders.tree import FairTreeEncoder
+    from certifare.table import Table
+
+
+class Source(Protocol):
+    """Where records lie: in memory, in Parquet files, on a cluster, in a database, or in counts files."""
+
+    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
+        """Count the records as the reading says; refuse what cannot be done here, with the remedy."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableSource:
+    """Records of a table that was read as the reading says."""
+
+    table: Table
+
+    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
+        """Count the records in memory."""
+        request.check_label(self.table.column_names)
+        records = MemoryRecords.of_table(self.table, reading, labelled=request.labelled, all_columns=encoder.is_column)
+        counted = records.count(
+            encoder,
+            seed=request.seed,
+            salt=request.salt,
+            halves=request.halves,
+            allow_training_records=request.allow_training_records,
+        )
+        if request.progress is not None:
+            request.progress(1.0)
+        return counted
+
+
+def count_records(
+    encoder: RestrictedEncoder, source: Source, reading: Reading, request: CountRequest | None = None
+) -> CountedRecords:
+    """Count records by cell, group and label, wherever they lie, as a reading says.
+
+    Parameters
+    ----------
+    encoder : RestrictedEncoder
+    source : Source
+    reading : Reading
+    request : CountRequest, optional
+
+    Returns
+    -------
+    CountedRecords
+        From which :meth:`~certifare.engines.counting.CountedRecords.certify` makes a certificate.
+    """
+    request = request or CountRequest()
+    if not reading.sensitive:
+        raise MissingGroupError("Which column holds the groups? Pass --sensitive (in Python sensitive=).")
+    if request.labelled and reading.label is None:
+        raise LabelsRequiredError(
+            "The metric looks at records of each label: name their column with --label (in Python label=)."
+        )
+    counted = source.count(encoder, reading if request.labelled else reading.unlabelled(), request)
+    refuse_quantity(INTERSECTION.join(reading.sensitive), counted.counts.groups, "sensitive column")
+    refuse_quantity(str(reading.label), counted.counts.labels or (), "label")
+    return _checked(encoder, counted)
+
+
+def _checked(encoder: Any, counted: CountedRecords) -> CountedRecords:
+    """Refuse values of an existing column that its encoder does not know; say what its cells are."""
+    if not isinstance(encoder, RestrictedEncoder) or not encoder.is_column:
+        return counted
+    check_values(encoder, counted.counts)
+    return replace(counted, provenance=counted.provenance.assuming(*words_of(encoder)))
+
+
+def certify_records(
+    encoder: RestrictedEncoder,
+    source: Source,
+    reading: Reading,
+    *,
+    seed: int = 0,
+    allow_training_records: bool = False,
+    **claim: Any,
+) -> Certificate:
+    """Certify an encoder on records that it has not seen, wherever they lie.
+
+    Parameters
+    ----------
+    encoder, source, reading
+        As in :func:`count_records`.
+    seed : int
+        Of random choices.
+    allow_training_records : bool
+        As in :func:`certify`.
+    **claim
+        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence`` …
+    """
+    if "population" in claim:
+        raise ArgumentError("population: the reading says what a claim is about.")
+    positive = claim.pop("positive", None) or reading.positive
+    asked = Claim(positive=positive, **claim, population=reading.population)
+    request = CountRequest(
+        labelled=asked.labelled,
+        seed=seed,
+        halves=asked.method == "lemmas",
+        allow_training_records=allow_training_records,
+    )
+    return count_records(encoder, source, reading, request).certify(asked)
 
 
 def certify(
@@ -53,8 +171,8 @@ def certify(
     y : array-like, optional
         Labels, for metrics that condition on them.
     sensitive_features : array-like or table, optional
-        The group of each record; several columns are intersected. Taken from X where the encoder names its
-        sensitive columns.
+        The group of each record; several columns are intersected. Taken from X if the encoder names its sensitive
+        columns.
     metric, confidence, method, candidates, positive, min_group_size
         As in :func:`certify_counts`. ``method="lemmas"`` splits the records in two halves: one for base rates and
         cells, one for the sum.
@@ -62,7 +180,7 @@ def certify(
         Survey weights; records are thinned to them (:func:`certifare.thin`).
     cap : float, optional
         Thin to weights capped here, so that more records stay, and bound what lies above the cap. Choose it without
-        looking at these records: where T* is smallest on others, for instance (``fit`` does so).
+        looking at these records: by the smallest T* on others, for instance (``fit`` does so).
     clusters : array-like, optional
         Clusters of dependent records; one of each is kept (:func:`certifare.one_per_cluster`).
     population : {"clusters", "records"}
@@ -71,8 +189,8 @@ def certify(
         What to do with records that lack a group or label (:meth:`CellCounts.from_cells`). Demographic parity looks
         at no label, and counts records without one. Records that are left out take no part in a draw.
     seed : int
-        Seed of random choices (thinning, clusters, halves). Choices on other records, or on their other cells, are
-        independent of these whatever the seed.
+        Seed of random choices (thinning, clusters, halves). Choices on other records are independent of these,
+        whatever the seed.
     exclusions : iterable of Exclusion
         Records that were left out before, to be recorded in the certificate.
     allow_training_records : bool
@@ -94,7 +212,6 @@ def certify(
         min_group_size=min_group_size,
         population=population,
     )
-    reading: dict[str, Any] = {"missing": missing, "allow_training_records": allow_training_records}
     if is_dask(X):
         from certifare.engines.dask.cluster import certify_dask
 
@@ -107,11 +224,24 @@ def certify(
             weights=weights,
             clusters=clusters,
             exclusions=exclusions,
-            **reading,
+            missing=missing,
+            allow_training_records=allow_training_records,
         )
-    labels = y if claim.labelled else None
-    placed = place_records(encoder, X, labels, sensitive_features, clustered=clusters is not None, **reading)
-    return placed.draw(weights, cap, clusters, population, seed).certify(claim, exclusions)
+    records = MemoryRecords(
+        X=X,
+        groups=sensitive_features,
+        y=y if claim.labelled else None,
+        weights=weights,
+        clusters=clusters,
+        population=population,
+        cap=cap,
+        missing=missing,
+        exclusions=tuple(exclusions),
+    )
+    counted = records.count(
+        encoder, seed=seed, halves=method == "lemmas", allow_training_records=allow_training_records
+    )
+    return _checked(encoder, counted).certify(claim)
 
 
 def certify_column(
@@ -154,27 +284,4 @@ def certify_column(
     """
     field = read_column(column, name)
     encoder = encoder_of(name, field.type, [] if cuts is not None else distinct_values(field), cuts)
-    return certify_as_column(encoder, column_table(field, name), y, sensitive_features=sensitive_features, **options)
-
-
-def certify_as_column(encoder: FairTreeEncoder, X: Any, y: Any = None, **options: Any) -> Certificate:
-    """Certify an encoder of :func:`column_encoder`, and say in the certificate what its cells are."""
-    certificate = certify(_Cells(encoder), X, y, **options)
-    return assuming(encoder, certificate)
-
-
-class _Cells:
-    """What certification asks of an encoder, and no more: records with equal values of one column are no repeats."""
-
-    def __init__(self, encoder: FairTreeEncoder) -> None:
-        self._encoder = encoder
-        self.n_cells_ = encoder.n_cells_
-
-    def apply(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.int32]:
-        return self._encoder.apply(X)
-
-    def training_overlap(self, X: Any) -> None:
-        return None
-
-    def sensitive_features_in(self, X: Any) -> Any:
-        return self._encoder.sensitive_features_in(X)
+    return certify(encoder, column_table(field, name), y, sensitive_features=sensitive_features, **options)

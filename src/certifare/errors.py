@@ -208,10 +208,6 @@ class SplitError(CertifareError):
     """A table cannot be split as asked: fractions out of range, or parts left without records."""
 
 
-class StateFileError(FileError):
-    """The state file of a sweep belongs to another sweep, or is broken."""
-
-
 class LedgerError(FileError):
     """The ledger of looks is damaged, of another version, or held by another run."""
 

@@ -72,6 +72,10 @@ _WRITTEN = {
     pa.bool_(): r"^(true|false|True|False)$",
     pa.date32(): r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])$",
 }
+#: A value that is short enough to be a marker, and no record.
+_WORD = re.compile(r"[^,;|\t\n\r]{0,24}")
+#: What may be an address of a database; a letter alone before the colon names a drive.
+_ADDRESS = re.compile(r"[A-Za-z][\w+]+:(/|.*[?=@])")
 #: What no column is called, unless the first line is a record.
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*")
 #: Numbers that show what stands before decimals.
@@ -144,6 +148,11 @@ def kind_of(path: str | os.PathLike[str]) -> Kind:
     """Tell what kind of table a file holds, by its first bytes."""
     path = Path(path)
     if not path.exists():
+        if _ADDRESS.match(str(path)):
+            # Nothing of it is repeated: an address may hold a password or a token.
+            raise FileError(
+                "There is no such file. An address of a database is given with --sql, and its table with --table."
+            )
         raise FileError(f"There is no file {str(path)!r}{_similar_file(path)}.")
     if path.is_dir():
         raise FileError(f"{str(path)!r} is a folder; name a CSV, Parquet or Arrow file.")
@@ -219,8 +228,8 @@ def inspect_csv(
         guess = _sniff(text)
         if guess != chosen and guess in first[0]:
             raise FileFormatError(
-                f"With the delimiter {chosen!r} {str(path)!r} has one column, {_short(first[0])!r}; "
-                f"{guess!r} seems to be the delimiter: pass that, or leave the option out."
+                f"With the delimiter {chosen!r} {str(path)!r} has one column; {guess!r} seems to be the delimiter: "
+                "pass that, or leave the option out."
             )
     unnamed = [i for i, name in enumerate(called, 1) if not name]
     if unnamed:
@@ -591,10 +600,6 @@ def _read_csv(path: Path, layout: Csv, missing: Sequence[str], types: Mapping[st
     with readable(path, layout, bad), _utf8(path, layout) as (stream, _):
         table = pacsv.read_csv(stream, **options)
     if bad.count:
-        # Reading in parallel does not number the rows; reading again in order does.
-        bad = _BadRows()
-        with readable(path, layout, bad), _utf8(path, layout) as (stream, _):
-            pacsv.read_csv(stream, **_csv_options(layout, missing, None, bad, False))
         raise bad.error(path, layout)
     _check_quotes(path, layout, table)
     columns = [
@@ -633,7 +638,7 @@ def _csv_batches(
 
 
 class _BadRows:
-    """Rows that a CSV reader could not cut into columns."""
+    """Rows that a CSV reader could not cut into columns. Nothing of what they hold is told: they are about people."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -645,13 +650,26 @@ class _BadRows:
         return "skip"
 
     def error(self, path: Path, layout: Csv) -> RaggedFileError:
-        where = "" if self.first.number is None else f" (record {self.first.number:,})"
+        first = self.first if self.first.number is not None else _first_bad_row(path, layout) or self.first
+        counted = ", counting the header" if layout.headed else ""
+        do = "does" if self.count == 1 else "do"
+        where = "" if first.number is None else f" (row {first.number:,}{counted})"
         return RaggedFileError(
-            f"{self.count:,} rows of {str(path)!r} do not have {self.first.expected_columns} columns as the "
-            f"{'header' if layout.headed else 'first line'} has; the first{where} has {self.first.actual_columns}: "
-            f"{_short(self.first.text)!r}. "
-            f"Mend the file, or pass another delimiter than {layout.delimiter!r}."
+            f"{amount(self.count, 'row')} of {str(path)!r} {do} not have {first.expected_columns} columns as the "
+            f"{'header' if layout.headed else 'first line'} has; the first{where} has {first.actual_columns}. Mend the "
+            f"file, or pass another delimiter than {layout.delimiter!r}."
         )
+
+
+def _first_bad_row(path: Path, layout: Csv) -> Any:
+    """Find the first row of a file that does not have its columns. Only reading in order numbers the rows."""
+    bad = _BadRows()
+    one = dict.fromkeys([next(iter(layout.columns))])
+    with contextlib.suppress(pa.ArrowInvalid), _utf8(path, layout) as (stream, _):
+        for _ in pacsv.open_csv(stream, **_csv_options(layout, (), one, bad, False)):
+            if bad.count:
+                break
+    return bad.first
 
 
 def _check_quotes(path: Path, layout: Csv, table: pa.Table) -> None:
@@ -663,7 +681,7 @@ def _check_quotes(path: Path, layout: Csv, table: pa.Table) -> None:
         if isinstance(value, str) and "\n" in value:
             raise RaggedFileError(
                 f"{str(path)!r}: a quotation mark in column {name!r} is never closed, so that the rest of the file "
-                f"reads as one value, {_short(value)!r}."
+                "reads as one value."
             )
 
 
@@ -828,15 +846,20 @@ def _explained(path: Path, layout: Csv | None, message: str) -> Exception:
     if found and layout is not None:
         name = layout.header[int(found[1])].strip()
         wanted = {"bool": "true or false"}.get(found[2], "numbers")
+        # A word may be a marker that nobody named. More than that may be a whole record.
+        value = repr(found[3]) if _WORD.fullmatch(found[3]) else "something else"
         return ColumnTypeError(
-            f"Column {name!r} of {str(path)!r} holds {_short(found[3])!r} where {wanted} are expected. "
+            f"Column {name!r} of {str(path)!r} holds {value} where {wanted} are expected. "
             "Mend the value, or name it as a missing marker."
         )
     if "straddling" in message:
         return _too_long(path)
     if "Empty CSV file" in message and layout is not None:
         return _no_records(path, list(layout.columns))
-    return FileFormatError(f"{str(path)!r} cannot be read as a table: {_short(message)}.")
+    if layout is not None:
+        # pyarrow repeats the row that it cannot read.
+        message = re.split("['\"\n]", re.sub(r"(, got \d+):.*", r"\1", message, flags=re.S))[0]
+    return FileFormatError(f"{str(path)!r} cannot be read as a table: {_short(message).rstrip(':. ')}.")
 
 
 def _too_long(path: Path) -> FileFormatError:

@@ -5,6 +5,8 @@ array of numbers or a dictionary of text (:data:`certifare.growth.binning.Column
 its name, its type, and whether its dtype marks it as categorical.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -75,15 +77,12 @@ class Field:
         if isinstance(self.column, Dictionary):
             raise ColumnTypeError(f"Column {self.name!r} holds text where numbers are wanted.")
         values = np.asarray(self.column, dtype=np.float64)
-        infinite = np.isinf(values)
-        if infinite.any():
-            raise InfiniteValueError(
-                f"Column {self.name!r} holds an infinite value (record {int(infinite.argmax())}); make it missing "
-                "(NaN) or finite."
-            )
+        if np.isinf(values).any():
+            # Which record it is nobody knows here: these may be a part of a file, or a part of its records.
+            raise InfiniteValueError(f"Column {self.name!r} holds an infinite value; make it missing (NaN) or finite.")
         return values
 
-    def as_type(self, wanted: ColumnType) -> "Field":
+    def as_type(self, wanted: ColumnType) -> Field:
         """Fit the column to a wanted type where that is possible: one without any value fits every type."""
         if (self.type == "text") == (wanted == "text") or not self.missing().all():
             return self
@@ -99,7 +98,10 @@ class Frame:
     ----------
     table : dataframe or array
         A pandas, polars or pyarrow table (anything eager that narwhals knows), a two-dimensional array, or nested
-        lists. Arrays, and dataframes none of whose column names is text, get the names ``x0, x1, …``.
+        lists. Arrays, and dataframes none of whose column names is text, get the names ``x0, x1, …``. A frame is taken
+        as it is.
+    keep : bool
+        Keep columns that were read, so that each is converted once however often it is asked for.
 
     Attributes
     ----------
@@ -120,7 +122,14 @@ class Frame:
     ('nurse',)
     """
 
-    def __init__(self, table: Any) -> None:
+    def __new__(cls, table: Any, keep: bool = False) -> Frame:
+        """Return the frame that the table is already, or a new one."""
+        return table if isinstance(table, Frame) else super().__new__(cls)
+
+    def __init__(self, table: Any, keep: bool = False) -> None:
+        if table is self:
+            return
+        self._kept: dict[int, Field] | None = {} if keep else None
         frame = _as_dataframe(table)
         self._table: nw.DataFrame[Any] | NDArray[Any]
         if frame is None:
@@ -159,9 +168,16 @@ class Frame:
     def read(self, column: str | int) -> Field:
         """Read one column, by name or position."""
         i = self.position(column)
-        if isinstance(self._table, nw.DataFrame):
-            return _read_series(_column(self._table, self._columns, i), self.names[i])
-        return _read_array(self._table[:, i], self.names[i])
+        if self._kept is not None and i in self._kept:
+            return self._kept[i]
+        field = (
+            _read_series(_column(self._table, self._columns, i), self.names[i])
+            if isinstance(self._table, nw.DataFrame)
+            else _read_array(self._table[:, i], self.names[i])
+        )
+        if self._kept is not None:
+            self._kept[i] = field
+        return field
 
     def fields(self) -> list[Field]:
         """Read all columns."""
@@ -258,7 +274,7 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
         )
 
 
-def _as_dataframe(table: Any) -> "nw.DataFrame[Any] | None":
+def _as_dataframe(table: Any) -> nw.DataFrame[Any] | None:
     """See the table as a dataframe; None if it must be an array."""
     try:
         found = nw.from_native(table, pass_through=True)
@@ -314,7 +330,7 @@ def _as_array(table: Any) -> NDArray[Any]:
     return array
 
 
-def _column(table: "nw.DataFrame[Any]", names: Sequence[str], i: int) -> "nw.Series[Any]":
+def _column(table: nw.DataFrame[Any], names: Sequence[str], i: int) -> nw.Series[Any]:
     native = table.to_native()
     if isinstance(native, pa.Table):
         # By position: finding a column by its name looks at all of them.
@@ -322,7 +338,7 @@ def _column(table: "nw.DataFrame[Any]", names: Sequence[str], i: int) -> "nw.Ser
     return table.get_column(names[i])
 
 
-def _as_series(values: Any) -> "nw.Series[Any] | None":
+def _as_series(values: Any) -> nw.Series[Any] | None:
     if isinstance(values, pa.Array):
         values = pa.chunked_array([values])
     _validate(values)
@@ -330,7 +346,7 @@ def _as_series(values: Any) -> "nw.Series[Any] | None":
     return found if isinstance(found, nw.Series) else None
 
 
-def _read_series(series: "nw.Series[Any]", name: str) -> Field:
+def _read_series(series: nw.Series[Any], name: str) -> Field:
     dtype = series.dtype
     if dtype.is_numeric() and not dtype.is_decimal():
         return Field(name, _number_array(series.to_numpy()), "number", False)
@@ -427,8 +443,8 @@ def _cast_if_exact(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray
 
 
 def _build_series(
-    name: str, type_: ColumnType, values: Sequence[Any], like: "nw.dtypes.DType | None", kind: Any
-) -> "nw.Series[Any]":
+    name: str, type_: ColumnType, values: Sequence[Any], like: nw.dtypes.DType | None, kind: Any
+) -> nw.Series[Any]:
     if type_ == "text":
         series = nw.new_series(name, list(values), nw.String, backend=kind)
         if isinstance(like, nw.Enum) and not set(values) <= {*like.categories, None}:

@@ -9,6 +9,7 @@ history hold together with the confidence that was asked for.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ from certifare.errors import (
     LabelsRequiredError,
 )
 from certifare.randomness import stream
-from certifare.storage import atomic_file, open_regular
+from certifare.storage import atomic_file, distinct_keys, open_regular
 from certifare.words import listing
 
 FORMAT: Literal["certifare/history"] = "certifare/history"
@@ -57,7 +58,7 @@ class Period(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The counts of one period, and when they were added."""
 
     name: PeriodName
-    added: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    added: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
     counts: CellCounts
     digest: HexDigest | None = None
 
@@ -100,7 +101,7 @@ class Finding:
     groups : dict of str to int
         Records of each group.
     small : tuple of str
-        Groups with too few records to say anything of them in this period.
+        Groups of the certificate with too few records, or none, to say anything of them in this period.
     epsilon : float
         The period's share of ε.
     bound, estimate, lower : float
@@ -135,8 +136,13 @@ class Finding:
 
     @property
     def outcome(self) -> Literal["REFUTED", "CONFIRMED", "OPEN"]:
-        """Whether the target is exceeded for certain, met for certain, or neither."""
-        return "REFUTED" if self.refuted else "CONFIRMED" if self.bound <= self.target else "OPEN"
+        """Whether the target is exceeded for certain, met for certain, or neither.
+
+        It is met if it is for all groups of the certificate: those of which nothing is known leave it open.
+        """
+        if self.refuted:
+            return "REFUTED"
+        return "CONFIRMED" if self.bound <= self.target and not self.small else "OPEN"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -231,7 +237,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         confidence: float = 0.95,
         planned: int | None = None,
         training: CellCounts | None = None,
-        pools: Sequence[Sequence[int]] = (),
         min_group_size: int = 30,
     ) -> History:
         """Begin a history with a certificate.
@@ -249,8 +254,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             For how many periods.
         training : CellCounts, optional
             ``encoder.training_counts_``: with them a movement is found earlier.
-        pools : sequence of sequence of int
-            Cells that the certificate shows together (``suppression.pooled`` of its document).
         min_group_size : int
             Groups with fewer records in a period are left out of it.
         """
@@ -271,9 +274,36 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             trials=certificate.candidates * (certificate.look or 1),
             reference=certificate.counts if labelled else certificate.counts.without_labels(),
             training=None if training is None else training.without_labels(),
-            pools=tuple(tuple(pool) for pool in pools),
+            pools=certificate.pools,
             min_group_size=min_group_size,
         )
+
+    def check_against(self, certificate: Certificate, encoder: str, training: CellCounts | None = None) -> None:
+        """Refuse a history that is not that of a certificate, or that says something else of it than it does itself.
+
+        The file may come from a stranger, so that nothing which the certificate says is taken from there. Target,
+        confidence, planned periods and the smallest group are the choice of whoever began it: they are shown with what
+        is found.
+
+        Parameters
+        ----------
+        certificate : Certificate
+        encoder : str
+            SHA-256 digest of the encoder's file.
+        training : CellCounts, optional
+            ``encoder.training_counts_``; a history that has none of its own needs none.
+        """
+        own = History.begin(certificate, encoder, training=training)
+        names = ["encoder", "metric", "positive", "trials", "pools", "reference"]
+        if self.training is not None:
+            names.append("training")
+        stated, known = self.to_dict(), own.to_dict()
+        other = [name for name in names if stated[name] != known[name]]
+        if other:
+            raise HistoryError(
+                f"This is the history of another certificate, or was changed: it differs from the bundle in "
+                f"{', '.join(other)}."
+            )
 
     def add(self, name: str, counts: CellCounts, *, digest: str | None = None, added: str | None = None) -> History:
         """Return the history with a period more.
@@ -375,6 +405,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if len(content) > MAX_BYTES:
             raise HistoryError(f"{os.fspath(path)!r} is larger than {MAX_BYTES >> 20} MB, too large for a history.")
         try:
+            # A key that occurs twice would be read in two ways.
+            json.loads(content, object_pairs_hook=distinct_keys)
             version = msgspec.json.decode(content, type=_Header)
             if version.format != FORMAT:
                 raise HistoryError(f"{os.fspath(path)!r} is no history (certifare monitor writes them).")
@@ -386,7 +418,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             return msgspec.json.decode(content, type=cls, dec_hook=_decode)
         except HistoryError:
             raise
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, CertifareError) as error:
+        except (ValueError, RecursionError, OverflowError, CertifareError) as error:
             raise HistoryError(f"{os.fspath(path)!r} is no history, or a damaged one: {error}") from error
 
     # -- counts ---------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from certifare.errors import ArgumentError
+from certifare.words import undirected
 
 #: What drawings are saved as.
 SUFFIXES = (".svg", ".png", ".html", ".json")
@@ -28,7 +29,7 @@ def html_table(caption: str, rows: Iterable[Sequence[object]], head: Sequence[st
         + "</tr>"
         for name, *values in rows
     )
-    return (
+    return undirected(
         f"<table><caption>{html.escape(caption)}</caption>"
         + (f"<thead><tr>{columns}</tr></thead>" if head else "")
         + f"<tbody>{body}</tbody></table>"
@@ -55,7 +56,7 @@ class Drawing:
         """Draw the chart."""
         import vl_convert
 
-        return str(vl_convert.vegalite_to_svg(self.to_dict()))
+        return undirected(str(vl_convert.vegalite_to_svg(self.to_dict())))
 
     def save(self, path: str | os.PathLike[str], *, format: str | None = None) -> None:
         """Write the chart to a file: .svg, .png, .html (with its scripts inside) or .json.

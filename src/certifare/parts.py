@@ -40,6 +40,8 @@ def split(
     parts : mapping of name to share
         Shares are positive and add up to 1. A part named ``certify`` is drawn as this module describes.
     seed : int
+        Tables of other records are split independently, at the same seed too: the stream has their digest among its
+        words.
     by_group : bool
         Whether parts have equal shares of each group. If not, the other parts tell nothing of the certify part.
 
@@ -59,7 +61,7 @@ def split(
     {'train': 50, 'select': 10, 'certify': 40}
     """
     names, shares = _checked(parts)
-    rng = stream(seed, "split")
+    rng = stream(seed, "split", table.records or table.digest)
     # Units are records, or clusters, each with a group, a label and the records that belong to it.
     unit, groups, strata = _units(table if by_group else replace(table, groups=None))
     part = np.full(len(strata), -1, dtype=np.int64)
@@ -96,8 +98,9 @@ def training_quantiles(
 ) -> tuple[float, ...]:
     """Cut a label that is a quantity into bands of about as many training and select records each.
 
-    Certification records have no say: they are the same, whatever their labels are, as when the table is split with
-    the bands for labels, because the certify part is drawn first and without regard to labels.
+    Certification records are not used: they are the same as when the table is split with the bands for labels,
+    because the certify part is drawn first, without regard to labels, by a stream that knows the records and not their
+    roles.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from certifare.errors import CellCountMismatchError, EncoderFileError
 from certifare.files import MISSING, TEXT, Batches, open_batches
 from certifare.joins import join_groups, read_files
 from certifare.levels import INTERSECTION, UNKNOWN, name_of
+from certifare.reading import Reading
 from certifare.roles import Comparison, Roles, absent, parse_role
 from certifare.storage import FilePath
 from certifare.table import Table
@@ -68,39 +69,29 @@ def load_fitted(path: str | os.PathLike[str]) -> RestrictedEncoder:
 def read_records(
     encoder: RestrictedEncoder,
     path: FilePath | Sequence[FilePath],
-    roles: Roles | None = None,
+    reading: Reading,
     *,
     labelled: bool = True,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    missing: Sequence[str] = MISSING,
-    header: bool = True,
-    names: Sequence[str] = (),
-    decimal: str | None = None,
     sensitive_file: FilePath | None = None,
     on: str | None = None,
-    **keywords: Any,
+    **csv: Any,
 ) -> Table:
-    """Read a CSV, Parquet, Arrow or Feather file of records to certify a fitted encoder on.
+    """Read a CSV, Parquet, Arrow or Feather file of records of a fitted encoder, as a reading says.
 
     Parameters
     ----------
     encoder : RestrictedEncoder
     path : path or sequence of paths
         Records of several files are read one after the other.
-    roles : Roles, optional
-        What columns are for beside being features of the encoder: sensitive ones, which may be features too, one label,
-        weights, clusters.
+    reading : Reading
     labelled : bool
-        Whether the metric looks at labels: only then are they read, and records without one left out. A label that is
-        not read must be a column of the file all the same.
-    delimiter, encoding, missing, header, names, decimal
-        For CSV files, as in :func:`certifare.files.read_file`.
+        Whether the metric looks at labels: only then are they read, and records without one left out.
     sensitive_file, on
         A second file that holds sensitive columns, and the key by which they are joined
         (:func:`certifare.joins.join_groups`).
-    **keywords
-        Of :class:`~certifare.roles.Roles`.
+    **csv
+        ``delimiter``, ``encoding``, ``header``, ``names`` of CSV files, and ``missing`` and ``decimal`` besides what
+        the reading says, as in :func:`certifare.files.read_file`.
 
     Returns
     -------
@@ -108,26 +99,48 @@ def read_records(
         Its features are the encoder's, in order.
     """
     types = _feature_types(encoder)
-    native, notes = read_files(
-        path,
-        types,
-        delimiter=delimiter,
-        encoding=encoding,
-        missing=missing,
-        header=header,
-        names=names,
-        decimal=decimal,
-    )
+    csv = csv_format(reading, csv)
+    native, notes = read_files(path, types, **csv)
     check_columns(encoder, native.column_names)
-    roles = Roles.of(roles, **keywords, features=tuple(types))
+    return table_of_records(
+        encoder,
+        native,
+        reading,
+        labelled=labelled,
+        notes=notes,
+        sensitive_file=sensitive_file,
+        on=on,
+        missing=csv["missing"],
+    )
+
+
+def table_of_records(
+    encoder: RestrictedEncoder,
+    native: pa.Table,
+    reading: Reading,
+    *,
+    labelled: bool = True,
+    notes: Sequence[str] = (),
+    sensitive_file: FilePath | None = None,
+    on: str | None = None,
+    missing: Sequence[str] = MISSING,
+) -> Table:
+    """Make records of a fitted encoder of a table that was read; the parameters are those of :func:`read_records`."""
+    roles = Roles.read_as(reading, tuple(column.name for column in encoder.columns_))
     native, roles, joined = join_groups(native, roles, sensitive_file, on, missing)
     if not labelled:
-        for text in roles.label:
-            parse_role(text, native.column_names, "label")
-        roles = replace(roles, label=())
+        roles = replace(roles, label=(), label_cuts=())
     table = Table.from_frame(native, roles)
-    source = Path(path) if isinstance(path, str | os.PathLike) else None
-    return replace(table.of_labelled(), notes=(*notes, *joined, *table.notes), source=source)
+    if reading.kept_groups is not None:
+        # Which groups are pooled was fixed before these records were looked at.
+        table = table.pooled(reading.kept_groups)
+    return replace(table.of_labelled(), notes=(*notes, *joined, *table.notes))
+
+
+def csv_format(reading: Reading, csv: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how CSV files are read: as the options say, with the missing words and decimal sign of a reading."""
+    words = (*csv.get("missing", MISSING), *reading.missing_words)
+    return {**csv, "missing": tuple(dict.fromkeys(words)), "decimal": csv.get("decimal") or reading.decimal}
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from certifare.errors import ArgumentError, EmptyTableError, ExpressionError, MissingColumnError, RoleError
+from certifare.reading import Reading, check_cuts
 from certifare.words import listing
 
 Names = str | Sequence[str]
@@ -162,9 +162,7 @@ class Roles:
     def __post_init__(self) -> None:
         if self.missing_groups not in ("drop", "unknown"):
             raise RoleError(f'missing_groups={self.missing_groups!r}: choose "drop" or "unknown".')
-        cuts = self.label_cuts
-        if not all(math.isfinite(cut) for cut in cuts) or any(low >= high for low, high in pairwise(cuts)):
-            raise RoleError(f"label_cuts={list(cuts)}: give numbers in ascending order.")
+        check_cuts(self.label_cuts)
         both = set(self.categorical) & set(self.continuous)
         if both:
             raise RoleError(f"Column {min(both)!r} was named as categorical and as continuous.")
@@ -185,6 +183,19 @@ class Roles:
         if keywords.get("label_cuts") is not None:
             given["label_cuts"] = tuple(map(float, keywords["label_cuts"]))
         return replace(roles or cls(), **given)
+
+    @classmethod
+    def read_as(cls, reading: Reading, features: Sequence[str]) -> Roles:
+        """Return the roles that a reading gives to columns, beside the features of an encoder."""
+        return cls.of(
+            label=reading.label,
+            sensitive=reading.sensitive,
+            weight=reading.weight,
+            cluster=reading.cluster,
+            label_cuts=reading.label_cuts,
+            missing_groups=reading.missing_groups,
+            features=features,
+        )
 
     def named(self) -> dict[str, tuple[str, ...]]:
         """Columns that play a role, as they were named."""

@@ -12,9 +12,11 @@ import io
 import os
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from certifare.errors import OutputError
 
@@ -147,6 +149,23 @@ def write_private(path: str | os.PathLike[str], content: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(content)
+
+
+def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of JSON, for ``object_pairs_hook``; raise ValueError if a key occurs twice.
+
+    Of two values, two readers may each take another one.
+
+    >>> import json
+    >>> json.loads('{"a": 1}', object_pairs_hook=distinct_keys)
+    {'a': 1}
+    """
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        repeated = next(key for key, count in counts.items() if count > 1)
+        raise ValueError(f"the key {repeated[:200]!r} occurs twice in one object")
+    return found
 
 
 def check_file(path: str | os.PathLike[str]) -> Path:

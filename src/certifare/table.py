@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import shlex
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,16 +28,15 @@ from certifare.certificates.counts import (
     CellCounts,
     Exclusion,
 )
-from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, MissingGroupError, RoleError
+from certifare.errors import ArgumentError, ColumnTypeError, EmptyTableError, GroupError, MissingGroupError, RoleError
 from certifare.files import MISSING, read_file
 from certifare.frames import Frame
 from certifare.joins import join_groups
-from certifare.levels import UNKNOWN, Levels, intersect
+from certifare.levels import UNKNOWN, Levels, intersect, sort_key
+from certifare.reading import POOLED
 from certifare.roles import Comparison, MissingGroups, Roles, as_names
 from certifare.words import exact, listing
 
-#: The group of those that are too small to be one each.
-POOLED = "other groups"
 #: A label or a sensitive column with more values is probably a quantity that needs a threshold.
 MOST_VALUES = 100
 #: A column with as many different values as records, in this many records, is probably an identifier.
@@ -66,8 +66,8 @@ class Table:
     features : pyarrow.Table
         What an encoder may see. Columns that a role is made from are not among them.
     labels : tuple of Levels
-        One for each label column; empty where the table has no label. Records without a label are there: they belong to
-        the population that demographic parity is about. Who lacks one of several labels lacks all.
+        One for each label column, each with missing values of its own; empty if the table has no label. Records without
+        a label are there: they belong to the population that demographic parity is about.
     groups : Levels or None
         The group of each record; several sensitive columns are intersected.
     weights, clusters : ndarray or None
@@ -82,6 +82,10 @@ class Table:
         What was assumed and a reader should know.
     others : pyarrow.Table or None
         The columns that are no features, as they were read: roles, identifiers, columns that were dropped.
+    missing_words : tuple of str
+        Text that stands for a missing value in the CSV file, besides the usual.
+    decimal : str or None
+        The decimal sign of the CSV file, if it was given.
     records : str
         Digest of the records in all columns as they were read, whatever their roles. Random streams have it among their
         words, so that a choice is independent of choices on other records.
@@ -107,6 +111,8 @@ class Table:
     notes: tuple[str, ...] = ()
     source: Path | None = None
     others: pa.Table | None = None
+    missing_words: tuple[str, ...] = ()
+    decimal: str | None = None
     records: str = ""
 
     @classmethod
@@ -180,6 +186,11 @@ class Table:
         return int(self.features.num_rows)
 
     @property
+    def column_names(self) -> list[str]:
+        """Names of all columns that were read, whatever their roles."""
+        return [*self.features.column_names, *([] if self.others is None else self.others.column_names)]
+
+    @property
     def y(self) -> pa.Array | None:
         """The label of each record (the first, if there are several); None where there is none."""
         return self.labels[0].to_arrow().dictionary_decode() if self.labels else None
@@ -211,8 +222,14 @@ class Table:
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Which records have a label; all, where the table has none."""
+        """Which records have the first label, which claims condition on; all, if the table has none."""
         return self.labels[0].codes >= 0 if self.labels else np.ones(len(self), dtype=bool)
+
+    @property
+    def trainable(self) -> NDArray[np.bool_]:
+        """Which records have every label, so that an encoder can learn from them."""
+        found: NDArray[np.bool_] = np.logical_and.reduce([y.codes >= 0 for y in self.labels])
+        return found if self.labels else np.ones(len(self), dtype=bool)
 
     def of_labelled(self) -> Table:
         """Take the records with a label, and note how many have none: what metrics that look at labels are about."""
@@ -333,7 +350,13 @@ def read_table(
     )
     native, roles, joined = join_groups(native, Roles.of(roles, **keywords), sensitive_file, on, missing)
     table = Table.from_frame(native, roles)
-    return replace(table, notes=(*notes, *joined, *table.notes), source=Path(path))
+    return replace(
+        table,
+        notes=(*notes, *joined, *table.notes),
+        source=Path(path),
+        missing_words=tuple(word for word in missing if word not in MISSING),
+        decimal=decimal,
+    )
 
 
 def _arrow_table(frame: Any) -> pa.Table:
@@ -355,7 +378,7 @@ def _arrow_table(frame: Any) -> pa.Table:
 
 def _typed(features: pa.Table, roles: Roles) -> pa.Table:
     """Features with the types that a person chose; refuse those that no encoder reads."""
-    refused = [f for f in features.schema if not _readable_type(f.type)]
+    refused = [f for f in features.schema if not readable_type(f.type)]
     if refused:
         dates = all(pa.types.is_temporal(f.type) for f in refused)
         raise ColumnTypeError(
@@ -375,7 +398,8 @@ def _typed(features: pa.Table, roles: Roles) -> pa.Table:
     return features
 
 
-def _readable_type(type_: pa.DataType) -> bool:
+def readable_type(type_: pa.DataType) -> bool:
+    """Whether a column of this type can be read: numbers, truth values, text or nothing."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     return bool(
@@ -433,7 +457,7 @@ def _cut(native: pa.Table, columns: Sequence[str | Comparison], roles: Roles) ->
 
 def cut_into_bands(column: pa.ChunkedArray, name: str, cuts: Sequence[float]) -> Levels:
     """Cut a quantity into bands, from low to high."""
-    if _is_categorical(column.type) or pa.types.is_boolean(column.type) or not _readable_type(column.type):
+    if _is_categorical(column.type) or pa.types.is_boolean(column.type) or not readable_type(column.type):
         raise ColumnTypeError(f"Column {name!r} holds {column.type}; a label that is cut must be numbers.")
     numbers = as_numbers(column)
     place = np.searchsorted(np.array(cuts), numbers, side="right")
@@ -451,28 +475,12 @@ def band_names(name: str, cuts: Sequence[float]) -> tuple[str, ...]:
     return (f"{name} < {texts[0]}", *between, f"{name} >= {texts[-1]}")
 
 
-def cuts_in_names(name: str | None, labels: Sequence[str] | None) -> tuple[float, ...]:
-    """Find where a label was cut, by the names of its bands in a certificate; nothing if these are no bands.
-
-    >>> cuts_in_names("income", ["20000 <= income < 50000", "income < 20000", "income >= 50000"])
-    (20000.0, 50000.0)
-    """
-    cuts = []
-    for label in labels or ():
-        above = label.rpartition(f"{name} < ")
-        try:
-            cuts += [float(above[2])] if above[1] else []
-        except ValueError:
-            return ()
-    cuts.sort()
-    return tuple(cuts) if name and cuts and set(band_names(name, cuts)) == set(labels or ()) else ()
-
-
 def as_numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Numbers of a column, NaN where they are missing."""
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.string())  # to the nearest, which Arrow's own cast may miss
-    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    # Whole numbers beyond 2^53 go to the nearest number.
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, texts: Sequence[str]) -> list[Levels]:
@@ -481,7 +489,7 @@ def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, te
     for found, text in zip(columns, texts, strict=True):
         name = found.column if isinstance(found, Comparison) else found
         column = native.column(name)
-        if not _readable_type(column.type):
+        if not readable_type(column.type):
             raise ColumnTypeError(f"Column {name!r} holds {column.type}; the {role} must be numbers, booleans or text.")
         levels.append(Levels.of(found.evaluate(column) if isinstance(found, Comparison) else column, text))
         if any(isinstance(value, float) and math.isinf(value) for value in levels[-1].values):
@@ -522,49 +530,46 @@ def _complete(
 
 
 def _labels(columns: Sequence[Levels]) -> tuple[Levels, ...]:
-    """Check the labels; whoever lacks one of them lacks all."""
-    lacking = np.any([column.missing for column in columns], axis=0)
+    """Check the labels."""
     labels = []
     for column in columns:
-        label = replace(column, codes=np.where(lacking, -1, column.codes)).sorted().by_name()
-        _refuse_quantity(label, "label")
-        if len(label.values) < 2:
-            found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
-            raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
+        label = column.sorted().by_name()
         labels.append(label)
     return tuple(labels)
 
 
 def _groups(columns: Sequence[Levels]) -> Levels | None:
-    """Make groups of records: the intersection of all sensitive columns, missing ones called "unknown"."""
+    """Make groups of records: the intersection of all sensitive columns; "unknown" if one of them is missing."""
     if not columns:
         return None
-    for column in columns:
-        _refuse_quantity(column, "sensitive column")
-    groups = intersect([column.by_name().filled(UNKNOWN) for column in columns])
-    if len(groups.values) < 2:
-        raise MissingGroupError(
-            f"The sensitive column {' and '.join(repr(column.name) for column in columns)} has one group only, "
-            f"{groups.names[0]!r}: a distance between groups needs two."
-        )
-    if len(groups.values) > MOST_VALUES:
-        raise RoleError(
-            f"The sensitive columns make {len(groups.values):,} groups; at most {MOST_VALUES} are allowed. Name fewer "
-            "columns, or columns of fewer values."
-        )
-    return replace(groups, values=groups.names)
+    groups = intersect([column.by_name() for column in columns])
+    twice = [name for name, n in Counter(groups.names).items() if n > 1]
+    if twice:
+        raise GroupError(f"Two groups would be called {twice[0]!r}: rename the values of one of the columns.")
+    groups = groups.filled(UNKNOWN)
+    return replace(groups, values=groups.names).by_name()
 
 
-def _refuse_quantity(levels: Levels, role: str) -> None:
-    if len(levels.values) > MOST_VALUES:
-        raise RoleError(
-            f"The {role} {levels.name!r} has {len(levels.values):,} different values; at most {MOST_VALUES} are "
-            "allowed."
-            + (
-                suggest_comparison(levels.name, levels.values, role)
-                or " Of categories, make fewer in a column of your own; a quantity, compare with a number."
-            )
-        )
+def refuse_quantity(name: str, values: Sequence[str], role: str) -> None:
+    """Refuse a label or sensitive columns of so many values that they are probably a quantity.
+
+    Parameters
+    ----------
+    name : str
+        What the column is called.
+    values : sequence of str
+        Names of its values; of several sensitive columns, of the groups that they make.
+    role : str
+        "label" or "sensitive column".
+    """
+    if len(values) <= MOST_VALUES:
+        return
+    numbers = [float(value) for value in values if sort_key(value)[0] == 0]
+    suggested = suggest_comparison(name, numbers, role) if len(numbers) == len(values) else ""
+    raise RoleError(
+        f"The {role} {name!r} has {len(values):,} different values; at most {MOST_VALUES} are allowed."
+        + (suggested or " Of categories, make fewer in a column of your own; a quantity, compare with a number.")
+    )
 
 
 def suggest_comparison(name: str, values: Sequence[Any], role: str) -> str:
@@ -585,10 +590,7 @@ def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     weights = _single(column.cast(pa.float64())).to_numpy(zero_copy_only=False)
     bad = np.isinf(weights) | (weights < 0)
     if bad.any():
-        raise RoleError(
-            f"Column {name!r} has the weight {weights[bad][0]:g} in record {int(bad.argmax()):,}; weights must be "
-            "finite and not negative."
-        )
+        raise RoleError(f"Column {name!r} has the weight {weights[bad][0]:g}; weights must be finite and not negative.")
     return np.asarray(weights, dtype=np.float64)
 
 
@@ -706,7 +708,7 @@ def digest_records(table: pa.Table) -> str:
             encoded = _single(plain.dictionary_encode())
             state.update("\0".join(map(str, encoded.dictionary.to_pylist())).encode("utf-8", "surrogatepass"))
             state.update(pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy())
-        elif _readable_type(column.type) and not pa.types.is_null(column.type):
+        elif readable_type(column.type) and not pa.types.is_null(column.type):
             state.update((as_numbers(column) + 0.0).tobytes())
         else:
             state.update(str(column.type).encode())

@@ -1,6 +1,10 @@
 """Words that depend on a number or on the word that follows, and lists of names."""
 
+import re
 from collections.abc import Sequence
+
+#: Characters that change the direction of what follows: marks, embeddings, overrides and isolates.
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def amount(number: int, what: str) -> str:
@@ -39,3 +43,12 @@ def listing(names: Sequence[object], most: int = 8) -> str:
     """
     shown = ", ".join(map(repr, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def undirected(text: str) -> str:
+    """Replace what changes the direction of text: a name from a file could make the words around it read otherwise.
+
+    >>> undirected(f"T* of {chr(0x202E)}50.0 = x")
+    'T* of �50.0 = x'
+    """
+    return _DIRECTIONS.sub("\ufffd", text)

@@ -1,10 +1,13 @@
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import CellCounts, certify, one_per_cluster, thin
+from certifare import CellCounts, certify, certify_counts, one_per_cluster, thin
+from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS, Exclusion
+from certifare.certificates.population import BY_WEIGHT, ONE_OF_CLUSTER
 from certifare.certificates.tail import Tail
-from certifare.errors import ArgumentError, LengthMismatchError
+from certifare.errors import ArgumentError, CertificateMismatchError, LengthMismatchError
 
 
 def test_thinning_keeps_in_proportion_to_the_weights():
@@ -141,6 +144,102 @@ def test_halves_of_the_lemmas_are_independent_of_weights_and_clusters():
         records = pd.DataFrame({"cell": np.where(size[clusters] == 4, 0, 1 + group), "group": group})
         misses += certify(Given(), records, clusters=clusters, method="lemmas", seed=seed).bound < 0.5
     assert misses <= 2  # of 40
+
+
+# -- what a certificate says of a draw must hold together -------------------------------------------------------------
+
+
+def certified(n=600, **draw):
+    rng = np.random.default_rng(0)
+    records = pd.DataFrame({"cell": rng.integers(0, 2, n), "group": rng.integers(0, 2, n)})
+    return certify(Given(), records, **draw)
+
+
+SIZES = np.repeat(np.arange(300), np.tile([1, 3], 150))  # clusters of one and of three
+DRAWS = {
+    "weights": {"weights": np.tile([1.0, 4.0], 300)},
+    "equal weights": {"weights": np.full(600, 3.0)},
+    "a cap": {"weights": np.tile([1.0, 4.0], 300), "cap": 2.0},
+    "a cap that keeps all": {"weights": np.tile([2.0, 4.0], 300), "cap": 1.0},
+    "clusters": {"clusters": SIZES},
+    "clusters and weights": {"clusters": SIZES, "weights": np.tile([1.0, 4.0], 300)},
+    "records of clusters": {"clusters": SIZES, "population": "records"},
+    "records of clusters with weights": {
+        "clusters": SIZES, "weights": np.tile([1.0, 0.0, 4.0], 200), "population": "records"
+    },
+    "records of equal clusters": {"clusters": np.arange(600) // 2, "population": "records"},
+    "records that are clusters": {"clusters": np.arange(600), "population": "records"},
+    "halves": {"method": "lemmas"},
+    "clusters in halves": {"clusters": SIZES, "method": "lemmas"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", DRAWS)
+def test_what_an_honest_draw_says_holds_together(how):
+    draw = DRAWS[how]
+    for seed in range(3):
+        certificate = certified(seed=seed, **draw).verify()
+        assert (certificate.effective_size is None) == (how == "halves")
+
+
+@pytest.mark.parametrize(
+    ("how", "changes", "words"),
+    [
+        ("clusters", {"population": ()}, "one at random of a random cluster"),
+        ("clusters", {"population": (), "effective_size": None}, "no effective_size"),
+        ("clusters", {"effective_size": None, "seed": None}, "no effective_size"),
+        ("clusters", {"seed": None}, "by which seed"),
+        ("clusters and weights", {"population": (BY_WEIGHT,)}, "one at random of a random cluster"),
+        ("records of clusters", {"population": (ONE_OF_CLUSTER,)}, "thinned to their size"),
+        ("records of clusters", {"effective_size": None, "seed": None}, "no effective_size"),
+        ("weights", {"effective_size": None, "seed": None}, "no effective_size"),
+        ("weights", {"effective_size": 600.1}, "larger than the number"),
+        ("equal weights", {"effective_size": 400.0}, "none that a draw left out"),
+        ("a cap", {"population": (ONE_OF_CLUSTER, BY_WEIGHT)}, "thinned by weight"),
+        ("a cap that keeps all", {"population": ()}, "in proportion to their weights"),
+        ("records that are clusters", {"effective_size": 500.0}, "none that a draw left out"),
+    ],
+)
+def test_what_contradicts_a_draw_is_refused(how, changes, words):
+    certificate = msgspec.structs.replace(certified(**DRAWS[how]), **changes)
+    with pytest.raises(CertificateMismatchError, match=words):
+        certificate.verify()
+
+
+@pytest.mark.parametrize("reason", [THINNED, OTHER_KEPT, THINNED_CLUSTERS, f"{OTHER_KEPT} (somewhere)"])
+def test_a_draw_that_only_its_exclusions_show_is_refused(reason):
+    certificate = certify_counts(CellCounts([[300, 200], [100, 90]], "fm", exclusions=[Exclusion(reason, 5)]))
+    with pytest.raises(CertificateMismatchError, match="no effective_size"):
+        certificate.verify()
+
+
+def test_a_seed_without_a_draw_is_refused():
+    with pytest.raises(CertificateMismatchError, match="no draw"):
+        msgspec.structs.replace(certified(), seed=7).verify()
+
+
+@pytest.mark.parametrize("population", ["clusters", "records"])
+def test_counts_of_drawn_records_are_certified_with_their_draw(population):
+    sample = one_per_cluster(SIZES, population=population, seed=4)
+    kept = int(sample.keep.sum())
+    counts = CellCounts([[kept // 2, kept // 4], [30, kept - kept // 2 - kept // 4 - 30]], "fm")
+
+    certificate = certify_counts(counts, drawn=sample).verify()
+
+    assert certificate.population == sample.population
+    assert certificate.exclusions == tuple(sorted(sample.exclusions))
+    assert (certificate.seed, certificate.effective_size) == (4, sample.effective_size)
+    assert "Clusters are independent of one another." in certificate.assumptions
+    assert certificate.bound == certify_counts(counts).bound
+
+
+def test_luck_at_thinning_is_no_contradiction():
+    """One cluster of a hundred is smaller than the others, and stayed by chance: half of all draws are like that."""
+    clusters = np.repeat(np.arange(100), [1, *[2] * 99])
+    for seed in range(20):
+        sample = one_per_cluster(clusters, population="records", seed=seed)
+        counts = CellCounts([[30, 30], [int(sample.keep.sum()) - 90, 30]], "fm")
+        certify_counts(counts, drawn=sample).verify()
 
 
 def test_a_cluster_whose_weights_are_all_zero_keeps_no_record():

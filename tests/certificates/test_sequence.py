@@ -14,7 +14,7 @@ from scipy.stats import multinomial
 from certifare.certificates import CellCounts, Certificate, Claim, FixedSequence, certify_counts, difference_limit
 from certifare.certificates.certificate import ASSUMPTIONS, FIXED_IN_ADVANCE
 from certifare.certificates.claims import METRICS, combine, statistic
-from certifare.certificates.issuing import FROM_COUNTS
+from certifare.certificates.provenance import NOT_LOOKED_UP
 from certifare.document import suppress
 from certifare.errors import ArgumentError, CertificateFormatError, CertificateMismatchError, SmallGroupError
 
@@ -61,7 +61,7 @@ def test_the_bound_is_the_target_and_limits_after_a_choice_share_epsilon():
     certificate = certified(walked, counts, witness=witness)
     assert certificate.bound == 0.15
     assert certificate.candidates == 3
-    assert certificate.assumptions == (*FROM_COUNTS, FIXED_IN_ADVANCE)
+    assert certificate.assumptions == (*ASSUMPTIONS, FIXED_IN_ADVANCE, NOT_LOOKED_UP)
     assert certificate.verify() is certificate
     alike = certify_counts(counts[1], candidates=3, witness=witness)
     assert certificate.lower == alike.lower < certify_counts(counts[1], witness=witness).lower
@@ -190,8 +190,8 @@ def test_pooling_small_cells_leaves_the_sequence_as_it_is():
     rng = np.random.default_rng(1)
     counts = [CellCounts(rng.multinomial(900, rng.dirichlet(np.full(12, 0.4)), 2).T, GROUPS) for _ in range(2)]
     walked = FixedSequence.walk(counts, 0.9)
-    pooled, what = suppress(certified(walked, counts), 10)
-    assert what.pooled
+    pooled, _ = suppress(certified(walked, counts), 10)
+    assert pooled.pools
     assert pooled.verify().sequence == walked
 
 

@@ -13,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certifare import CellCounts, Certificate, certify_counts, thin
-from certifare.certificates import METRICS, Claim, FixedSequence, Witness
+from certifare.certificates import METRICS, Claim, Exclusion, FixedSequence, Subsample, Witness
+from certifare.certificates.certificate import ASSUMPTIONS
+from certifare.certificates.counts import THINNED
 from certifare.certificates.exact import difference_limit
-from certifare.certificates.issuing import FROM_COUNTS
+from certifare.certificates.population import BY_WEIGHT
+from certifare.certificates.provenance import NOT_LOOKED_UP
 from certifare.certificates.tail import CAP_FIXED, Tail, lowered, raised, share_limit
 from certifare.document.suppression import suppress
 from certifare.errors import ArgumentError, CertificateFormatError, CertificateMismatchError
@@ -168,7 +171,7 @@ def test_every_limit_over_all_samples_of_a_small_population(heavy, monkeypatch):
         walked = FixedSequence.walk([counts], truth - 1e-9, Claim(confidence=confidence, min_group_size=1), tail=tail)
         passed += p * q * walked.passed
     epsilon = 1 - confidence + 1e-9
-    assert max(bound, lower, upper, below, passed) <= epsilon
+    assert max(bound, lower, upper + below, passed) <= epsilon
     assert bound > 0.0  # the test could fail
 
 
@@ -190,11 +193,17 @@ def claims(draw):
     return metric, counts, Tail(cap=cap, largest=cap * draw(st.floats(1.01, 50.0)), beyond=beyond)
 
 
+def drawn(counts):
+    """Say that the records were thinned, and that as many again were left out."""
+    n = counts.n_records
+    return Subsample(np.ones(n, dtype=bool), (Exclusion(THINNED, n),), 1.5 * n, 0, (), (BY_WEIGHT,))
+
+
 @settings(max_examples=40)
 @given(claims(), st.sampled_from(["exact", "mcdiarmid"]), st.booleans())
 def test_a_certificate_with_a_cap_is_recomputed_from_what_it_holds(claim, method, witnessed):
     metric, counts, tail = claim
-    options = {"tail": tail, "min_group_size": 1, "witness": counts if witnessed else None}
+    options = {"tail": tail, "drawn": drawn(counts), "min_group_size": 1, "witness": counts if witnessed else None}
     certificate = certify_counts(counts, metric, method=method, **options)
     again = Certificate.from_dict(certificate.to_dict()).verify()
     assert again == certificate
@@ -203,7 +212,7 @@ def test_a_certificate_with_a_cap_is_recomputed_from_what_it_holds(claim, method
     assert certificate.bound >= plain.bound - near
     assert certificate.lower <= plain.lower + near
     assert certificate.estimate == plain.estimate
-    assert certificate.assumptions == (*FROM_COUNTS, CAP_FIXED)
+    assert certificate.assumptions == (*ASSUMPTIONS, CAP_FIXED, NOT_LOOKED_UP)
     rule = np.arange(counts.n_cells) % 2
     with_cap, without = certificate.for_classifier(rule), plain.for_classifier(rule)
     assert with_cap.lower <= without.lower + near
@@ -217,7 +226,7 @@ def test_a_sequence_with_a_cap_is_recomputed_too(claim):
     metric, counts, tail = claim
     coarse = counts.merge_cells(np.zeros(counts.n_cells, dtype=int))
     walked = FixedSequence.walk([coarse, counts], 1.0, Claim(metric=metric, min_group_size=1), tail=tail)
-    certificate = certify_counts(counts, metric, sequence=walked, tail=tail, min_group_size=1)
+    certificate = certify_counts(counts, metric, sequence=walked, tail=tail, drawn=drawn(counts), min_group_size=1)
     assert Certificate.from_dict(certificate.to_dict()).verify().bound == 1.0
     alone = certify_counts(counts, metric, tail=tail, min_group_size=1)
     assert walked.steps[-1].limit == pytest.approx(alone.bound, abs=1e-12)
@@ -238,9 +247,19 @@ def test_a_changed_tail_is_found():
             msgspec.structs.replace(certificate, tail=changed).verify()
 
 
+def test_a_certificate_with_a_cap_says_that_it_is_about_records_by_their_weights():
+    certificate = certify_counts(COUNTS, tail=TAIL, drawn=drawn(COUNTS))
+    assert certify_counts(COUNTS, tail=TAIL).population == certificate.verify().population == (BY_WEIGHT,)
+    unsaid = msgspec.structs.replace(certificate, population=())
+    kept_all = msgspec.structs.replace(unsaid, counts=COUNTS, effective_size=1900.0)
+    for silent in (unsaid, kept_all):
+        with pytest.raises(CertificateMismatchError, match="in proportion to their weights"):
+            silent.verify()
+
+
 def test_a_certificate_with_a_cap_says_that_the_cap_was_fixed_before():
     certificate = certify_counts(COUNTS, tail=TAIL)
-    silent = msgspec.structs.replace(certificate, assumptions=FROM_COUNTS)
+    silent = msgspec.structs.replace(certificate, assumptions=(*ASSUMPTIONS, NOT_LOOKED_UP))
     assert silent.silences == (CAP_FIXED,)
 
 
@@ -271,7 +290,7 @@ def test_the_method_of_the_paper_knows_no_cap():
 
 def test_small_cells_are_pooled_with_a_cap_as_without():
     counts = CellCounts([[400, 300], [3, 1], [290, 402], [2, 9], [5, 4]], "fm")
-    certificate = certify_counts(counts, tail=TAIL)
+    certificate = certify_counts(counts, tail=TAIL, drawn=drawn(counts))
     assert suppress(certificate, 10)[0].verify().bound == certificate.bound
 
 

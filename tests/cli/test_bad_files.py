@@ -25,7 +25,7 @@ def frame(make_people):
 BAD = {
     "empty": (lambda f: b"", "is empty"),
     "header only": (lambda f: b"age,sex,job,approved\n", "no records"),
-    "ragged": (lambda f: csv_of(f).encode() + b"30,f\n", "do not have 4 columns"),
+    "ragged": (lambda f: csv_of(f).encode() + b"30,f\n", "does not have 4 columns"),
     "binary": (lambda f: bytes(range(256)) * 100, "binary"),
     "excel": (lambda f: b"PK\x03\x04" + b"\0" * 100, "Excel"),
     "truncated parquet": (lambda f: f.to_parquet()[:-20], "damaged"),
@@ -43,7 +43,7 @@ BAD = {
     "too few records": (lambda f: csv_of(f.head(3)).encode(), "error"),
     "all labels missing": (lambda f: csv_of(f.assign(approved=None)).encode(), "no value in any record"),
     "dates": (lambda f: csv_of(f.assign(since="2020-01-31")).encode(), "'since' (date32[day])"),
-    "infinite": (lambda f: csv_of(f.assign(age=np.inf)).encode(), "'age' holds inf"),
+    "infinite": (lambda f: csv_of(f.assign(age=np.inf)).encode(), "'age' holds inf; give"),
     "sensitive twice": (lambda f: csv_of(f.assign(gender=f["sex"])).encode(), "'gender' says which group"),
 }
 
@@ -145,7 +145,7 @@ def test_a_bundle_from_a_newer_version_is_refused(cli, plain, tmp_path, name):
     shutil.copytree(plain / "bundle", bundle)
     text = (bundle / name).read_text()
     newer = text.replace('"version": 1', '"version": 99', 1).replace('"version":1,', '"version":99,', 1)
-    newer = newer.replace("certificate/v2", "certificate/v99")
+    newer = newer.replace("certificate/v3", "certificate/v99")
     assert newer != text
     (bundle / name).write_text(newer)
     result = cli("show", bundle)

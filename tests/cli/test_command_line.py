@@ -6,13 +6,14 @@ import json
 import pytest
 import typer
 
+from certifare import CellCounts, certify_counts
 from certifare.cli import app, common
-from certifare.document import new_key, read_document
+from certifare.document import new_key, read_document, write_document
 
 #: Options whose text is published as it was given. A new one is added here on purpose, or is declared as private.
 TEXTS = {
     "label", "sensitive", "weight", "cluster", "categorical", "continuous", "drop", "missing", "delimiter", "encoding",
-    "decimal", "metric", "method", "positive", "population", "kind", "split", "utility", "table_name", "row_key",
+    "decimal", "metric", "method", "positive", "population", "kind", "split", "utility", "table_name",
     "dataset", "feature", "column", "cuts", "header", "names", "on", "label_cuts",
 }  # fmt: skip
 
@@ -96,3 +97,67 @@ def test_item_17_the_report_has_the_same(cli, files, tmp_path):
     assert json.loads(report)["command"] == "certifare certify ENCODER DATA --sensitive sex --output OUTPUT"
     assert str(tmp_path) not in report
     assert str(files) not in report
+
+
+ADDRESSES = [
+    "md:people?motherduck_token=eyJhbGciOi",
+    "duckdb:///people.db?token=eyJhbGciOi",
+    "duckdb:md:people?motherduck_token=eyJhbGciOi",
+    "postgresql://me:eyJhbGciOi@127.0.0.1:1/people?connect_timeout=1",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_token_of_an_address_is_printed_wherever_it_was_given(cli, files, tmp_path, monkeypatch, address):
+    monkeypatch.chdir(tmp_path)
+    encoder, sensitive = files / "encoder.json", ("--sensitive", "sex")
+    place = ("--sql", address, "--table", "people", *sensitive)
+    for arguments in (
+        ("certify", encoder, *place),
+        ("certify", encoder, *place, "--json"),
+        ("count", encoder, *place, "-o", "c.json"),
+        ("certify", encoder, address, *sensitive),
+        ("count", encoder, address, *sensitive, "-o", "c.json"),
+        ("fit", address, "--label", "approved", *sensitive),
+        ("encode", encoder, address, "z.csv"),
+    ):
+        result = cli(*arguments)
+        assert result.status == 2
+        assert "eyJhbGciOi" not in result.stdout + result.stderr, arguments
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_token_of_an_address_reaches_the_command_that_is_published(address):
+    command = typer.main.get_command(app).commands["certify"]
+    context = command.make_context("certify", ["encoder.json", address, "--sql", address, "--table", "people"])
+    assert common.command_line(context) == "certifare certify ENCODER DATA --sql SQL --table people"
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-0.1", "1.5"])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["fit", "fresh.csv", "--label", "approved", "--sensitive", "sex"], "--target"),
+        (["sweep", "fresh.csv", "--label", "approved", "--sensitive", "sex"], "--max"),
+        (["certify", "encoder.json", "fresh.csv", "--sensitive", "sex"], "--max"),
+        (["report", "certificate.json"], "--target"),
+        (["verify", "certificate.json"], "--max"),
+        (["demo", "-o", "demo"], "--target"),
+    ],
+)
+def test_a_number_that_is_no_distance_is_refused_before_any_work(
+    cli, files, tmp_path, monkeypatch, command, option, value
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("fresh.csv", "encoder.json"):
+        (tmp_path / name).write_bytes((files / name).read_bytes())
+    write_document("certificate.json", certify_counts(CellCounts([[400, 300], [300, 400]], "fm")))
+    before = sorted(tmp_path.iterdir())
+
+    result = cli(*command, option, value)
+
+    assert result.status == 2
+    assert "a distance between groups lies in" in result.stderr
+    assert "reading" not in result.stderr
+    assert sorted(tmp_path.iterdir()) == before

@@ -25,12 +25,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify
+from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder, Table, certify
 from certifare.bundle import write_rows
+from certifare.certification import TableSource, count_records
 from certifare.cli import main
 from certifare.document import digest, write_document
 from certifare.document.counts_files import CountsFile
 from certifare.document.statement import canonical
+from certifare.engines.counting import CountRequest
+from certifare.reading import Reading
 
 FULL = os.environ.get("CERTIFARE_FULL") == "1"
 #: No command may take more memory than this beyond what the process has, or hang.
@@ -95,16 +98,16 @@ def world(tmp_path_factory):
     for name, certificate in certificates.items():
         suppress = 30 if name == "plain" else None
         write_document(
-            folder / f"{name}.cert", certificate, encoder=folder / "tree.json", suppress_below=suppress, columns=columns
+            folder / f"{name}.cert", certificate, encoder=folder / "tree.json", suppress_below=suppress, reading=columns
         )
-    counts = CellCounts.from_cells(
-        encoder.apply(fresh[["age", "job"]]), fresh["sex"], fresh["approved"], encoder.n_cells_
+    reading, table = (
+        Reading(sensitive=("sex",), label="approved"),
+        Table.from_frame(fresh, sensitive="sex", label="approved", features=("age", "job")),
     )
     for i in (1, 2):
-        made = CountsFile.make(
-            counts, digest(folder / "tree.json"), sensitive=["sex"], label="approved", checksum=(i, i + 1)
-        )
-        made.save(folder / f"counts{i}.json")
+        request = CountRequest(labelled=True, salt=bytes([i]))
+        counted = count_records(encoder, TableSource(table), reading, request)
+        CountsFile.make(counted, digest(folder / "tree.json"), reading).save(folder / f"counts{i}.json")
     rows = [
         {"number": i, "kind": "tree", "gamma": 0.5, "cells": 4, "accuracy": 0.7, "retained": 0.1, "bound": i / 9}
         for i in range(6)
@@ -438,28 +441,6 @@ def test_fingerprints(world, tmp_path, seed):
         ]
     )
     run(*command)
-
-
-@pytest.fixture(scope="module")
-def state(world):
-    path = world / "state.jsonl"
-    assert run("sweep", world / "fresh.csv", *ROLES, *SEARCH, "--min-group-size", "5", "--state", path)[0] == 0
-    return path.read_bytes()
-
-
-@tries(25)
-@given(SEEDS)
-def test_state_files(world, state, tmp_path, seed):
-    damage = Damage(seed)
-    first, *lines = state.splitlines()
-    if damage.random.random() < 0.3:
-        content = damage.bytes(state)
-    else:
-        lines = [dumped(damage.document(line, damage.random.choice([1, 1, 2]))) for line in lines]
-        content = b"\n".join([first, *lines, b""])
-    path = tmp_path / "state.jsonl"
-    path.write_bytes(content)
-    run("sweep", world / "fresh.csv", *ROLES, *SEARCH, "--min-group-size", "5", "--state", path)
 
 
 def test_every_document_in_every_place(world, tmp_path):

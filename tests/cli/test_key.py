@@ -1,6 +1,10 @@
 """Keys from the command line."""
 
+import io
 import stat
+import sys
+
+import pytest
 
 from certifare.document import load_private_key, load_public_key
 
@@ -43,11 +47,49 @@ def test_a_private_key_is_not_shown(cli, tmp_path):
     assert "is a private key" in result.stderr
 
 
+class Keyboard(io.StringIO):
+    def isatty(self):
+        return True
+
+
 def test_a_passphrase_is_asked_for(cli, tmp_path, monkeypatch):
     answers = iter(["open sesame", "open sesame"])
     monkeypatch.setattr("typer.prompt", lambda *args, **options: next(answers))
+    monkeypatch.setattr(sys, "stdin", Keyboard())
+    monkeypatch.delenv("CERTIFARE_PASSPHRASE", raising=False)
 
     assert cli("key", "new", tmp_path / "producer", "--passphrase").status == 0
 
     assert b"ENCRYPTED" in (tmp_path / "producer.pem").read_bytes()
     load_private_key(tmp_path / "producer.pem", "open sesame")
+
+
+@pytest.mark.parametrize("stdin", [io.StringIO("open sesame\n"), None])
+def test_without_a_terminal_no_passphrase_is_asked_for(cli, tmp_path, monkeypatch, stdin):
+    monkeypatch.setattr(sys, "stdin", stdin)
+    monkeypatch.delenv("CERTIFARE_PASSPHRASE", raising=False)
+
+    result = cli("key", "new", tmp_path / "producer", "--passphrase")
+
+    assert result.status == 2
+    assert "no terminal" in result.stderr
+    assert "CERTIFARE_PASSPHRASE" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("stdin", [io.StringIO(), Keyboard()])
+def test_the_passphrase_may_stand_in_the_environment(cli, tmp_path, monkeypatch, stdin):
+    """A pipeline makes a key with it, and signs with it."""
+    monkeypatch.setattr(sys, "stdin", stdin)
+    monkeypatch.setenv("CERTIFARE_PASSPHRASE", "open sesame")
+
+    assert cli("key", "new", tmp_path / "producer", "--passphrase").status == 0
+
+    assert b"ENCRYPTED" in (tmp_path / "producer.pem").read_bytes()
+    load_private_key(tmp_path / "producer.pem")
+    monkeypatch.delenv("CERTIFARE_PASSPHRASE")
+    load_private_key(tmp_path / "producer.pem", "open sesame")
+    monkeypatch.setenv("CERTIFARE_PASSPHRASE", "")
+    result = cli("key", "new", tmp_path / "other", "--passphrase")
+    assert result.status == 2
+    assert "passphrase is empty" in result.stderr

@@ -2,6 +2,7 @@
 
 import sqlite3
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -111,3 +112,55 @@ def test_item_4_fit_and_sweep_count_each_other(cli, make_people, tmp_path):
     fresh = cli("fit", tmp_path / "people.csv", *roles, "--output", tmp_path / "b", "--drop", "job", "--json")
     assert fresh.json["look"]["number"] == 3
     assert fresh.json["look"]["joint_confidence"] == 0.85
+
+
+def test_item_4_each_column_of_one_file_is_a_look_of_its_own(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    scored = pd.DataFrame({f"d{i}": rng.integers(0, 2, 1000) for i in range(20)}).assign(
+        sex=rng.choice(["f", "m"], 1000)
+    )
+    scored.to_csv(tmp_path / "scored.csv", index=False)
+    found = [
+        cli("certify", tmp_path / "scored.csv", "--column", f"d{i}", "--sensitive", "sex", "--json").json
+        for i in (*range(20), 0)
+    ]
+    # The first column again says nothing new.
+    assert [certificate["look"] for certificate in found] == [*range(1, 21), 1]
+    assert found[19]["spent"] == 0.95
+    for i in range(2):
+        one = scored[["sex"]].assign(decision=scored[f"d{i}"])
+        one.to_csv(tmp_path / f"model {i}.csv", index=False)
+        result = cli("certify", tmp_path / f"model {i}.csv", "--column", "decision", "--sensitive", "sex", "--json")
+        assert result.json["look"] == 21 + i
+
+
+def test_item_4_each_choice_of_features_of_one_file_is_a_look_of_its_own(cli, make_people, tmp_path):
+    people = make_people(3_000, 3)
+    people.assign(again=people["age"].round(-1)).to_csv(tmp_path / "people.csv", index=False)
+    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.5, "--min-cell-size", 50)
+    for look, feature in enumerate(("age", "again"), 1):
+        swept = cli("sweep", tmp_path / "people.csv", *roles, "--feature", feature, "--json")
+        assert swept.status == 0, swept.stderr
+        assert swept.json["look"]["number"] == look
+    fitted = cli("fit", tmp_path / "people.csv", *roles, "--feature", "job,age", "--output", tmp_path / "b", "--json")
+    assert fitted.status == 0, fitted.stderr
+    assert fitted.json["look"]["number"] == 3
+
+
+def test_item_4_a_file_is_known_by_another_name_and_after_changes(certify, make_people, tmp_path):
+    people = make_people(3_000, 1)
+    assert certify("--sensitive", "sex").json["look"] == 1
+    changed = {
+        "renamed": people,
+        "shuffled": people.sample(frac=1.0, random_state=0),
+        "half": people.sample(frac=0.5, random_state=0),
+        "scaled": people.assign(age=2 * people["age"]),
+        "recoded": people.sample(frac=1.0, random_state=1).assign(approved=lambda frame: frame["approved"] * 7),
+        "joined": people.sample(frac=1.0, random_state=2).assign(score=np.arange(3_000) * 0.5),
+    }
+    for look, (name, frame) in enumerate(changed.items(), 2):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        result = certify("--sensitive", "sex", "--confidence", 0.9 - look / 100, data=(tmp_path / f"{name}.csv",))
+        assert result.json["look"] == look, name
+    make_people(3_000, 2).to_csv(tmp_path / "fresh.csv", index=False)
+    assert certify("--sensitive", "sex", data=(tmp_path / "fresh.csv",)).json["look"] == 1

@@ -1,6 +1,7 @@
 import duckdb
 import numpy as np
 import pandas as pd
+import pytest
 from tests.cli.conftest import people
 
 from certifare import BoostedEncoder, load_encoder
@@ -25,3 +26,24 @@ def test_json_and_errors(cli, files, tmp_path):
     refused = cli("sql", tmp_path / "boosted.json")
     assert refused.status == 2
     assert "cannot be written as SQL" in refused.stderr
+
+
+@pytest.mark.parametrize("table", ["", " ", ".", "people.", ".people", "a..b"])
+def test_a_table_without_a_name_is_refused(cli, files, table):
+    """It was quoted as it is, and the query read from "" or from a schema without a name."""
+    result = cli("sql", files / "encoder.json", "--table", table)
+    assert result.status == 2
+    assert "name a table, or schema.table" in result.stderr
+    result = cli("sql", files / "encoder.json", "--table", "people", "--name", "")
+    assert result.status == 2
+    assert "the column of cells needs a name" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["certify", "count"])
+def test_a_database_is_not_asked_for_a_table_without_a_name(cli, files, tmp_path, command):
+    duckdb.connect(str(tmp_path / "people.db")).close()
+    output = ["-o", tmp_path / "c.json"]
+    place = ["--sql", f"duckdb:///{tmp_path}/people.db", "--table", "", "--sensitive", "sex"]
+    result = cli(command, files / "encoder.json", *place, *output)
+    assert result.status == 2
+    assert "name a table, or schema.table" in result.stderr

@@ -48,7 +48,6 @@ def content(folder):
     [
         ["fit", "{}", *ROLES, "-o", "bundle"],
         ["sweep", "{}", *ROLES],
-        ["sweep", "fresh.csv", *ROLES, *QUICK, "--state", "{}"],
         ["encode", "{}", "fresh.csv", "z.csv"],
         ["encode", "encoder.json", "{}", "z.csv"],
         ["certify", "encoder.json", "{}", "--sensitive", "sex"],

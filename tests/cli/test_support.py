@@ -1,5 +1,6 @@
 """Options that a path ignores (issue 11, item 3): each is honoured there, as declared, or refused."""
 
+import json
 import sys
 
 import duckdb
@@ -36,24 +37,23 @@ def options_of(command):
 SEARCH = ["{csv}", "--label", "approved", "--sensitive", "sex"]
 WAYS = {
     "fit": {
-        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown"}),
-        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "binary", "memory", "grown"}),
-        "large": (["{large}", *SEARCH[1:]], {"table", "records", "binary", "large", "grown"}),
-        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"table", "records", "csv", "memory"}),
+        "csv": (SEARCH, {"records", "csv", "memory", "grown"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "binary", "memory", "grown"}),
+        "large": (["{large}", *SEARCH[1:]], {"records", "binary", "large", "grown"}),
+        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"records", "csv", "memory"}),
         "cluster": (
             [*SEARCH, "--cluster", "home"],
-            {"table", "records", "csv", "memory", "grown", "cluster"},
+            {"records", "csv", "memory", "grown", "cluster"},
         ),
-        "kept": (["--from", "{kept}", "--point", "0"], {"kept"}),
         "equal opportunity": (
             [*SEARCH, "--metric", "equal_opportunity"],
-            {"table", "records", "csv", "memory", "grown", "equal_opportunity"},
+            {"records", "csv", "memory", "grown", "equal_opportunity"},
         ),
     },
     "sweep": {
-        "csv": (SEARCH, {"table", "records", "csv", "memory", "grown", "simultaneous"}),
-        "parquet": (["{parquet}", *SEARCH[1:]], {"table", "records", "memory", "grown", "simultaneous"}),
-        "holdout": ([*SEARCH, "--correction", "holdout"], {"table", "records", "csv", "memory", "grown"}),
+        "csv": (SEARCH, {"records", "csv", "memory", "grown", "simultaneous"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "memory", "grown", "simultaneous"}),
+        "holdout": ([*SEARCH, "--correction", "holdout"], {"records", "csv", "memory", "grown"}),
     },
     "encode": {
         "csv": (["{encoder}", "{csv}", "{out}/encoded.csv"], {"records", "csv", "as_csv"}),
@@ -63,16 +63,15 @@ WAYS = {
     "certify": {
         "csv": (["{encoder}", "{csv}", "--sensitive", "sex"], {"records", "csv"}),
         "parquet": (["{encoder}", "{parquet}", "--sensitive", "sex"], {"records", "binary"}),
-        "cluster": (["{encoder}", "{csv}", "--sensitive", "sex", "--cluster", "home"], {"records", "csv", "cluster"}),
+        "cluster": (
+            ["{encoder}", "{csv}", "--sensitive", "sex", "--cluster", "home"],
+            {"records", "csv", "drawn", "clustered"},
+        ),
         "weight": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--weight", "w"],
-            {"records", "csv", "weight", "capped"},
+            {"records", "csv", "drawn", "thinned", "capped"},
         ),
         "sql": (["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"], {"sql"}),
-        "draw by sql": (
-            ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--weight", "w"],
-            {"sql", "weight", "hashed"},
-        ),
         "column": (["{csv}", "--column", "job", "--sensitive", "sex"], {"records", "csv", "column"}),
         "column by sql": (
             ["--column", "job", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"],
@@ -89,17 +88,13 @@ WAYS = {
             ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--output", "{out}/n.json"],
             {"sql"},
         ),
-        "draw by sql": (
-            ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--cluster", "home", "-o", "x"],
-            {"sql", "cluster", "hashed"},
-        ),
         "weight": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json", "--weight", "w"],
-            {"records", "csv", "weight", "thinned"},
+            {"records", "csv", "drawn", "thinned", "capped"},
         ),
         "cluster": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json", "--cluster", "home"],
-            {"records", "csv", "cluster"},
+            {"records", "csv", "drawn", "clustered"},
         ),
     },
     "verify": {
@@ -129,9 +124,7 @@ WAYS = {
 }
 #: Values of options that take no text.
 VALUES = {
-    **dict.fromkeys(
-        ["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "point", "seed", "suppress"], 5
-    ),
+    **dict.fromkeys(["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "seed", "suppress"], 5),
     **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
     **dict.fromkeys(
         ["max_age", "max_candidates", "looks", "max_looks", "min_group_size", "pool_groups", "label_quantiles"], 5
@@ -145,7 +138,7 @@ VALUES = {
     "utility": "explained",
 }
 #: Options that are ways of their own.
-SWITCHES = {"sql", "as_json", "column", "swept"}
+SWITCHES = {"sql", "as_json", "column"}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +146,6 @@ def places(files, make_people, tmp_path_factory):
     """A file of each kind that a command reads."""
     folder = tmp_path_factory.mktemp("walk")
     people = make_people(600, 5).assign(home=lambda t: t.index // 2, w=1.0)
-    people = people.assign(number=people.index, skewed=1.0 + people.index % 3)
     people.to_csv(folder / "people.csv", index=False)
     people.to_parquet(folder / "people.parquet")
     people.to_parquet(folder / "large.parquet")
@@ -161,7 +153,6 @@ def places(files, make_people, tmp_path_factory):
         connection.execute(f"CREATE TABLE people AS SELECT * FROM '{folder}/people.parquet'")  # noqa: S608
     return {
         "encoder": files / "encoder.json",
-        "kept": folder / "kept",
         "csv": folder / "people.csv",
         "parquet": folder / "people.parquet",
         "large": folder / "large.parquet",
@@ -235,10 +226,8 @@ def test_item_3_weights_and_clusters_of_counts(run, places, option):
     for arguments, column, words in (
         (["{counts}"], "no_such_column", f"--{option} would be ignored with counts files"),
         (["{counts}"], "no_such_column", f"certifare count --{option}"),
-        (sql, "home", "--row-key"),
-        ([*sql, "--row-key", "number"], "no_such_column", "no column 'no_such_column'"),
-        ([*sql, "--row-key", "no_such_key"], "home", "no column 'no_such_key'"),
-        ([*sql, "--row-key", "sex"], "home", "does not identify"),
+        (sql, "home", f"--{option} would be ignored with a database"),
+        (sql, "home", f"export an extract, and run certifare count with --{option} on the file"),
     ):
         result = run("certify", *arguments, f"--{option}", column, "--output", "{out}/never.json")
         assert result.status == 2
@@ -246,21 +235,18 @@ def test_item_3_weights_and_clusters_of_counts(run, places, option):
         assert not (places["out"] / "never.json").exists()
 
 
-def test_item_3_weights_and_clusters_in_a_database(run):
-    """The same records are kept by certify and by count at one seed only if they draw for the same purpose."""
-    sql = ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--row-key", "number"]
-    clustered = run("certify", *sql, "--cluster", "home", "--seed", "4", "--json")
-    assert clustered.status == 0
-    document = clustered.json
-    assert (document["seed"], sum(map(sum, document["counts"]["table"]))) == (4, 300)
-    assert "Clusters are independent of one another." in document["assumptions"]
-    assert run("certify", *sql, "--weight", "skewed", "--json").json["effective_size"] < 600
-    counted = run("count", *sql, "--cluster", "home", "--seed", "4", "--output", "{out}/drawn.json")
-    assert counted.status == 0
-    pooled = run("certify", "{out}/drawn.json", "--json").json
-    assert (pooled["seed"], pooled["effective_size"]) == (4, 300)
-    assert pooled["assumptions"][:1] == document["assumptions"][:1]
-    assert "hash of number" in " ".join(pooled["assumptions"])
+@pytest.mark.parametrize("option", ["weight", "cluster"])
+def test_a_database_counts_all_of_its_records_and_draws_none(run, places, option):
+    sql = ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"]
+    for others in ([], ["--seed", "4"], ["--max-weight", "5"], ["--population", "records"]):
+        refused = run("count", *sql, f"--{option}", "home", *others, "--output", "{out}/never.json")
+        assert refused.status == 2
+        words = " ".join(refused.stderr.split())
+        assert f"--{option} would be ignored with a database" in words
+        assert f"export an extract, and run certifare count with --{option} on the file" in words
+        assert not (places["out"] / "never.json").exists()
+    assert run("count", *sql, "--output", "{out}/whole.json").status == 0
+    assert json.loads((places["out"] / "whole.json").read_text())["seed"] is None
 
 
 def test_item_3_columns_that_the_counts_are_not_about(run):

@@ -10,7 +10,9 @@ import typer
 
 from certifare import CellCounts, FairTreeEncoder, Policy, certify_counts, load_encoder
 from certifare.cli import app
-from certifare.document import read_document, write_document
+from certifare.document import read_document, verify_document, write_document
+from certifare.reading import Reading
+from certifare.records import read_records
 
 
 def said(result):
@@ -74,11 +76,11 @@ def one_count(statement):
 
 
 def older(statement):
-    statement["predicateType"] = statement["predicateType"].replace("/v2", "/v1")
+    statement["predicateType"] = statement["predicateType"].replace("/v3", "/v2")
 
 
 def newer(statement):
-    statement["predicateType"] = statement["predicateType"].replace("/v2", "/v3")
+    statement["predicateType"] = statement["predicateType"].replace("/v3", "/v4")
 
 
 def test_each_way_of_tampering_has_its_message_and_status_1(cli, bundle):
@@ -429,10 +431,15 @@ def test_own_records_of_another_population_decide_nothing(cli, files, tmp_path):
     assert "among records one at random of a random cluster" in certified.stdout
     verify = ("verify", tmp_path / "certificate.json", "--encoder", files / "encoder.json", "--data")
 
-    result = cli(*verify, tmp_path / "homes.csv")
-    assert result.status == 3
-    assert "about records one at random of a random cluster; your records stand for all records" in said(result)
-    assert cli(*verify, tmp_path / "homes.csv", "--cluster", "home").status == 0
+    # The certificate says by which column: one record of each home is drawn, unless a table has no such column.
+    assert cli(*verify, tmp_path / "homes.csv").status == 0
+    result = cli(*verify, files / "fresh.csv")
+    assert (result.status, "no column 'home' for the cluster" in result.stderr) == (2, True)
+    document, encoder = tmp_path / "certificate.json", files / "encoder.json"
+    table = read_records(load_encoder(encoder), files / "fresh.csv", Reading(sensitive=("sex",)))
+    undecided = verify_document(document, encoder=encoder, data=table)
+    assert undecided.outcome == "INCONCLUSIVE"
+    assert "one at random of a random cluster; your records stand for all records" in str(undecided)
 
 
 def test_an_own_record_without_a_label_is_left_out_where_the_metric_looks_at_labels(cli, files, tmp_path):

@@ -14,7 +14,7 @@ CONTEXT = {
     "encoder_digest": "0a" * 32,
     "data_digest": "1b" * 32,
     "selection": {"tried": 40, "correction": "holdout"},
-    "columns": {"sensitive": ["sex"], "label": "income"},
+    "reading": {"sensitive": ["sex"], "label": "income"},
     "command": "certifare fit people.csv --label income --sensitive sex",
     "created": "2030-01-31T12:00:00Z",
     "tool": {"name": "certifare", "version": "0.1.0"},

@@ -15,6 +15,9 @@ from jsonschema import Draft202012Validator
 from securesystemslib.dsse import Envelope
 
 from certifare import CellCounts, CertifareError, certify_counts
+from certifare.certificates import Exclusion, Subsample
+from certifare.certificates.counts import THINNED
+from certifare.certificates.sampling import assumptions_of, drawn_population
 from certifare.certificates.tail import Tail
 from certifare.document import digest, make_statement, new_key, read_document, schema, sign, write_document
 from certifare.document.envelopes import MAX_BYTES, MOST_LISTS
@@ -43,7 +46,15 @@ def golden_documents():
     )
     several = certify_counts(labelled, "equal_opportunity", method="mcdiarmid", candidates=3)
     tail = Tail(cap=2.5, largest=10.0, beyond=((3,), (1,)))
-    capped = certificate(method="mcdiarmid", confidence=0.9, witness=False, tail=tail)
+    thinned = Subsample(
+        np.ones(1416, dtype=bool),
+        (Exclusion(THINNED, 900),),
+        1800.5,
+        3,
+        assumptions_of(10.0, None, weighted=True),
+        drawn_population(weighted=True),
+    )
+    capped = certificate(method="mcdiarmid", confidence=0.9, witness=False, tail=tail, drawn=thinned)
     return {
         "plain.json": sign(make_statement(closed_form, **CONTEXT), None),
         "signed.json": sign(make_statement(closed_form, **CONTEXT), fixed_key()),
@@ -102,7 +113,7 @@ def test_a_file_tells_the_whole_story(tmp_path):
     assert document.statement.digest_of("data") is None
     assert document.certificate.bound == certificate().bound
     assert predicate.suppression is not None
-    assert predicate.suppression.pooled == ((1, 4), (2, 3))
+    assert predicate.certificate.pools == ((1, 4), (2, 3))
     assert [(g.name, g.records) for g in predicate.groups] == [("Female", 700), ("Male", 716)]
     assert predicate.epsilon == 0.05
     assert document.certificate.exclusions == certificate().exclusions
@@ -161,10 +172,10 @@ def test_lone_surrogates_are_no_text():
 
 
 def test_newer_and_expired_versions_have_their_own_messages():
-    with pytest.raises(NewerVersionError, match="version 3 .*install a newer certifare"):
-        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}3"))
-    with pytest.raises(ExpiredVersionError, match="version 1 .*expired.*ask its producer"):
-        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}1"))
+    with pytest.raises(NewerVersionError, match="version 4 .*install a newer certifare"):
+        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}4"))
+    with pytest.raises(ExpiredVersionError, match="version 2 .*expired.*ask its producer"):
+        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}2"))
 
 
 @pytest.mark.parametrize(
@@ -258,7 +269,7 @@ WRONG = [
     (("predicate", "created"), "yesterday"),
     (("predicate", "tool"), None),
     (("predicate", "command"), "x" * 200_000),
-    (("predicate", "suppression"), {"below": 1, "pooled": [], "still_small": []}),
+    (("predicate", "suppression"), {"below": 1, "still_small": []}),
     (("predicate", "surprise"), "unknown fields would be taken for checked ones"),
     (("predicate", "certificate", "surprise"), 1),
     (("surprise",), 1),
@@ -341,7 +352,7 @@ def test_any_value_anywhere_is_read_or_refused(data):
     [
         {"selection": {"tried": 0, "correction": "none"}},
         {"selection": "many"},
-        {"columns": {"sensitive": "sex"}},
+        {"reading": {"sensitive": "sex"}},
         {"encoder_digest": "no digest"},
         {"tool": {"name": "certifare"}},
     ],
@@ -392,7 +403,7 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path):
     with pytest.raises(FileError):
         write_document(tmp_path / "absent" / "certificate.json", certificate())
     with pytest.raises(ArgumentError):
-        write_document(path, certificate(), columns={"sensitive": 3})
+        write_document(path, certificate(), reading={"sensitive": 3})
 
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -1,6 +1,7 @@
 """Key files: made once, private to their owner, refused where they are something else."""
 
 import os
+import resource
 import stat
 
 import pytest
@@ -117,3 +118,17 @@ def test_files_that_are_not_there(tmp_path):
         new_key(tmp_path / "absent" / "producer")
     with pytest.raises(KeyFileError, match="is a folder"):
         new_key(tmp_path)
+
+
+@pytest.mark.parametrize("room", [0, 50, 115])
+def test_a_full_disk_leaves_no_half_of_a_key(tmp_path, room):
+    """A public key takes 113 bytes, a private one 119: no file may be larger than there is room."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        with pytest.raises(KeyFileError, match=r"producer\.(pub\.)?pem' cannot be written"):
+            new_key(tmp_path / "producer")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
+    new_key(tmp_path / "producer")  # the name is still free

@@ -1,15 +1,21 @@
 """Pooling small cells by pattern leaves every figure exactly as it was."""
 
+import copy
+import json
+import pickle
+
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certifare import CellCounts, certify_counts
-from certifare.certificates import METRICS, Witness
+from certifare.certificates import METRICS, Certificate, Witness
 from certifare.certificates.claims import statistic
-from certifare.document import read_document, suppress, write_document
-from certifare.errors import SuppressionError, UnprovedClaimError
+from certifare.certificates.looks import Look
+from certifare.document import make_statement, read_document, sign, suppress, write_document
+from certifare.errors import CertificateFormatError, SuppressionError, UnprovedClaimError
 
 FIGURES = ("bound", "estimate", "lower", "parts", "confidence", "metric")
 
@@ -47,7 +53,7 @@ def certificates(draw):
 @settings(max_examples=150, deadline=None)
 @given(certificates(), st.sampled_from([2, 5, 10, 60]))
 def test_no_figure_changes(certificate, n):
-    pooled, what = suppress(certificate, n)
+    pooled, _ = suppress(certificate, n)
 
     pooled.verify()  # every figure follows from the pooled table
     for name in FIGURES:
@@ -56,7 +62,7 @@ def test_no_figure_changes(certificate, n):
     assert pooled.counts.table.sum() == certificate.counts.table.sum()
     assert pooled.counts.n_cells == certificate.counts.n_cells
     for witness in certificate.witnesses:
-        for pool in what.pooled:
+        for pool in pooled.pools:
             assert len({cell in witness.cells for cell in pool}) == 1
 
 
@@ -66,7 +72,7 @@ def test_what_is_shown_small_is_named(certificate, n):
     pooled, what = suppress(certificate, n)
 
     table = pooled.counts.table.reshape(pooled.counts.n_cells, -1)
-    hidden = {cell for pool in what.pooled for cell in pool[1:]}
+    hidden = {cell for pool in pooled.pools for cell in pool[1:]}
     assert not table[sorted(hidden)].any()
     small = [cell for cell in range(len(table)) if cell not in hidden and table[cell].min() < n]
     assert small == list(what.still_small)
@@ -78,7 +84,7 @@ def test_two_groups_without_witness_leave_at_most_two_small_rows(table, n):
     counts = CellCounts(table, ["f", "m"])
     pooled, what = suppress(certify_counts(counts, min_group_size=1), n)
 
-    assert len(what.pooled) <= 2
+    assert len(pooled.pools) <= 2
     assert len(what.still_small) <= 2
     assert statistic(pooled.counts.table) == statistic(counts.table)
 
@@ -97,7 +103,7 @@ def test_a_pool_too_small_takes_in_the_smallest_cell_of_its_pattern():
 
     pooled, what = suppress(certificate, 10)
 
-    assert what.pooled == ((1, 2),)
+    assert pooled.pools == ((1, 2),)
     assert what.still_small == ()
     assert pooled.counts.table.tolist() == [[900, 100], [62, 30], [0, 0], [40, 870]]
 
@@ -115,13 +121,71 @@ def test_one_classifier_has_an_interval_only_if_it_keeps_to_the_pools(tmp_path):
             published.for_classifier(classifier)
 
 
+@pytest.mark.parametrize(
+    "travelled",
+    [
+        copy.copy,
+        copy.deepcopy,
+        lambda c: pickle.loads(pickle.dumps(c)),  # noqa: S301  (our own)
+        lambda c: Certificate.from_dict(c.to_dict()),
+        lambda c: Certificate.from_dict(json.loads(json.dumps(c.to_dict()))),
+        lambda c: c.at_look(Look(number=2, spent=0.05, planned=None)),
+        lambda c: msgspec.structs.replace(c, seed=3),
+        lambda c: sign(make_statement(c), None).certificate,
+    ],
+)
+def test_pools_are_not_lost_on_the_way(travelled):
+    certificate = certify_counts(CellCounts([[5100, 5000], [2500, 5], [2400, 4995]], ["f", "m"]))
+    found = travelled(suppress(certificate, 10)[0])
+
+    assert found.pools == ((0, 1),)
+    assert found.for_classifier([1, 1, 0]) == certificate.for_classifier([1, 1, 0])
+    with pytest.raises(UnprovedClaimError, match=r"one pool \(cells 0, 1\)"):
+        found.for_classifier([0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("pools", "message"),
+    [
+        (((0,),), "two cells"),
+        (((),), "two cells"),
+        (((1, 0),), "in order"),
+        (((0, 1), (1, 2)), "no cell twice"),
+        (((0, 0),), "no cell twice"),
+        (((3, 4), (0, 1)), "in order"),
+        (((0, 99),), "cells of the counts"),
+        (((-1, 1),), "cells of the counts"),
+        (((0, 2),), "the row of its first cell"),
+        (((1, 4),), "a part of a pool"),
+    ],
+)
+def test_pools_that_cannot_be(pools, message):
+    counts = CellCounts([[510, 500], [0, 0], [250, 5], [240, 495], [0, 0]], ["f", "m"])
+    witness = [Witness(groups=("f", "m"), label=None, cells=(0, 1, 2))]
+    certificate = certify_counts(counts, witness=witness)
+
+    assert msgspec.structs.replace(certificate, pools=((0, 1), (3, 4))).verify()
+    with pytest.raises(CertificateFormatError, match=message):
+        msgspec.structs.replace(certificate, pools=pools)
+    with pytest.raises(CertificateFormatError, match=message):
+        Certificate.from_dict({**certificate.to_dict(), "pools": pools})
+
+
+def test_cells_that_are_pooled_cannot_be_pooled_again():
+    """Nobody knows their own counts: which cells favour whom cannot be told."""
+    pooled, _ = suppress(certify_counts(CellCounts([[5100, 5000], [2500, 5], [2400, 4995]], ["f", "m"])), 10)
+
+    with pytest.raises(SuppressionError, match="pooled already"):
+        suppress(pooled, 20)
+
+
 def test_a_row_without_company_stays_and_is_named():
     certificate = certify_counts(CellCounts([[3, 0], [500, 500], [497, 500]], ["f", "m"]))
 
     pooled, what = suppress(certificate, 10)
 
     assert what.still_small == (0,)
-    assert what.pooled == ()
+    assert pooled.pools == ()
     assert pooled == certificate
 
 
@@ -131,7 +195,7 @@ def test_nothing_small_changes_nothing():
     pooled, what = suppress(certificate, 10)
 
     assert pooled == certificate
-    assert (what.pooled, what.still_small) == ((), ())
+    assert (pooled.pools, what.still_small) == ((), ())
 
 
 def test_products_beyond_64_bits_keep_their_signs():
@@ -139,10 +203,10 @@ def test_products_beyond_64_bits_keep_their_signs():
     counts = CellCounts([[big + 1, big], [3, 4], [4, 3], [big - 1, big]], ["f", "m"])
     certificate = certify_counts(counts, method="mcdiarmid")
 
-    pooled, what = suppress(certificate, 10)
+    pooled, _ = suppress(certificate, 10)
 
     assert pooled.verify().bound == certificate.bound
-    assert what.pooled == ((0, 2), (1, 3))
+    assert pooled.pools == ((0, 2), (1, 3))
 
 
 def test_the_papers_bound_looks_at_single_cells():

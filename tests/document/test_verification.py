@@ -1,5 +1,6 @@
 """One policy: what passes, and what each refusal says."""
 
+import ast
 import base64
 import json
 from datetime import UTC, datetime, timedelta
@@ -10,9 +11,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from certifare import CellCounts, CertifareError, KMeansEncoder, Policy, certify_counts
-from certifare.certificates import Witness
-from certifare.certificates.certificate import ASSUMPTIONS
+from certifare import (
+    CellCounts,
+    CertifareError,
+    FairTreeEncoder,
+    KMeansEncoder,
+    Policy,
+    certify_counts,
+    one_per_cluster,
+    thin,
+)
+from certifare.certificates import Tail, Witness
+from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP
 from certifare.document import digest, make_statement, new_key, sign, verify_document, write_document
 from certifare.document.statement import PREDICATE, canonical
 from certifare.errors import ArgumentError, CertificateFormatError, NewerVersionError
@@ -154,7 +164,7 @@ def test_an_expired_version():
 
 def test_a_newer_version_cannot_be_judged():
     with pytest.raises(NewerVersionError, match="install a newer certifare"):
-        verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}3"))
+        verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}4"))
 
 
 def test_a_forged_signature(bundle):
@@ -193,9 +203,8 @@ def test_one_good_signature_among_several_suffices():
         (("groups", 0, "name"), "Everyone", "stated numbers of records"),
         (("selection",), {"tried": 40, "correction": "simultaneous"}, "trying several encoders"),
         (("selection",), {"tried": 40, "correction": "none"}, "trying several encoders"),
-        (("suppression", "pooled"), [[1, 4], [0, 3]], "not pooled as stated"),
-        (("suppression", "pooled"), [[1, 4], [2, 99]], "not pooled as stated"),
-        (("suppression", "pooled"), [[1, 4], [4, 2]], "not pooled as stated"),
+        (("certificate", "pools"), [], "not pooled as stated"),
+        (("certificate", "pools"), [[1, 4]], "not pooled as stated"),
         (("suppression", "still_small"), [], "not pooled as stated"),
         (("suppression", "below"), 20, None),
     ],
@@ -273,6 +282,19 @@ def test_a_classifier_of_the_consumer():
     assert refusal(verify_document(document, Policy(max_bound=0.05), predictions=[1, 1, 0, 0, 0])).name == "classifier"
     with pytest.raises(ArgumentError, match="one entry for each of the 5 cells"):
         verify_document(document, predictions=[1, 0])
+
+
+def test_a_classifier_that_is_nearly_the_worst_has_the_bound_of_all():
+    """Its interval has half of ε on each side, and so may reach above T*, which holds for it as well."""
+    counts = CellCounts([[700, 300], [300, 700]], ["f", "m"])
+    document, worst = sign(make_statement(certify_counts(counts)), None), [1, 0]
+    bound, upper = certify_counts(counts).bound, certify_counts(counts).for_classifier(worst).upper
+    assert bound < upper
+    verdict = verify_document(document, Policy(max_bound=bound), predictions=worst)
+    assert verdict.passed
+    (check,) = [c for c in verdict.checks if c.name == "classifier"]
+    assert "holds for it as for every other" in check.message
+    assert refusal(verify_document(document, Policy(max_bound=bound - 1e-4), predictions=worst)).name == "classifier"
 
 
 def test_a_classifier_that_parts_a_pool():
@@ -541,6 +563,8 @@ def test_a_sequence_is_verified(walked):
         (("certificate", "sequence", "steps", 2, "limit"), 0.2, "figures", "must go on to the first that fails"),
         (("certificate", "sequence", "steps", 1, "statistics"), [[700, 716, 5]], "figures", "states the limit"),
         (("certificate", "sequence", "steps", 0, "statistics"), [[7, 7, 5]], "figures", "other records"),
+        (("certificate", "sequence", "steps", 0, "encoder"), "5f" * 32, "figures", "names an encoder twice"),
+        (("certificate", "sequence", "steps", 0, "encoder"), None, "figures", "names some of them only"),
         (("certificate", "assumptions"), list(ASSUMPTIONS), "statement", "missing in part"),
     ],
 )
@@ -548,6 +572,15 @@ def test_a_sequence_that_was_altered_is_refused(walked, path, to, check, message
     content = changed((walked / "certificate.json").read_bytes(), "predicate", *path, to=to)
     failures = {failure.name: failure.message for failure in verify_document(content).failures}
     assert message in failures[check]
+
+
+def test_one_encoder_cannot_be_all_of_a_sequence(walked):
+    document = json.loads((walked / "certificate.json").read_bytes())
+    steps = document["predicate"]["certificate"]["sequence"]["steps"]
+    for step in steps:
+        step["encoder"] = steps[1]["encoder"]
+    failure = refusal(verify_document(json.dumps(document).encode(), encoder=walked / "encoder.json"))
+    assert "names an encoder twice" in failure.message
 
 
 def test_a_sequence_without_its_correction_and_the_other_way_round():
@@ -586,6 +619,89 @@ def test_a_sequence_that_would_take_too_long_is_refused(walked):
     document["predicate"]["certificate"]["sequence"]["steps"] = [steps[0]] * 60_000
     with pytest.raises(ArgumentError, match="60,000 encoders in sequence"):
         verify_document(json.dumps(document).encode())
+
+
+# -- what contradicts itself ------------------------------------------------------------------------------------------
+
+
+def stated(drawn):
+    """A certificate as its producer would write it."""
+    return sign(make_statement(drawn), None).to_bytes()
+
+
+@pytest.mark.parametrize("population", ["clusters", "records"])
+def test_a_draw_by_clusters_cannot_be_left_unsaid(population):
+    """One visit of each patient was kept: without the phrase the claim would be about all visits."""
+    clusters = np.repeat(np.arange(400), np.tile([1, 2, 5, 8], 100))
+    sample = one_per_cluster(clusters, population=population, seed=2)
+    kept = int(sample.keep.sum())
+    honest = certify_counts(CellCounts([[kept // 4, kept // 4], [kept // 4, kept // 4]], "fm"), drawn=sample)
+    assert verify_document(stated(honest)).passed
+    other = () if honest.population else ("one at random of a random cluster",)
+
+    failure = refusal(verify_document(stated(msgspec.structs.replace(honest, population=other))))
+
+    assert failure.name == "figures"
+    assert "one at random of a random cluster" in failure.message
+    for changes in ({"effective_size": None}, {"seed": None}, {"effective_size": None, "seed": None}):
+        assert not verify_document(stated(msgspec.structs.replace(honest, **changes))).passed
+
+
+def test_capped_weights_cannot_be_left_unsaid():
+    sample = thin(np.tile([1.0, 3.0, 9.0], 400), cap=2.0, seed=1)
+    kept = int(sample.keep.sum())
+    counts = CellCounts([[kept // 4, kept // 4], [kept // 4, kept // 4]], "fm")
+    honest = certify_counts(counts, drawn=sample, tail=Tail(cap=2.0, largest=9.0, beyond=((9,), (8,))))
+    assert verify_document(stated(honest)).passed
+
+    for silent in ({"population": ()}, {"population": (), "counts": counts}):
+        failure = refusal(verify_document(stated(msgspec.structs.replace(honest, **silent))))
+        assert "in proportion to their weights" in failure.message
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_whether_an_encoder_reads_the_group_is_said_as_it_is(tmp_path, aware):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 400)
+    encoder = FairTreeEncoder(max_cells=2, min_cell_size=20, group_aware=aware)
+    encoder.fit(rng.normal(size=(400, 2)) + group[:, None], rng.integers(0, 2, 400), sensitive_features=group)
+    encoder.save(tmp_path / "encoder.json")
+    table = np.full((encoder.n_cells_, 2), 400)
+    plainly = certify_counts(CellCounts(table, "fm"))
+    by_group = msgspec.structs.replace(plainly, assumptions=(*plainly.assumptions, READS_GROUP))
+
+    for said in (False, True):
+        write_document(tmp_path / "c.json", by_group if said else plainly, encoder=tmp_path / "encoder.json")
+        verdict = verify_document(tmp_path / "c.json", encoder=tmp_path / "encoder.json")
+        if said == aware:
+            assert verdict.passed, verdict
+        else:
+            assert refusal(verdict).name == "encoder"
+            assert "read the group" in refusal(verdict).message or "reads the group" in refusal(verdict).message
+
+
+@pytest.mark.parametrize("name", ["a' and 'b", 'a" and "b', "it's", "\\", "a\nb", "\u202eb"])
+def test_a_name_with_quotes_stays_one_name_in_the_words_of_the_claim(name):
+    """Two groups, one of which is called "a' and 'b": the words must not read as if there were three."""
+    words = make_statement(certify_counts(CellCounts([[300, 200], [100, 90]], [name, "c"]))).predicate.claim.words
+    quoted = words[words.index("groups ") + len("groups ") : -1]
+
+    parsed = ast.parse(quoted, mode="eval").body
+
+    assert isinstance(parsed, ast.BoolOp)
+    assert [value.value for value in parsed.values] == [name, "c"]
+    labels = CellCounts(np.full((2, 2, 2), 200), "fm", ["no", name])
+    formula = make_statement(certify_counts(labels, "equal_opportunity", positive=name)).predicate.claim.formula
+    assert f"y = {name!r}]" in formula
+
+
+def test_times_are_written_in_ascii_digits():
+    eastern = "".join(chr(0x660 + int(c)) for c in "2030") + "-01-31T12:00:00Z"
+    assert datetime.strptime(eastern, "%Y-%m-%dT%H:%M:%SZ").year == 2030  # Python would read it
+    with pytest.raises(CertificateFormatError, match="created"):
+        verify_document(changed(plain(), "predicate", "created", to=eastern))
+    with pytest.raises(CertificateFormatError, match="another kind"):
+        verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}{chr(0x662)}"))
 
 
 # -- what is said of pooled cells -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts, load_encoder
 from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.issuing import NOT_LOOKED_UP
+from certifare.certificates.provenance import NOT_LOOKED_UP
 from certifare.errors import (
     ArgumentError,
     LengthMismatchError,
@@ -107,6 +107,15 @@ def test_item_11_certification_records_that_repeat(encoder, fresh):
     assert certify(encoder, ten, clusters=np.tile(np.arange(300), 10)).counts.n_records == 300
     some = certify(encoder, pd.concat([X, X[:800]]), np.concatenate([y, y[:800]]))
     assert some.assumptions[-1].startswith("1,600 of 3,800 certification records equal another one")
+
+
+def test_numbers_of_visits_that_vary_from_person_to_person_are_no_chance(encoder, fresh):
+    """Counted as independent records, visits of one person promise a bound that is too low."""
+    X, _ = fresh
+    person = np.repeat(np.arange(len(X)), 1 + np.random.default_rng(0).poisson(0.5, len(X)))
+    with pytest.raises(RepeatedRecordsError, match="name the column that says of whom a record is as the cluster"):
+        certify(encoder, X.iloc[person])
+    assert certify(encoder, X.iloc[person], clusters=person).counts.n_records == len(X)
 
 
 def test_metrics_with_labels_and_intersections(encoder, fresh):

@@ -125,7 +125,7 @@ def test_item_3_contributions_add_up_to_the_scores(people, labels):
     score_map = encoder.score_map_
     for row in (0, 9, 44):
         explanation = encoder.explain(X.iloc[[row]])
-        scores = score_map.scores.score(encoder._read(Frame(X.iloc[[row]])))
+        scores = score_map.scores.score(encoder.read_fields(Frame(X.iloc[[row]])))
         sides = split_sides(scores, score_map.n_label_targets)
         assert len(explanation.scores) == len(score_map.axes)
         for axis, score in zip(score_map.axes, explanation.scores, strict=True):
@@ -188,7 +188,7 @@ def test_item_3_group_aware_boosted(people, retain):
         assert explanation.cell == encoder.apply(X.iloc[[row]], sensitive_features=own)[0]
         (score,) = explanation.scores
         groups = np.array([encoder.groups_.index(own[0])])
-        (expected,) = encoder._score_tree.scores.score(encoder._read(Frame(X.iloc[[row]])), 1, groups)
+        (expected,) = encoder._score_tree.scores.score(encoder.read_fields(Frame(X.iloc[[row]])), 1, groups)
         assert score.average + sum(score.columns.values()) == pytest.approx(expected[0, 0], abs=1e-9)
         assert explanation.steps
         check_changes(encoder, X, row, explanation, s)

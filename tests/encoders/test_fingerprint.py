@@ -3,11 +3,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from certifare.certificates.repeats import Repeats
 from certifare.encoders import hashes
 from certifare.encoders.fingerprint import Fingerprint, view_hashes
-from certifare.encoders.hashes import count_repeats, hash_records
-from certifare.errors import EncoderFileError, RepeatedRecordsError
+from certifare.encoders.hashes import hash_records
+from certifare.errors import EncoderFileError
 from certifare.frames import Frame
 
 
@@ -207,46 +206,3 @@ def test_many_records_are_sampled_by_their_hashes(monkeypatch):
     assert all(len(view.hashes) <= 1500 for view in fingerprint.views)
     assert fingerprint.overlap(fields_of(train.round(2))).excessive
     assert not fingerprint.overlap(fields_of(rng.normal(size=(5000, 4)))).excessive
-
-
-class TestRepeats:
-    """Equal records: chance, or copies."""
-
-    @pytest.mark.parametrize("values", [2, 3, 5, 10, 100])
-    @pytest.mark.parametrize("n", [200, 3000, 30_000])
-    def test_chance(self, values, n):
-        for seed in range(5):
-            assert not count_repeats(fields_of(discrete(np.random.default_rng(seed), n, values))).excessive
-
-    def test_chance_among_real_people(self, adult, acs):
-        for people in (adult, acs, acs[["AGEP", "SEX", "MAR", "SCHL"]], acs[["AGEP", "WKHP"]], adult[["age"]]):
-            for n in (500, 5000, len(people)):
-                assert not count_repeats(fields_of(people.sample(n, random_state=n))).excessive
-
-    @pytest.mark.parametrize("copies", [2, 3, 10])
-    @pytest.mark.parametrize("n", [100, 3000])
-    def test_copies(self, copies, n, adult):
-        people = adult.sample(n, random_state=0)
-        found = count_repeats(fields_of(pd.concat([people] * copies)))
-        assert found.excessive
-        assert found.repeated == found.records == n * copies
-        with pytest.raises(RepeatedRecordsError, match="--cluster"):
-            found.check()
-
-    def test_visits_of_different_numbers(self):
-        rng = np.random.default_rng(0)
-        visits = np.repeat(rng.normal(size=(2000, 3)), rng.integers(1, 6, 2000), axis=0)
-        assert count_repeats(fields_of(visits)).excessive
-
-    def test_some_copies_are_said(self, adult):
-        people = adult.sample(5000, random_state=0)
-        found = count_repeats(fields_of(pd.concat([people, people.iloc[:1000]])))
-        assert found.excessive
-        assert found.repeated < 0.5 * found.records
-        (said,) = found.check("certification records")
-        assert said.startswith("2,0")
-        assert "certification records equal another one" in said
-
-    def test_none(self):
-        assert Repeats.of(np.ones(1000, dtype=np.int64)) == Repeats(1000, 0, False)
-        assert Repeats.of(np.ones(1000, dtype=np.int64)).check() == ()

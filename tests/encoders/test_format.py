@@ -258,6 +258,17 @@ class TestHostileFiles:
         place[path[-1]] = value
         return document
 
+    @pytest.mark.parametrize("key", ["version", "group_column", "representative", "missing"])
+    def test_a_key_that_occurs_twice(self, saved, refused, key):
+        """Two readers may each take another of the two values, and the file has one digest."""
+        plain = json.dumps(json.loads(saved.read_text()))
+        start = plain.index(f'"{key}": ')
+        value = json.JSONDecoder().raw_decode(plain, start + len(f'"{key}": '))[1]
+        once = plain[start:value]
+        refused((plain[:start] + once + ", " + plain[start:]).encode(), f"'{key}' occurs twice")
+        hidden = f'"\\u{ord(key[0]):04x}{key[1:]}"' + once[len(f'"{key}"') :]
+        refused((plain[:start] + hidden + ", " + plain[start:]).encode(), f"'{key}' occurs twice")
+
     def test_common_nonsense(self, saved, refused):
         refused(self.change(saved, "parameters", "surprise", value=1), "parameters")
         refused(self.change(saved, "columns", value=[]), "columns")

@@ -19,7 +19,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from certifare import FairTreeEncoder, KMeansEncoder, certify, load_encoder
-from certifare.engines.sql.warehouse import DuckDB, count_sql
+from certifare.certification import count_records
+from certifare.engines.sql.warehouse import DatabaseRecords, DuckDB
 from certifare.errors import (
     EncoderError,
     EncoderFileError,
@@ -28,6 +29,7 @@ from certifare.errors import (
     UnknownGroupError,
 )
 from certifare.frames import Frame
+from certifare.reading import Reading
 from certifare.roles import parse_role
 
 OPTIONS = {"gamma": 0.7, "max_cells": 16, "min_cell_size": 30, "group_aware": True}
@@ -132,7 +134,7 @@ def test_unknown_groups_are_refused_or_take_common_thresholds_and_are_counted(na
         cells = common.apply(strange)
     assert np.array_equal(cells[8:], named.apply(table)[8:])
     # By hand: the split as records of no known group see it.
-    codes = common.codes_of(common._read(Frame(strange)))
+    codes = common.codes_of(common.read_fields(Frame(strange)))
     nodes = np.zeros(8, dtype=np.int64)
     for j, split in enumerate(common.growth_.splits):
         left = split.of(None).goes_left[codes.columns[split.column][:8]]
@@ -384,11 +386,12 @@ class TestSql:
         with duckdb.connect() as connection:
             connection.register("people", fresh)
             connection.execute("CREATE TABLE store AS SELECT * FROM people")
+            store, by_sex = DatabaseRecords(DuckDB(connection), "store"), Reading(sensitive=("sex",))
             expected = certify(named, fresh).counts
             for tree in (encoder, named):
-                assert count_sql(tree, DuckDB(connection), "store", sensitive="sex") == expected
+                assert count_records(tree, store, by_sex).counts == expected
             with pytest.raises(SensitiveFeatureError, match=r"counted by \['race'\]"):
-                count_sql(named, DuckDB(connection), "store", sensitive="race")
+                count_records(named, store, Reading(sensitive=("race",)))
             connection.execute("UPDATE store SET sex = 'x' WHERE age < 25")
             with pytest.raises(UnknownGroupError, match="records have a group"):
-                count_sql(named, DuckDB(connection), "store", sensitive="sex")
+                count_records(named, store, by_sex)

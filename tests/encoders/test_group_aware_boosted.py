@@ -98,7 +98,7 @@ def test_cells_are_those_of_a_group_aware_tree_over_the_scores(table):
 
 def test_a_record_goes_by_its_groups_threshold(encoder, table):
     """By hand, from the models' scores."""
-    fields = encoder._read(Frame(table[FEATURES]))
+    fields = encoder.read_fields(Frame(table[FEATURES]))
     groups = (table["sex"] == "m").to_numpy().astype(np.uint16)
     score = encoder._score_tree.scores.score(fields, groups=groups)[0][:, 0]
     edges = np.append(encoder._score_tree.columns[0].edges, np.inf)

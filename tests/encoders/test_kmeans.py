@@ -24,7 +24,7 @@ def test_numbers_are_standardised_and_categories_one_hot():
 def test_cells_are_those_of_the_nearest_centre(people):
     table = pd.DataFrame(people).drop(columns=["sex", "income"])
     encoder = KMeansEncoder(6).fit(table)
-    fields = encoder._read(Frame(table))
+    fields = encoder.read_fields(Frame(table))
     points = encoder._space.points(fields)
     distances = ((points.toarray()[:, None, :] - encoder.centres_) ** 2).sum(axis=2)
     assert np.array_equal(encoder.apply(table), distances.argmin(axis=1))

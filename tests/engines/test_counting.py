@@ -8,8 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare.certificates import CellCounts
-from certifare.engines.counting import Entry, Naming, lay_out
-from certifare.errors import ArgumentError, CellIdError, CertifareError, ColumnTypeError, EmptyGroupError, GroupError
+from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion
+from certifare.engines.counting import Entry, lay_out, name_entry
+from certifare.errors import (
+    ArgumentError,
+    CellIdError,
+    CertifareError,
+    ColumnTypeError,
+    EmptyGroupError,
+    GroupError,
+    MissingValueError,
+)
+from certifare.levels import UNKNOWN
+from certifare.reading import POOLED, Reading
 from certifare.table import band_names
 
 values = st.sampled_from(["f", "m", "10", "9", "-1", "unknown", None])
@@ -53,12 +64,45 @@ def test_counts_of_many_records_stay_exact() -> None:
 
 def test_item_15_6_bands_of_counted_labels():
     """As in memory: a number on a cut belongs to the band above, and NaN is no label."""
-    naming = Naming("income", (20.0, 50.0))
-    labels = [naming.name(Entry(0, ("f",), value, 1)).label for value in ("19.9", "20", "49", "50", "inf", "nan", None)]
+    reading = Reading(sensitive=("sex",), label="income", label_cuts=(20.0, 50.0))
+    values = ("19.9", "20", "49", "50", "inf", "nan", None)
+    labels = [name_entry(Entry(0, ("f",), value, 1), reading).label for value in values]
     low, middle, high = band_names("income", (20.0, 50.0))
     assert labels == [low, middle, middle, high, high, None, None]
     with pytest.raises(ColumnTypeError, match="'income' holds 'much'; a label that is cut must be numbers"):
-        naming.name(Entry(0, ("f",), "much", 1))
+        name_entry(Entry(0, ("f",), "much", 1), reading)
+
+
+def test_pooled_groups_of_counted_records():
+    """As in memory: who has no group is left out, or of a group of their own, which may be pooled like any other."""
+    values = [("f", "1"), ("m", "1"), ("f", None), (None, None)]
+
+    def groups(**how: Any) -> list[Any]:
+        reading = Reading(sensitive=("sex", "race"), **how)
+        return [name_entry(Entry(0, value, None, 1), reading).groups for value in values]
+
+    assert groups() == groups(unknown_groups=True) == values
+    assert groups(kept_groups=("f × 1",)) == [("f × 1",), (POOLED,), (None,), (None,)]
+    assert groups(kept_groups=("f × 1",), unknown_groups=True) == [("f × 1",), *[(POOLED,)] * 3]
+    kept = ("f × 1", UNKNOWN)
+    assert groups(kept_groups=kept, unknown_groups=True) == [("f × 1",), (POOLED,), (UNKNOWN,), (UNKNOWN,)]
+
+
+def test_labels_that_are_missing_are_left_out_whatever_becomes_of_groups() -> None:
+    entries = [
+        Entry(0, ("f",), "1", 5),
+        Entry(0, (None,), "1", 4),
+        Entry(0, (None,), None, 3),
+        Entry(0, ("m",), None, 2),
+    ]
+    unknown = lay_out(entries, 1, labelled=True, missing="unknown", drop_unlabelled=True)
+    assert unknown.group_sizes == {"f": 5, "m": 0, UNKNOWN: 4}
+    assert unknown.exclusions == (Exclusion(LABEL_MISSING, 5),)
+    dropped = lay_out(entries, 1, labelled=True, missing="drop", drop_unlabelled=True)
+    assert dropped == lay_out(entries, 1, labelled=True, missing="drop")
+    assert dropped.exclusions == (Exclusion(GROUP_MISSING, 7), Exclusion(LABEL_MISSING, 2))
+    with pytest.raises(MissingValueError, match="5 records lack a label"):
+        lay_out(entries, 1, labelled=True, missing="unknown")
 
 
 def test_groups_that_would_have_one_name_are_refused():

@@ -10,12 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import CellCounts, FairTreeEncoder, certify_counts, one_per_cluster, thin
-from certifare.certificates.issuing import NOT_LOOKED_UP
+from certifare import CellCounts, FairTreeEncoder, certify_counts, load_encoder, one_per_cluster, thin
+from certifare.certificates import Claim
+from certifare.certificates.provenance import NOT_LOOKED_UP, Provenance
+from certifare.certification import TableSource, count_records
 from certifare.document import digest
-from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, Drawn, Named, is_counts_file, pool
-from certifare.engines.counting import lay_out
-from certifare.engines.memory.batches import PART, count_file
+from certifare.document.counts_files import LOOKED_UP, OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, is_counts_file, pool
+from certifare.engines.counting import CountedRecords, CountRequest
+from certifare.engines.memory.tables import CERTIFY
+from certifare.engines.parquet.streaming import ParquetRecords
 from certifare.errors import (
     ArgumentError,
     CountsFileError,
@@ -27,8 +30,8 @@ from certifare.errors import (
     MissingColumnError,
 )
 from certifare.levels import INTERSECTION
+from certifare.reading import POOLED, Reading
 from certifare.records import read_records
-from certifare.table import POOLED
 
 from .conftest import make_people
 
@@ -46,24 +49,36 @@ def encoder_file(encoder: FairTreeEncoder, tmp_path_factory: pytest.TempPathFact
     return path
 
 
-def count(encoder: FairTreeEncoder, encoder_digest: str, path: Path, label: str | None = None) -> CountsFile:
-    tally = count_file(encoder, path, sensitive=["sex"], label=label, salt=bytes.fromhex(encoder_digest)[:16])
-    counts = lay_out(tally.entries, encoder.n_cells_, labelled=label is not None, missing="drop")
-    return CountsFile.make(counts, encoder_digest, sensitive=["sex"], label=label, checksum=tally.checksum)
+@pytest.fixture(scope="module")
+def published(encoder_file: Path) -> Any:
+    """The encoder as a holder has it, who cannot tell training records."""
+    return load_encoder(encoder_file)
+
+
+def count_table(encoder: Any, path: Path, reading: Reading, **request: Any) -> CountedRecords:
+    """Count the records of a file that fits into memory, as ``certifare count`` does."""
+    labelled = reading.label is not None
+    source = TableSource(read_records(encoder, path, reading, labelled=labelled))
+    return count_records(encoder, source, reading, CountRequest(labelled=labelled, **request))
+
+
+def count(encoder: Any, encoder_digest: str, path: Path, label: str | None = None) -> CountsFile:
+    reading = Reading(sensitive=("sex",), label=label)
+    counted = count_table(encoder, path, reading, salt=bytes.fromhex(encoder_digest)[:16])
+    return CountsFile.make(counted, encoder_digest, reading)
 
 
 @pytest.fixture(scope="module")
-def holders(encoder: FairTreeEncoder, encoder_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def holders(published: Any, encoder_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Three holders with their records, in files of three kinds, and their counts files."""
     folder = tmp_path_factory.mktemp("holders")
     frames = {name: make_people(n, seed) for name, n, seed in [("a", 900, 21), ("b", 1100, 22), ("c", 700, 23)]}
-    frames["c"] = frames["c"].query("sex == 'male'")
     frames["a"].to_csv(folder / "a.csv", index=False)
     frames["b"].to_parquet(folder / "b.parquet")
-    frames["c"].reset_index(drop=True).to_feather(folder / "c.feather")
+    frames["c"].to_feather(folder / "c.feather")
     files = {}
     for path in sorted(folder.iterdir()):
-        made = count(encoder, digest(encoder_file), path)
+        made = count(published, digest(encoder_file), path)
         made.save(folder / f"{path.stem}.json")
         files[path.stem] = folder / f"{path.stem}.json"
     return {"frames": frames, "files": files}
@@ -77,11 +92,41 @@ def test_pooled_counts_certify_all_records(encoder: FairTreeEncoder, holders: di
     pooled = pool(load(holders["files"]))
     whole = pd.concat(holders["frames"].values())
     counts = CellCounts.from_cells(encoder.apply(whole), whole["sex"], None, encoder.n_cells_)
-    assert pooled.counts == counts
-    certificate = pooled.certify(confidence=0.99)
+    assert pooled.counted.counts == counts
+    certificate = pooled.counted.certify(Claim(confidence=0.99))
     assert certificate.bound == certify_counts(counts, confidence=0.99).bound
     assert certificate.assumptions[-2:] == (NOT_LOOKED_UP, OTHER_PEOPLE)
-    assert OTHER_PEOPLE not in pool({"b": load(holders["files"])["b"]}).certify().assumptions
+    assert OTHER_PEOPLE not in pool({"b": load(holders["files"])["b"]}).counted.certify(Claim()).assumptions
+    assert pooled.reading == Reading(sensitive=("sex",))
+
+
+def test_a_holder_without_a_group_or_a_label(
+    encoder: FairTreeEncoder, published: Any, encoder_file: Path, tmp_path: Path
+) -> None:
+    """Groups and labels are matched by name; all holders together must have several, not each of them."""
+    frames = [make_people(900, 21), make_people(700, 23).query("sex == 'male'").reset_index(drop=True)]
+    frames.append(make_people(500, 25).query("paid == 1").reset_index(drop=True))
+    whole = pd.concat(frames)
+    cells = encoder.apply(whole)
+    for label in (None, "paid"):
+        wanted = CellCounts.from_cells(cells, whole["sex"], None if label is None else whole[label], encoder.n_cells_)
+        for suffix, write in (("csv", pd.DataFrame.to_csv), ("parquet", pd.DataFrame.to_parquet)):
+            files = {}
+            for i, frame in enumerate(frames):
+                write(frame, tmp_path / f"{i}.{suffix}", index=False)
+                files[str(i)] = count(published, digest(encoder_file), tmp_path / f"{i}.{suffix}", label)
+            assert pool(files).counted.counts == wanted
+
+
+def test_the_producer_says_that_records_were_looked_up(
+    encoder: FairTreeEncoder, encoder_file: Path, holders: dict[str, Any], tmp_path: Path
+) -> None:
+    """Only if every holder did."""
+    make_people(900, 24).to_parquet(tmp_path / "d.parquet")
+    producer = count(encoder, digest(encoder_file), tmp_path / "d.parquet")
+    assert producer.looked_up
+    assert LOOKED_UP in pool({"d": producer}).counted.certify(Claim()).assumptions
+    assert NOT_LOOKED_UP in pool({"d": producer, **load(holders["files"])}).counted.certify(Claim()).assumptions
 
 
 def test_a_file_that_is_there_twice(holders: dict[str, Any]) -> None:
@@ -90,95 +135,121 @@ def test_a_file_that_is_there_twice(holders: dict[str, Any]) -> None:
         pool(files)
 
 
-def test_records_counted_twice(
-    encoder: FairTreeEncoder, encoder_file: Path, holders: dict[str, Any], tmp_path: Path
-) -> None:
-    """The same records in another order and another kind of file."""
-    holders["frames"]["b"].sample(frac=1, random_state=0).to_parquet(tmp_path / "b.parquet", row_group_size=300)
-    again = count(encoder, digest(encoder_file), tmp_path / "b.parquet")
+def test_records_counted_twice(published: Any, encoder_file: Path, holders: dict[str, Any], tmp_path: Path) -> None:
+    """The same records in another order and another kind of file; or one that is too large for memory."""
+    shuffled = holders["frames"]["b"].sample(frac=1, random_state=0)
+    shuffled.to_csv(tmp_path / "b.csv", index=False)
+    shuffled.to_parquet(tmp_path / "b.parquet", row_group_size=300)
+    again = count(published, digest(encoder_file), tmp_path / "b.csv")
+    request = CountRequest(salt=bytes.fromhex(digest(encoder_file))[:16])
+    reading = Reading(sensitive=("sex",))
+    counted = count_records(published, ParquetRecords(tmp_path / "b.parquet"), reading, request)
+    streamed = CountsFile.make(counted, digest(encoder_file), reading)
     files = load(holders["files"])
     assert again.id != files["b"].id
-    with pytest.raises(DuplicateCountsError, match="'d' and 'b' count the same records"):
-        pool(files | {"d": again})
+    for made in (again, streamed):
+        assert made.counts == files["b"].counts
+        with pytest.raises(DuplicateCountsError, match="'d' and 'b' count the same records"):
+            pool(files | {"d": made})
 
 
-def test_a_file_from_another_encoder(encoder: FairTreeEncoder, holders: dict[str, Any], encoder_file: Path) -> None:
+def test_a_file_from_another_encoder(holders: dict[str, Any], encoder_file: Path) -> None:
     files = load(holders["files"])
-    other = CountsFile.make(files["b"].counts, "ab" * 32, sensitive=["sex"])
+    other = changed(files["b"], encoder="ab" * 32)
     with pytest.raises(EncoderMismatchError, match="'other' was counted with another encoder"):
         pool(files | {"other": other})
     with pytest.raises(EncoderMismatchError, match="'a' was counted with another encoder"):
         pool(files, "cd" * 32)
-    assert pool(files, digest(encoder_file)).n_files == 3
+    pooled = pool(files, digest(encoder_file))
+    assert pooled.encoder == digest(encoder_file)
+    assert pooled.counted.counts.n_records == sum(map(len, holders["frames"].values()))
 
 
-def test_files_that_count_other_columns(encoder: FairTreeEncoder, encoder_file: Path, holders: dict[str, Any]) -> None:
+def changed(file: CountsFile, **changes: Any) -> CountsFile:
+    """Counts of other records that a holder read in another way."""
+    return msgspec.structs.replace(file, id="ab" * 16, checksum=None, **changes)
+
+
+def test_files_that_count_other_columns(holders: dict[str, Any]) -> None:
     files = load(holders["files"])
-    other = CountsFile.make(files["b"].counts, digest(encoder_file), sensitive=["race"])
-    with pytest.raises(EncoderMismatchError, match="'race'"):
+    other = changed(files["b"], reading=Reading(sensitive=("race",)))
+    with pytest.raises(EncoderMismatchError, match="'other' was counted by 'race', but 'a' is by 'sex'"):
         pool(files | {"other": other})
+    with pytest.raises(EncoderMismatchError, match="'a' was counted by 'sex', but the certificate of the bundle is by"):
+        pool(files, reading=Reading(sensitive=("race",)))
     with pytest.raises(ArgumentError, match="No counts file"):
         pool({})
 
 
-def test_files_that_name_groups_or_labels_in_other_ways(holders: dict[str, Any]) -> None:
+def test_files_that_name_groups_or_labels_in_other_ways(
+    published: Any, encoder_file: Path, holders: dict[str, Any], tmp_path: Path
+) -> None:
     """One holder pools b and c, the other does not: 'other groups' of the one are b and c of the other."""
-    a, b = (CountsFile.load(holders["files"][name]) for name in "ab")
-    ways = [Named(unknown_groups=True), Named(groups=("female", "male", POOLED)), Named(cuts=(20.0,))]
-    for way in ways:
-        other = msgspec.structs.replace(b, named=way)
-        with pytest.raises(EncoderMismatchError, match="'b' and 'a' name groups or labels in different ways"):
+    for name, seed in (("a", 31), ("b", 32)):
+        make_people(500, seed).to_parquet(tmp_path / f"{name}.parquet")
+    plain = [CountsFile.load(holders["files"][name]) for name in "ab"]
+    labelled = [count(published, digest(encoder_file), tmp_path / f"{name}.parquet", "paid") for name in "ab"]
+    ways: list[tuple[list[CountsFile], dict[str, Any]]] = [
+        (plain, {"unknown_groups": True}),
+        (plain, {"kept_groups": ("female", "male", POOLED)}),
+        (plain, {"kept_groups": ()}),
+        (labelled, {"label_cuts": (20.0,)}),
+    ]
+    for (a, b), way in ways:
+        reading = msgspec.structs.replace(b.reading, **way)
+        other, same = (msgspec.structs.replace(file, reading=reading) for file in (b, a))
+        with pytest.raises(EncoderMismatchError, match="'b' names groups or labels in another way than 'a'"):
             pool({"a": a, "b": other})
-        assert pool({"a": msgspec.structs.replace(a, named=way), "b": other}).n_files == 2
+        with pytest.raises(EncoderMismatchError, match="'b' names groups .* than the certificate of the bundle"):
+            pool({"b": b}, reading=reading)
+        assert pool({"a": same, "b": other}, reading=reading).counted.counts == a.counts + b.counts
 
 
-def test_labels(encoder: FairTreeEncoder, encoder_file: Path, tmp_path: Path) -> None:
+def test_labels(encoder: FairTreeEncoder, published: Any, encoder_file: Path, tmp_path: Path) -> None:
     frames = [make_people(800, seed) for seed in (31, 32)]
     files = {}
     for i, frame in enumerate(frames):
         frame.to_csv(tmp_path / f"{i}.csv", index=False)
-        files[str(i)] = count(encoder, digest(encoder_file), tmp_path / f"{i}.csv", label="paid")
+        files[str(i)] = count(published, digest(encoder_file), tmp_path / f"{i}.csv", label="paid")
     whole = pd.concat(frames)
     counts = CellCounts.from_cells(encoder.apply(whole), whole["sex"], whole["paid"], encoder.n_cells_)
     pooled = pool(files)
-    assert pooled.counts == counts
-    assert pooled.certify("equalized_odds").bound == certify_counts(counts, "equalized_odds").bound
-    assert pooled.certify().counts == counts.without_labels()
+    assert pooled.counted.counts == counts
+    odds = pooled.counted.certify(Claim(metric="equalized_odds"))
+    assert odds.bound == certify_counts(counts, "equalized_odds").bound
+    assert pooled.counted.certify(Claim()).counts == counts.without_labels()
 
 
-def test_text_files_give_the_names_that_typed_files_give(encoder: FairTreeEncoder, tmp_path: Path) -> None:
+def test_text_files_give_the_names_that_typed_files_give(published: Any, tmp_path: Path) -> None:
     frame = make_people(300, 7).astype({"race": float})
     frame.to_csv(tmp_path / "p.csv", index=False)
     frame.to_parquet(tmp_path / "p.parquet")
-    for roles in ({"sensitive": ["race", "member"]}, {"sensitive": ["age>=40"], "label": "miles>1000"}):
-        csv, parquet = (
-            lay_out(
-                count_file(encoder, tmp_path / name, **roles).entries,
-                encoder.n_cells_,
-                labelled="label" in roles,
-                missing="drop",
-            )
-            for name in ("p.csv", "p.parquet")
-        )
-        assert csv == parquet
-    assert f"3{INTERSECTION}True" in count_names(encoder, tmp_path / "p.csv")
+    readings = [
+        Reading(sensitive=("race", "member")),
+        Reading(sensitive=("age>=40",), label="miles>1000"),
+        Reading(sensitive=("age>=40",), label="wage", label_cuts=(20.0,)),
+    ]
+    for reading in readings:
+        csv, parquet = (count_table(published, tmp_path / name, reading).counts for name in ("p.csv", "p.parquet"))
+        request = CountRequest(labelled=reading.label is not None)
+        streamed = count_records(published, ParquetRecords(tmp_path / "p.parquet"), reading, request).counts
+        assert csv == parquet == streamed
+    assert f"3{INTERSECTION}True" in count_table(published, tmp_path / "p.csv", readings[0]).counts.groups
 
 
-def count_names(encoder: FairTreeEncoder, path: Path) -> tuple[str, ...]:
-    tally = count_file(encoder, path, sensitive=["race", "member"])
-    return lay_out(tally.entries, encoder.n_cells_, labelled=False).groups
-
-
-def test_progress_and_missing_columns(encoder: FairTreeEncoder, tmp_path: Path) -> None:
+def test_progress_and_missing_columns(published: Any, tmp_path: Path) -> None:
+    reading = Reading(sensitive=("sex",))
     make_people(50, 1).drop(columns="wage").to_csv(tmp_path / "p.csv", index=False)
     with pytest.raises(MissingColumnError, match="'wage'"):
-        count_file(encoder, tmp_path / "p.csv", sensitive=["sex"])
+        count_table(published, tmp_path / "p.csv", reading)
     make_people(50, 1).to_csv(tmp_path / "p.csv", index=False)
     with pytest.raises(MissingColumnError, match="sexe"):
-        count_file(encoder, tmp_path / "p.csv", sensitive=["sexe"])
+        count_table(published, tmp_path / "p.csv", Reading(sensitive=("sexe",)))
+    make_people(50, 1).to_parquet(tmp_path / "p.parquet", row_group_size=20)
     shares: list[float] = []
-    count_file(encoder, tmp_path / "p.csv", sensitive=["sex"], progress=shares.append)
+    count_records(published, ParquetRecords(tmp_path / "p.parquet"), reading, CountRequest(progress=shares.append))
     assert shares[-1] == 1.0
+    assert shares == sorted(shares)
 
 
 @pytest.mark.parametrize(
@@ -189,14 +260,20 @@ def test_progress_and_missing_columns(encoder: FairTreeEncoder, tmp_path: Path) 
         {"counts": {"groups": ["f"], "table": [[-1]]}},
         {"counts": [1, 2]},
         {"counts": {"groups": ["f", "m"], "table": [[1]]}},
-        {"sensitive": []},
+        {"reading": {"sensitive": []}},
+        {"reading": {"sensitive": ["sex"], "label": "paid"}},
+        {"reading": {"sensitive": ["sex"], "cap": 2.0}},
+        {"reading": {"sensitive": ["sex"], "surprise": 1}},
+        {"reading": {"sensitive": ["sex"], "weight": "w"}},
+        {"reading": {"sensitive": ["sex"], "weight": "w"}, "seed": -1, "effective_size": 1.0},
+        {"reading": None},
         {"format": "certifare/other"},
         {"surprise": 1},
         {"encoder": "g" * 64},
         {"cells": 1},
         {"cells": None},
-        {"label": "paid"},
-        {"drawn": {"seed": -1, "effective_size": 1.0}},
+        {"seed": 1, "effective_size": 1.0},
+        {"sensitive": ["sex"]},
     ],
 )
 def test_broken_files(holders: dict[str, Any], tmp_path: Path, change: dict[str, Any]) -> None:
@@ -212,7 +289,10 @@ def test_other_files(holders: dict[str, Any], tmp_path: Path) -> None:
         with pytest.raises(CountsFileError):
             CountsFile.load(tmp_path / "x.json")
         assert not is_counts_file(tmp_path / "x.json")
-    for version, words in ((4, "newer certifare"), (2, "does not say how many cells")):
+    for version, words in (
+        (5, "newer certifare"),
+        (3, "does not say how its records were read: count the records again"),
+    ):
         other = json.loads(holders["files"]["a"].read_text()) | {"version": version}
         (tmp_path / "x.json").write_text(json.dumps(other))
         with pytest.raises(CountsFileError, match=words):
@@ -233,15 +313,15 @@ def test_item_9_the_table_has_the_rows_that_the_encoder_has_cells(holders: dict[
 
 
 def test_records_without_a_label_are_not_left_out_of_demographic_parity(
-    encoder: FairTreeEncoder, encoder_file: Path, tmp_path: Path
+    published: Any, encoder_file: Path, tmp_path: Path
 ) -> None:
     frame = make_people(800, 31).astype({"paid": float})
     frame.loc[:99, "paid"] = None
     frame.to_parquet(tmp_path / "p.parquet")
-    pooled = pool({"p": count(encoder, digest(encoder_file), tmp_path / "p.parquet", label="paid")})
-    assert pooled.certify("equalized_odds").exclusions[0].records == 100
+    pooled = pool({"p": count(published, digest(encoder_file), tmp_path / "p.parquet", label="paid")})
+    assert pooled.counted.certify(Claim(metric="equalized_odds")).exclusions[0].records == 100
     with pytest.raises(LabelsRequiredError, match="100 records without a label are not in these counts"):
-        pooled.certify()
+        pooled.counted.certify(Claim())
 
 
 @pytest.fixture(scope="module")
@@ -259,92 +339,144 @@ def panel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("roles", "population"),
+    "how",
     [
-        ({"weight": "w"}, "clusters"),
-        ({"cluster": "home"}, "clusters"),
-        ({"cluster": "home"}, "records"),
-        ({"weight": "w", "cluster": "home"}, "records"),
+        {"weight": "w"},
+        {"weight": "w", "max_weight": 3.0},
+        {"weight": "w", "cap": 1.5},
+        {"cluster": "home"},
+        {"cluster": "home", "population": "records"},
+        {"weight": "w", "cluster": "home", "population": "records"},
+        {"weight": "w", "cluster": "home", "population": "records", "max_weight": 20.0},
     ],
+    ids=str,
 )
-@pytest.mark.parametrize("missing_groups", ["drop", "unknown"])
+@pytest.mark.parametrize("unknown_groups", [False, True])
 def test_item_3_drawn_counts_are_those_of_the_whole_table(
-    encoder: FairTreeEncoder, panel: Path, roles: dict[str, Any], population: str, missing_groups: Any
+    published: Any, panel: Path, how: dict[str, Any], unknown_groups: bool
 ) -> None:
-    """Reading a file in pieces draws the records that reading it as a whole draws."""
+    """Counting draws the records that drawing from the whole table draws."""
+    reading = Reading(sensitive=("sex",), unknown_groups=unknown_groups, **how)
     for name in ("panel.csv", "panel.parquet"):
-        table = read_records(encoder, panel / name, sensitive="sex", missing_groups=missing_groups, **roles)
+        table = read_records(published, panel / name, reading)
+        part = f"{CERTIFY} {table.records}"
         if table.clusters is None:
-            sample = thin(table.weights, seed=5, part=PART)
+            sample = thin(table.weights, seed=5, part=part, cap=reading.cap, max_weight=reading.max_weight)
         else:
-            sample = one_per_cluster(table.clusters, weights=table.weights, population=population, seed=5, part=PART)
+            sample = one_per_cluster(
+                table.clusters,
+                weights=table.weights,
+                population=reading.population,
+                max_weight=reading.max_weight,
+                seed=5,
+                part=part,
+            )
         expected = CellCounts.from_cells(
-            encoder.apply(table.features)[sample.keep],
+            published.apply(table.features)[sample.keep],
             np.array(table.groups.to_arrow().to_pylist())[sample.keep],
-            n_cells=encoder.n_cells_,
+            n_cells=published.n_cells_,
         )
-        tally = count_file(
-            encoder,
-            panel / name,
-            sensitive=["sex"],
-            population=population,
-            seed=5,
-            missing_groups=missing_groups,
-            **roles,
-        )
-        counts = tally.table(encoder.n_cells_, labelled=False, missing=missing_groups)
+        counted = count_table(published, panel / name, reading, seed=5)
         exclusions = (*table.exclusions, *sample.exclusions)
-        assert counts == CellCounts(expected.table, expected.groups, exclusions=exclusions)
-        assert tally.drawn is not None
-        assert tally.drawn.assumptions == sample.assumptions
-        assert tally.drawn.effective_size == pytest.approx(sample.effective_size)
+        assert counted.counts == CellCounts(expected.table, expected.groups, exclusions=exclusions)
+        made = CountsFile.make(counted, "ab" * 32, reading)
+        assert set(sample.assumptions) <= set(made.assumptions)
+        assert (made.seed, made.effective_size) == (5, pytest.approx(sample.effective_size))
+        assert (made.tail is None) == (reading.cap is None)
 
 
-def test_drawing_leaves_the_checksum_as_it_is(encoder: FairTreeEncoder, panel: Path) -> None:
-    """Records that were counted twice are noticed, whatever was drawn from them."""
+def test_item_3_draws_of_two_files_at_the_same_seed_are_independent(published: Any, tmp_path: Path) -> None:
+    """Two holders with people of the same weights draw others of them: a stream knows the records."""
+    frame = make_people(3000, 51).assign(w=np.random.default_rng(51).choice([1.0, 2.0], 3000))
+    kept = []
+    for year in (2029, 2030):
+        frame.assign(year=year).to_parquet(tmp_path / f"{year}.parquet")
+        reading = Reading(sensitive=("sex",), weight="w")
+        for seed in (5, 5, 6):
+            kept.append(count_table(published, tmp_path / f"{year}.parquet", reading, seed=seed).counts)
+    one, again, other_seed, other, other_again, _ = kept
+    assert one == again
+    assert other == other_again
+    assert one != other
+    assert one != other_seed
+
+
+def test_drawing_leaves_the_checksum_as_it_is(published: Any, panel: Path) -> None:
+    """Records that were counted twice in one way are noticed, whatever was drawn from them, and whoever read them."""
+    reading, salt = Reading(sensitive=("sex",), cluster="home"), b"0" * 16
     sums = {
-        count_file(encoder, panel / name, sensitive=["sex"], salt=b"0" * 16, seed=seed, cluster=cluster).checksum
-        for name, seed, cluster in (("panel.csv", 0, None), ("panel.csv", 1, "home"), ("panel.parquet", 2, "home"))
+        count_table(published, panel / name, reading, salt=salt, seed=seed).checksum
+        for name, seed in (("panel.csv", 1), ("panel.csv", 2), ("panel.parquet", 2))
     }
     assert len(sums) == 1
+    assert None not in sums
 
 
-def drawn_file(encoder: FairTreeEncoder, encoder_digest: str, **how: Any) -> CountsFile:
-    drawn = Drawn(**{"seed": 1, "effective_size": 10.0, "cluster": "home", "assumptions": ("Clusters stay.",), **how})
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"unknown_groups": True},
+        {"label": "w"},
+        {"label": "w", "unknown_groups": True},
+        {"kept_groups": ("female",)},
+    ],
+    ids=str,
+)
+def test_a_stream_has_the_checksum_of_the_table(published: Any, panel: Path, how: dict[str, Any]) -> None:
+    """Whichever records were left out."""
+    reading, salt = Reading(sensitive=("sex",), **how), b"0" * 16
+    request = CountRequest(labelled=reading.label is not None, salt=salt)
+    streamed = count_records(published, ParquetRecords(panel / "panel.parquet"), reading, request)
+    for name in ("panel.csv", "panel.parquet"):
+        counted = count_table(published, panel / name, reading, salt=salt)
+        assert counted.counts == streamed.counts
+        assert counted.checksum == streamed.checksum
+
+
+def drawn_file(encoder: FairTreeEncoder, encoder_digest: str, seed: int = 1, **how: Any) -> CountsFile:
+    reading = Reading(**{"sensitive": ("sex",), "cluster": "home", **how})
+    provenance = Provenance(besides=("Clusters stay.",), seed=seed, effective_size=10.0, population=reading.about)
     counts = CellCounts([[40, 50]] * encoder.n_cells_, groups=["female", "male"])
-    return CountsFile.make(counts, encoder_digest, sensitive=["sex"], drawn=drawn)
+    return CountsFile.make(CountedRecords(counts=counts, provenance=provenance), encoder_digest, reading)
 
 
 def test_item_3_draws_of_several_holders(encoder: FairTreeEncoder, encoder_file: Path) -> None:
     make = partial(drawn_file, encoder, digest(encoder_file))
-    one = pool({"a": make()}).certify()
+    one = pool({"a": make()}).counted.certify(Claim())
     assert (one.seed, one.effective_size) == (1, 10.0)
     assert "Clusters stay." in one.assumptions
     assert OWN_CLUSTERS not in one.assumptions
-    both = pool({"a": make(), "b": make(seed=2)}).certify()
-    # That records were drawn is not forgotten: periods must be drawn as well.
-    assert (both.seed, both.effective_size) == (None, 20.0)
-    assert both.assumptions[-2:] == (OTHER_PEOPLE, OWN_CLUSTERS)
-    assert both.assumptions.count("Clusters stay.") == 1
-    assert one.population == both.population == ("one at random of a random cluster",)
+    # The seed may be the same: streams know the records.
+    for seed in (1, 2):
+        both = pool({"a": make(), "b": make(seed=seed)}).counted.certify(Claim())
+        # That records were drawn is not forgotten: periods must be drawn as well.
+        assert (both.seed, both.effective_size) == (None, 20.0)
+        assert both.assumptions[-2:] == (OTHER_PEOPLE, OWN_CLUSTERS)
+        assert both.assumptions.count("Clusters stay.") == 1
+        assert one.population == both.population == ("one at random of a random cluster",)
     weights = {"cluster": None, "weight": "w", "max_weight": 9.0}
     weighted = pool({"a": make(**weights), "b": make(**weights, seed=2)})
-    assert weighted.counts.n_records == 2 * 90 * encoder.n_cells_
-    assert weighted.certify().population == ("in proportion to their weights",)
+    assert weighted.counted.counts.n_records == 2 * 90 * encoder.n_cells_
+    assert weighted.counted.certify(Claim()).population == ("in proportion to their weights",)
 
 
 @pytest.mark.parametrize(
     ("one", "other", "words"),
     [
-        ({}, {}, "the same seed, 1"),
-        ({}, {"seed": 2, "cluster": "house"}, "the same --weight, --cluster"),
-        ({}, {"seed": 2, "population": "records"}, "the same --weight, --cluster"),
-        ({"population": "records"}, {"seed": 2, "population": "records"}, "agree on the largest"),
-        ({"cluster": None, "weight": "w"}, {"seed": 2, "cluster": None, "weight": "w"}, "agree on the largest"),
+        ({}, {"cluster": "house"}, "the same --weight, --cluster"),
+        ({}, {"population": "records"}, "the same --weight, --cluster"),
+        ({"population": "records"}, {"population": "records"}, "agree on the largest"),
+        ({"cluster": None, "weight": "w"}, {"cluster": None, "weight": "w"}, "agree on the largest"),
         (
             {"cluster": None, "weight": "w", "max_weight": 2.0},
-            {"seed": 2, "cluster": None, "weight": "w", "max_weight": 3.0},
+            {"cluster": None, "weight": "w", "max_weight": 3.0},
             "--max-weight",
+        ),
+        (
+            {"cluster": None, "weight": "w", "max_weight": 2.0, "cap": 1.0},
+            {"cluster": None, "weight": "w", "max_weight": 2.0, "cap": 1.0},
+            "Weights of several holders are not capped",
         ),
     ],
 )
@@ -353,7 +485,7 @@ def test_item_3_draws_that_do_not_make_one_sample(
 ) -> None:
     make = partial(drawn_file, encoder, digest(encoder_file))
     with pytest.raises(DrawError, match=words):
-        pool({"a": make(**one), "b": make(**other)})
+        pool({"a": make(**one), "b": make(**other, seed=2)})
 
 
 def test_item_3_drawn_and_whole_counts_do_not_add_up(
@@ -361,6 +493,17 @@ def test_item_3_drawn_and_whole_counts_do_not_add_up(
 ) -> None:
     drawn = drawn_file(encoder, digest(encoder_file))
     whole = CountsFile.load(holders["files"]["a"])
-    for files in ({"drawn": drawn, "whole": whole}, {"whole": whole, "drawn": drawn}):
-        with pytest.raises(DrawError, match="'drawn' counts records drawn by weights or clusters, 'whole' counts all"):
-            pool(files)
+    with pytest.raises(DrawError, match="'whole' counts all records, but 'drawn' is about records drawn by the cluste"):
+        pool({"drawn": drawn, "whole": whole})
+    with pytest.raises(DrawError, match="'drawn' counts records drawn by the clusters 'home'.*'whole' is about all"):
+        pool({"whole": whole, "drawn": drawn})
+
+
+def test_a_key_that_occurs_twice_is_refused(holders: dict[str, Any], tmp_path: Path) -> None:
+    content = Path(holders["files"]["b"]).read_bytes()
+    assert b'"groups":' in content
+    for key in (b'"groups":', b'"encoder":'):
+        twice = tmp_path / "twice.json"
+        twice.write_bytes(content.replace(key, key + b'"0",' + key, 1))
+        with pytest.raises(CountsFileError, match="occurs twice"):
+            CountsFile.load(twice)

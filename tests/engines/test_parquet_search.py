@@ -12,13 +12,15 @@ from certifare.bundle import produce
 from certifare.certificates import Claim
 from certifare.certificates.certificate import READS_GROUP
 from certifare.document import verify_document
+from certifare.engines.parquet.streaming import ParquetFiles
 from certifare.errors import ArgumentError, RoleError
 from certifare.frontier import parquet_search
-from certifare.frontier.parquet_search import Dealt, LargeSearch, is_large
+from certifare.frontier.parquet_search import LargeSearch, RandomRows, is_large
 from certifare.frontier.settings import Grid
-from certifare.randomness import stream
+from certifare.randomness import number, stream
+from certifare.reading import POOLED
 from certifare.roles import Roles
-from certifare.table import POOLED, Table
+from certifare.table import Table
 
 from .conftest import make_people
 
@@ -37,16 +39,41 @@ def path(people: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path
     return path
 
 
+CERTIFIED, TRAINED = (0.0, 0.4), (0.4, 1.0)
+
+
+def sampled_rows(path: Path, n: int, seed: int) -> Any:
+    """Rows of a file that are read into memory."""
+    words = stream(seed, "records in memory", ParquetFiles.find(path).digest())
+    return parquet_search.sample_positions(24_000, n, words)
+
+
+def rows_of(path: Path, part: tuple[float, float], sampled: Any, seed: int = 0) -> Any:
+    """Which rows of a file are in a part, without those of the sample."""
+    key = number(seed, "parts", ParquetFiles.find(path).digest(), bits=64)
+    return RandomRows(*part, sampled, key).mask(0, 24_000)
+
+
 def test_rows_are_dealt_once() -> None:
     without = np.array([3, 50, 999])
-    parts = [Dealt(low, high, without, seed=4) for low, high in ((0.0, 0.3), (0.3, 0.8), (0.8, 1.0))]
+    parts = [RandomRows(low, high, without, key=4) for low, high in ((0.0, 0.3), (0.3, 0.8), (0.8, 1.0))]
     masks = np.array([part.mask(0, 100_000) for part in parts])
     expected = np.ones(100_000)
     expected[without] = 0
     np.testing.assert_array_equal(masks.sum(axis=0), expected)
     np.testing.assert_allclose(masks.mean(axis=1), [0.3, 0.5, 0.2], atol=0.01)
     np.testing.assert_array_equal(parts[1].mask(40, 1000), masks[1, 40:1040])
-    assert (Dealt(0.0, 0.3, without, seed=5).mask(0, 1000) != masks[0, :1000]).any()
+    assert (RandomRows(0.0, 0.3, without, key=5).mask(0, 1000) != masks[0, :1000]).any()
+
+
+def test_rows_of_other_files_are_dealt_independently(people: pd.DataFrame, path: Path, tmp_path: Path) -> None:
+    """At the same seed too: records that two searches certify on are not the same by their places."""
+    people.assign(paid=1 - people["paid"]).to_parquet(tmp_path / "others.parquet", row_group_size=5000)
+    samples = [sampled_rows(file, 6000, 0) for file in (path, tmp_path / "others.parquet")]
+    assert np.isin(*samples).mean() == pytest.approx(0.25, abs=0.02)
+    nothing = np.array([], dtype=np.int64)
+    one, other = (rows_of(file, CERTIFIED, nothing) for file in (path, tmp_path / "others.parquet"))
+    assert (one & other).mean() == pytest.approx(0.16, abs=0.01)
 
 
 def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -59,9 +86,8 @@ def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyP
     assert bundle.run["records"] == 24_000
     assert "large" in bundle.notes[-1]
     # The certificate counts the rows dealt to it, and nothing else.
-    sampled = parquet_search.sample_positions(24_000, 6000, stream(3, "records in memory"))
-    certified = Dealt(0.0, 0.4, sampled, 3).mask(0, 24_000)
-    trained = Dealt(0.4, 1.0, sampled, 3).mask(0, 24_000)
+    sampled = sampled_rows(path, 6000, 3)
+    certified, trained = rows_of(path, CERTIFIED, sampled, 3), rows_of(path, TRAINED, sampled, 3)
     assert bundle.certificate.counts.n_records == certified.sum()
     cells = bundle.encoder.apply(people[certified])
     rows = people[certified]
@@ -77,7 +103,7 @@ def test_whole_job(people: pd.DataFrame, path: Path, monkeypatch: pytest.MonkeyP
 def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.DataFrame, path: Path) -> None:
     search = LargeSearch(path, GRID, Roles.of(label=["paid", "member"], sensitive="race"), sample_records=4000).run()
     counted = search.paths[0].counts["train"]
-    mask = Dealt(0.4, 1.0, search._sampled, 0).mask(0, 24_000)
+    mask = rows_of(path, TRAINED, search._sampled)
     encoder = search.explorer.fit(search.paths[0].setting)
     rows, cells = people[mask], encoder.apply(people[mask])
     table = CellCounts.from_cells(cells, rows["race"], rows["paid"], encoder.n_cells_).table
@@ -98,14 +124,14 @@ def test_item_6_pooled_groups_and_a_label_that_is_cut(people: pd.DataFrame, path
     assert any("records of the sample" in note and "pools" in note for note in search.notes)
     (number,) = [len(search.candidates) - 1]
     ((encoder, certificate),) = search.certify([number])
-    certified = Dealt(0.0, 0.4, search._sampled, 0).mask(0, 24_000)
+    certified = rows_of(path, CERTIFIED, search._sampled)
     rows = table.take(np.flatnonzero(certified)).pooled(kept)
     cells = encoder.apply(people[certified])
     wanted = rows.count(cells, encoder.n_cells_, labels=True)
     assert certificate.counts.groups == wanted.groups
     assert certificate.counts.labels == ("12 <= wage < 30", "wage < 12", "wage >= 30")
     np.testing.assert_array_equal(certificate.counts.table, wanted.table)
-    trained = table.take(np.flatnonzero(Dealt(0.4, 1.0, search._sampled, 0).mask(0, 24_000)))
+    trained = table.take(np.flatnonzero(rows_of(path, TRAINED, search._sampled)))
     assert encoder.growth_.node_counts[0].sum() == trained.labelled.sum()
     assert any("pools" in text for text in certificate.assumptions)
 
@@ -124,7 +150,7 @@ def test_boosted_encoders_are_counted_over_one_map(people: pd.DataFrame, path: P
     grid = Grid(kinds=["boosted"], gammas=[0.5, 0.9], min_cell_sizes=[50], cells=[2, 4, 8])
     search = LargeSearch(path, grid, Roles.of(label="paid", sensitive="sex"), sample_records=6000, seed=1).run()
     numbers = [0, len(search.candidates) // 2, len(search.candidates) - 1]
-    rows = people[Dealt(0.0, 0.4, search._sampled, 1).mask(0, 24_000)]
+    rows = people[rows_of(path, CERTIFIED, search._sampled, 1)]
     told: list[tuple[str, int, int]] = []
     for encoder, certificate in search.certify(numbers, progress=lambda *what: told.append(what)):
         wanted = CellCounts.from_cells(encoder.apply(rows), rows["sex"], None, encoder.n_cells_)
@@ -153,28 +179,30 @@ def test_what_needs_memory_is_refused(path: Path) -> None:
 
 def test_a_label_that_the_sample_lacks(people: pd.DataFrame, tmp_path: Path) -> None:
     frame = people.assign(paid=people["paid"].where(people.index != 777, 2))
-    frame.to_parquet(tmp_path / "people.parquet")
+    path = tmp_path / "people.parquet"
+    frame.to_parquet(path)
+    # The row is a training record.
+    seed = next(i for i in range(20) if rows_of(path, TRAINED, sampled_rows(path, 4000, i), i)[777])
     with pytest.raises(RoleError, match="rare"):
-        LargeSearch(
-            tmp_path / "people.parquet", GRID, Roles.of(label="paid", sensitive="sex"), sample_records=4000
-        ).run()
+        LargeSearch(path, GRID, Roles.of(label="paid", sensitive="sex"), sample_records=4000, seed=seed).run()
 
 
 @pytest.mark.parametrize("metric", ["demographic_parity", "equal_opportunity"])
 def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: str) -> None:
     """Issue 11, 6: demographic parity counts them, other metrics leave them out and say so."""
     frame = people.assign(paid=people["paid"].where(people["miles"] % 3 > 0))
-    frame.to_parquet(tmp_path / "people.parquet", row_group_size=5000)
+    path = tmp_path / "people.parquet"
+    frame.to_parquet(path, row_group_size=5000)
     grid = Grid(kinds=["tree", "boosted"], gammas=[0.9], min_cell_sizes=[50], cells=[2, 4])
     search = LargeSearch(
-        tmp_path / "people.parquet",
+        path,
         grid,
         Roles.of(label="paid", sensitive="sex"),
         Claim(metric=metric),
         sample_records=6000,
         seed=1,
     ).run()
-    rows = frame[Dealt(0.0, 0.4, search._sampled, 1).mask(0, 24_000)]
+    rows = frame[rows_of(path, CERTIFIED, search._sampled, 1)]
     numbers = [0, len(search.candidates) - 1]
     labels = None if metric == "demographic_parity" else rows["paid"]
     for encoder, certificate in search.certify(numbers):
@@ -183,8 +211,8 @@ def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: s
         assert certificate.population == (() if labels is None else ("with a known label",))
     # What was expected of the numbers of records, and of the training records without a label, is about right.
     assert search.certify_sizes().sum() == pytest.approx(certificate.counts.n_records, rel=0.05)
-    for path in search.paths:
-        counted = path.counts["train"].groups
+    for explored in search.paths:
+        counted = explored.counts["train"].groups
         assert counted[:, :, -1].sum() / counted.sum() == pytest.approx(1 / 3, abs=0.03)
 
 
@@ -202,7 +230,7 @@ def test_group_aware_encoders_that_retain(people: pd.DataFrame, path: Path, kind
         retain=0.3,
     ).run()
     (encoder, certificate), *_ = search.certify([len(search.candidates) - 1])
-    rows = people[Dealt(0.0, 0.4, search._sampled, 0).mask(0, 24_000)]
+    rows = people[rows_of(path, CERTIFIED, search._sampled)]
     groups = rows[sensitive]
     cells = encoder.apply(rows, sensitive_features=groups)
     assert encoder.retain == 0.3

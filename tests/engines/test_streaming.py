@@ -12,9 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from certifare import FairTreeEncoder, certify
-from certifare.engines.parquet.streaming import certify_parquet, map_words, prepare_parquet
+from certifare.certificates import Certificate
+from certifare.certification import certify_records
+from certifare.engines.parquet.streaming import ParquetRecords, map_words, prepare_parquet
 from certifare.errors import (
     ColumnTypeError,
+    DrawError,
     EmptyTableError,
     EncoderError,
     FileFormatError,
@@ -22,10 +25,12 @@ from certifare.errors import (
     MissingColumnError,
     MissingValueError,
     OutputError,
+    RepeatedRecordsError,
     RoleError,
     SensitiveFeatureError,
     TrainingOverlapError,
 )
+from certifare.reading import Reading
 
 from .conftest import assert_same_encoder, make_people, tables
 
@@ -43,6 +48,21 @@ def in_memory(frame: pd.DataFrame, label: Any, sensitive: Any, **options: Any) -
 
 def streamed(path: Any, label: Any, sensitive: Any, **options: Any) -> FairTreeEncoder:
     return FairTreeEncoder(**options).fit_parquet(path, label=label, sensitive=sensitive)
+
+
+def certify_files(encoder: FairTreeEncoder, path: Any, sensitive: Any, label: Any = None, **claim: Any) -> Certificate:
+    reading = Reading(sensitive=(sensitive,) if isinstance(sensitive, str) else tuple(sensitive), label=label)
+    return certify_records(encoder, ParquetRecords(path), reading, **claim)
+
+
+def test_visits_of_one_person_in_different_pieces_are_found(many_people: pd.DataFrame, tmp_path: Path) -> None:
+    encoder = in_memory(many_people, "paid", "sex", max_cells=10)
+    fresh = make_people(3000, seed=8)
+    rng = np.random.default_rng(0)
+    visits = fresh.iloc[rng.permutation(np.repeat(np.arange(len(fresh)), 1 + rng.poisson(0.5, len(fresh))))]
+    assert certify_files(encoder, write(fresh, tmp_path / "fresh.parquet", 200), "sex").bound < 1
+    with pytest.raises(RepeatedRecordsError, match=r"certification records equal another one.*--cluster"):
+        certify_files(encoder, write(visits, tmp_path / "visits.parquet", 200), "sex")
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -70,7 +90,7 @@ def test_group_aware_cells_equal_those_in_memory(many_people: pd.DataFrame, tmp_
     np.testing.assert_array_equal(
         one.apply(fresh, sensitive_features=fresh[sensitive]), other.apply(fresh, sensitive_features=fresh[sensitive])
     )
-    mine = certify_parquet(other, write(fresh, tmp_path / "fresh.parquet"), sensitive=sensitive)
+    mine = certify_files(other, write(fresh, tmp_path / "fresh.parquet"), sensitive)
     assert mine == certify(other, fresh, sensitive_features=fresh[sensitive])
 
 
@@ -80,9 +100,9 @@ def test_a_group_aware_encoder_is_counted_by_the_column_that_it_reads(
     path = write(many_people, tmp_path / "people.parquet")
     encoder = FairTreeEncoder(max_cells=4, group_aware=True, sensitive="sex").fit_parquet(path, label="paid")
     fresh = write(make_people(2000, seed=9), tmp_path / "fresh.parquet")
-    assert certify_parquet(encoder, fresh, sensitive="sex").bound < 1
+    assert certify_files(encoder, fresh, "sex").bound < 1
     with pytest.raises(SensitiveFeatureError, match=r"\['sex'\].*counted by \['race'\]"):
-        certify_parquet(encoder, fresh, sensitive="race")
+        certify_files(encoder, fresh, "race")
 
 
 @pytest.mark.parametrize("group_aware", [False, True])
@@ -200,12 +220,14 @@ def test_certify(many_people: pd.DataFrame, tmp_path: Path) -> None:
     fresh = make_people(3000, seed=8)
     path = write(fresh, tmp_path / "fresh.parquet")
     for metric in ("demographic_parity", "equalized_odds"):
-        mine = certify_parquet(encoder, path, sensitive="sex", label="paid", metric=metric)
+        mine = certify_files(encoder, path, "sex", "paid", metric=metric)
         assert mine == certify(encoder, fresh, fresh["paid"], sensitive_features=fresh["sex"], metric=metric)
     with pytest.raises(TrainingOverlapError, match="6,000 of 6,000"):
-        certify_parquet(encoder, write(many_people, tmp_path / "seen.parquet"), sensitive="sex")
+        certify_files(encoder, write(many_people, tmp_path / "seen.parquet"), "sex")
     with pytest.raises(MissingColumnError, match="'wage'"):
-        certify_parquet(encoder, write(fresh.drop(columns="wage"), tmp_path / "less.parquet"), sensitive="sex")
+        certify_files(encoder, write(fresh.drop(columns="wage"), tmp_path / "less.parquet"), "sex")
+    with pytest.raises(DrawError, match=r"'wage'.*in files too large.*certifare count"):
+        certify_records(encoder, ParquetRecords(path), Reading(sensitive=("sex",), weight="wage"))
 
 
 @pytest.mark.parametrize(

@@ -14,34 +14,42 @@ import pytest
 import typer
 
 from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
-from certifare.certificates.issuing import NOT_LOOKED_UP
+from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion
+from certifare.certificates.provenance import NOT_LOOKED_UP
+from certifare.certification import TableSource, certify_records, count_records
 from certifare.cli import app
 from certifare.encoders import expressions as writing
-from certifare.engines.memory.batches import count_file
-from certifare.engines.parquet.streaming import certify_parquet
+from certifare.engines.counting import CountRequest
+from certifare.engines.parquet.streaming import ParquetRecords
+from certifare.engines.sql.queries import counts_query
 from certifare.engines.sql.warehouse import (
     Database,
+    DatabaseRecords,
     DuckDB,
     Spark,
     SQLite,
     Warehouse,
-    certify_sql,
     connect,
-    count_sql,
-    counts_query,
     describe_address,
 )
 from certifare.errors import (
+    ArgumentError,
     ColumnTypeError,
+    DrawError,
     DuplicateColumnError,
     ExpressionError,
     FileError,
     InfiniteValueError,
+    LabelsRequiredError,
     MissingColumnError,
-    MissingValueError,
+    MissingGroupError,
     NotPublishableError,
+    RoleError,
     WarehouseError,
 )
+from certifare.levels import UNKNOWN
+from certifare.reading import POOLED, Reading
+from certifare.records import read_records
 
 from .conftest import make_people
 
@@ -67,6 +75,20 @@ def fresh() -> pd.DataFrame:
     frame.loc[7:8, "race"] = np.nan
     frame.loc[9, "paid"] = np.nan
     return frame
+
+
+def count(
+    encoder: FairTreeEncoder,
+    warehouse: Warehouse,
+    table: Any,
+    sensitive: str | tuple[str, ...],
+    label: str | None = None,
+    **how: Any,
+) -> CellCounts:
+    """Let a database count its records, by these columns."""
+    reading = Reading(sensitive=(sensitive,) if isinstance(sensitive, str) else sensitive, label=label, **how)
+    request = CountRequest(labelled=label is not None)
+    return count_records(encoder, DatabaseRecords(warehouse, table), reading, request).counts
 
 
 def copy(address: str, name: str, columns: dict[str, str], rows: Any) -> None:
@@ -170,17 +192,25 @@ def test_counts_equal_those_in_memory(encoder: FairTreeEncoder, fresh: pd.DataFr
     cells = encoder.apply(fresh)
     warehouse, table = place
     for missing in ("drop", "unknown"):
-        found = count_sql(encoder, warehouse, table, sensitive="sex", missing=missing)
+        found = count(encoder, warehouse, table, "sex", unknown_groups=missing == "unknown")
         assert found == CellCounts.from_cells(cells, fresh["sex"], None, encoder.n_cells_, missing=missing)
-    found = count_sql(encoder, warehouse, table, sensitive=["sex", "race"], label="paid", missing="drop")
+        assert found.exclusions == ((Exclusion(GROUP_MISSING, 3),) if missing == "drop" else ())
+    found = count(encoder, warehouse, table, ("sex", "race"), "paid")
     wanted = CellCounts.from_cells(cells, fresh[["sex", "race"]], fresh["paid"], encoder.n_cells_, missing="drop")
     assert found == wanted
-    assert found.exclusions
-    found = count_sql(encoder, warehouse, table, sensitive="member", label="sex", missing="drop")
+    assert found.exclusions == (Exclusion(GROUP_MISSING, 5), Exclusion(LABEL_MISSING, 1))
+    found = count(encoder, warehouse, table, "member", "sex")
     member = fresh["member"].astype(int) if warehouse.dialect == "sqlite" else fresh["member"]
     assert found == CellCounts.from_cells(cells, member, fresh["sex"], encoder.n_cells_, missing="drop")
-    with pytest.raises(MissingValueError, match="3 of 2,000"):
-        count_sql(encoder, warehouse, table, sensitive="sex")
+    # Who lacks one of several values is of one group, and a label that is missing is missing all the same.
+    found = count(encoder, warehouse, table, ("sex", "race"), "paid", unknown_groups=True)
+    rows = fresh["paid"].notna()
+    assert found.groups == (*wanted.groups, UNKNOWN)
+    assert found.exclusions == (Exclusion(LABEL_MISSING, 1),)
+    labels = fresh["paid"][rows]
+    groups = fresh[["sex", "race"]][rows]
+    complete = CellCounts.from_cells(cells[rows], groups, labels, encoder.n_cells_, missing="unknown")
+    np.testing.assert_array_equal(found.table, complete.table)
 
 
 def test_roles_by_comparison(encoder: FairTreeEncoder, fresh: pd.DataFrame, place: Any) -> None:
@@ -188,28 +218,70 @@ def test_roles_by_comparison(encoder: FairTreeEncoder, fresh: pd.DataFrame, plac
     age = fresh["age"].map(lambda a: None if np.isnan(a) else "age >= 40.5" if a >= 40.5 else "age < 40.5")
     nurse = fresh["job"].map(lambda j: j if pd.isna(j) else "job == nurse" if j == "nurse" else "job != nurse")
     wanted = CellCounts.from_cells(encoder.apply(fresh), age, nurse, encoder.n_cells_, missing="drop")
-    found = count_sql(encoder, warehouse, table, sensitive="age>=40.5", label="job == nurse", missing="drop")
+    found = count(encoder, warehouse, table, "age>=40.5", "job == nurse")
     assert found == wanted
     member = fresh["member"].map({True: "member == 1", False: "member != 1"})
     text = "member == 1"
     if warehouse.dialect != "sqlite":
         member, text = member.str.replace("1", "true"), "member == true"
-    found = count_sql(encoder, warehouse, table, sensitive=text)
+    found = count(encoder, warehouse, table, text)
     assert found == CellCounts.from_cells(encoder.apply(fresh), member, None, encoder.n_cells_)
     for text in ("sex>=3", "age==old", "age==nan", "age==1_0", "age==1e999"):
         with pytest.raises(ExpressionError):
-            count_sql(encoder, warehouse, table, sensitive=text)
+            count(encoder, warehouse, table, text)
 
 
 def test_certify(encoder: FairTreeEncoder, fresh: pd.DataFrame, duck: DuckDB) -> None:
-    certificate = certify_sql(encoder, duck, PEOPLE, sensitive="sex", label="paid", missing="drop", confidence=0.9)
+    people, reading = DatabaseRecords(duck, PEOPLE), Reading(sensitive=("sex",), label="paid")
+    certificate = certify_records(encoder, people, reading, confidence=0.9)
     counts = CellCounts.from_cells(encoder.apply(fresh), fresh["sex"], None, encoder.n_cells_, missing="drop")
     assert certificate.bound == certify_counts(counts, confidence=0.9).bound
     assert certificate.counts == counts
     assert certificate.assumptions[-1] == NOT_LOOKED_UP
     assert certificate.seed is None
-    odds = certify_sql(encoder, duck, PEOPLE, sensitive="sex", label="paid", missing="drop", metric="equalized_odds")
+    odds = certify_records(encoder, people, reading, metric="equalized_odds")
     assert odds.counts.labels == ("0", "1")
+    with pytest.raises(RoleError, match="no column of clusters"):
+        Reading(sensitive=("sex",), population="records")
+
+
+def test_what_a_database_cannot_count_is_refused_with_the_remedy(encoder: FairTreeEncoder, duck: DuckDB) -> None:
+    people = DatabaseRecords(duck, PEOPLE)
+    for how, name in (({"weight": "wage"}, "wage"), ({"cluster": "code"}, "code")):
+        with pytest.raises(DrawError, match=rf"'{name}'.*in a database: export an extract.*certifare count"):
+            certify_records(encoder, people, Reading(sensitive=("sex",), **how))
+    with pytest.raises(ArgumentError, match='choose method="exact"'):
+        certify_records(encoder, people, Reading(sensitive=("sex",)), method="lemmas")
+    with pytest.raises(LabelsRequiredError, match="--label"):
+        certify_records(encoder, people, Reading(sensitive=("sex",)), metric="equalized_odds")
+    with pytest.raises(MissingGroupError, match="--sensitive"):
+        certify_records(encoder, people, Reading(label="paid"))
+
+
+def test_pooled_groups_and_bands_of_a_label_equal_those_in_memory(
+    encoder: FairTreeEncoder, fresh: pd.DataFrame, place: Any, tmp_path: Path
+) -> None:
+    """A reading gives the same groups and labels whoever counts; a label that is NaN is none."""
+    warehouse, table = place
+    fresh.to_parquet(tmp_path / "fresh.parquet")
+    request = CountRequest(labelled=True)
+    for kept in (("female × 1", "male × 2"), ("female × 1", "male × 2", UNKNOWN)):
+        for unknown in (False, True):
+            reading = Reading(
+                sensitive=("sex", "race"),
+                label="wage",
+                label_cuts=(12.0, 30.0),
+                kept_groups=(*kept, POOLED),
+                unknown_groups=unknown,
+            )
+            in_memory = TableSource(read_records(encoder, tmp_path / "fresh.parquet", reading))
+            wanted = count_records(encoder, in_memory, reading, request).counts
+            assert wanted.labels is not None
+            assert wanted.exclusions[-1].records == fresh["wage"].isna().sum() > 0
+            for source in (ParquetRecords(tmp_path / "fresh.parquet"), DatabaseRecords(warehouse, table)):
+                found = count_records(encoder, source, reading, request).counts
+                assert found.group_sizes == wanted.group_sizes
+                assert found == wanted
 
 
 # Item 10 of the review: ways in which a database could give another cell than ``apply``.
@@ -274,7 +346,7 @@ def test_item_10_collations_in_duckdb(odd: Any) -> None:
                 f'CREATE OR REPLACE TABLE odd (text {text}, big BIGINT, tight DOUBLE, wide DOUBLE, "group" {text})'
             )
             connection.execute("INSERT INTO odd SELECT * FROM people")
-            assert count_sql(tree, DuckDB(connection), "odd", sensitive="group") == wanted
+            assert count(tree, DuckDB(connection), "odd", "group") == wanted
 
 
 def test_item_10_collations_in_sqlite(odd: Any) -> None:
@@ -284,7 +356,7 @@ def test_item_10_collations_in_sqlite(odd: Any) -> None:
             text = f"TEXT COLLATE {collation}"
             types = {"text": text, "big": "INTEGER", "tight": "REAL", "wide": "REAL", "group": text}
             fill(connection, "odd", types, plain(people))
-            assert count_sql(tree, SQLite(connection), "odd", sensitive="group") == wanted
+            assert count(tree, SQLite(connection), "odd", "group") == wanted
 
 
 def test_item_10_collations_in_postgresql(odd: Any, postgres: str) -> None:
@@ -299,7 +371,7 @@ def test_item_10_collations_in_postgresql(odd: Any, postgres: str) -> None:
         types = {"text": text, "big": "bigint", "tight": "float8", "wide": "float8", "group": text}
         copy(postgres, f"odd{i}", types, plain(people))
         with connect(postgres) as warehouse:
-            assert count_sql(tree, warehouse, f"odd{i}", sensitive="group") == wanted
+            assert count(tree, warehouse, f"odd{i}", "group") == wanted
 
 
 def test_item_10_trailing_blanks_and_other_types_in_postgresql(odd: Any, postgres: str) -> None:
@@ -319,7 +391,7 @@ def test_item_10_trailing_blanks_and_other_types_in_postgresql(odd: Any, postgre
     assert pa.types.is_decimal(table["big"].type)
     wanted = CellCounts.from_cells(tree.apply(table), read["group"], None, tree.n_cells_)
     with connect(postgres) as warehouse:
-        assert count_sql(tree, warehouse, "typed", sensitive="group") == wanted
+        assert count(tree, warehouse, "typed", "group") == wanted
 
 
 def test_item_10_decimals_in_duckdb(odd: Any) -> None:
@@ -332,7 +404,7 @@ def test_item_10_decimals_in_duckdb(odd: Any) -> None:
         )
         table = connection.sql("SELECT * FROM odd").to_arrow_table()
         wanted = CellCounts.from_cells(tree.apply(table), table["group"].to_pylist(), None, tree.n_cells_)
-        assert count_sql(tree, DuckDB(connection), "odd", sensitive="group") == wanted
+        assert count(tree, DuckDB(connection), "odd", "group") == wanted
 
 
 def test_item_10_large_integers_are_compared_exactly(odd: Any) -> None:
@@ -344,7 +416,7 @@ def test_item_10_large_integers_are_compared_exactly(odd: Any) -> None:
     wanted = CellCounts.from_cells(tree.apply(people), groups, None, tree.n_cells_)
     with duckdb.connect() as connection:
         connection.register("people", people)
-        assert count_sql(tree, DuckDB(connection), "people", sensitive=f"big>={BIG}") == wanted
+        assert count(tree, DuckDB(connection), "people", f"big>={BIG}") == wanted
 
 
 def test_item_10_names_that_differ_in_case(postgres: str) -> None:
@@ -366,11 +438,11 @@ def test_item_10_names_that_differ_in_case(postgres: str) -> None:
         connection.register("people", people.assign(sex=groups))  # DuckDB calls them v and V_1
         for encoder in (tree, one):
             with pytest.raises(MissingColumnError, match="no column 'V'"):
-                count_sql(encoder, DuckDB(connection), "people", sensitive="sex")
+                count(encoder, DuckDB(connection), "people", "sex")
     types = {"v": "float8", "V": "float8", "sex": "text"}
     copy(postgres, "cased", types, plain(people.assign(sex=groups)))
     with connect(postgres) as warehouse:
-        assert count_sql(tree, warehouse, "cased", sensitive="sex") == wanted
+        assert count(tree, warehouse, "cased", "sex") == wanted
 
 
 def test_item_10_what_apply_refuses_is_refused(odd: Any, postgres: str) -> None:
@@ -385,7 +457,7 @@ def test_item_10_what_apply_refuses_is_refused(odd: Any, postgres: str) -> None:
         fill(lite, "infinite", dict.fromkeys(types, ""), plain(infinite))
         for warehouse in (DuckDB(duck), SQLite(lite), stack.enter_context(connect(postgres))):
             with pytest.raises(InfiniteValueError, match="1 records"):
-                count_sql(tree, warehouse, "infinite", sensitive="group")
+                count(tree, warehouse, "infinite", "group")
         duck.register("texts", people.assign(wide="1", text=3))
         duck.execute("CREATE TABLE days AS SELECT * REPLACE (DATE '2020-01-01' AS wide) FROM infinite")
         lite.execute("CREATE TABLE texts AS SELECT * FROM infinite")
@@ -396,7 +468,7 @@ def test_item_10_what_apply_refuses_is_refused(odd: Any, postgres: str) -> None:
             (SQLite(lite), "texts", "'wide' has the type mixed: real, text"),
         ):
             with pytest.raises(ColumnTypeError, match=message):
-                count_sql(tree, warehouse, name, sensitive="group")
+                count(tree, warehouse, name, "group")
 
 
 def test_a_database_that_compares_otherwise_is_refused(
@@ -406,7 +478,7 @@ def test_a_database_that_compares_otherwise_is_refused(
     monkeypatch.setitem(writing.BYTES, "duckdb", "UPPER(:text)")
     try:
         with pytest.raises(WarehouseError, match="another way"):
-            count_sql(encoder, duck, PEOPLE, sensitive="race", missing="drop")
+            count(encoder, duck, PEOPLE, "race")
     finally:
         duck.query("RESET default_collation")
 
@@ -418,7 +490,7 @@ def test_a_server_that_escapes_in_texts_is_refused(encoder: FairTreeEncoder, pos
     with engine.connect() as connection:
         connection.exec_driver_sql("SET standard_conforming_strings = off; SET escape_string_warning = off")
         with pytest.raises(WarehouseError):
-            count_sql(encoder, Database(connection), PEOPLE, sensitive="member")
+            count(encoder, Database(connection), PEOPLE, "member")
     engine.dispose()
 
 
@@ -436,12 +508,20 @@ def test_item_15_nothing_of_an_address_is_printed(tmp_path: Path) -> None:
         ("postgresql+psycopg://secret", "postgres database"),
         ("secret://host/db", "database 'db'"),
         ("secret", "database"),
+        ("duckdb:///people.db", "duckdb database 'people.db'"),
+        ("duckdb:///people.db?token=secret", "duckdb database 'people.db'"),
+        ("duckdb:md:people?motherduck_token=secret", "duckdb database"),
+        ("md:people?motherduck_token=secret", "database"),
     ]:
         assert describe_address(address) == words
     socket = f"host={tmp_path}&connect_timeout=2"
     for address, error, message in [
         ("duckdb:///nowhere.db", FileError, "nowhere.db"),
         ("sqlite:///nowhere.db", FileError, "nowhere.db"),
+        ("duckdb:///nowhere.db?token=secret", FileError, "no file of the duckdb database 'nowhere.db'; an"),
+        ("duckdb:md:nowhere?motherduck_token=secret", FileError, "no file of the duckdb database; an"),
+        ("md:nowhere?motherduck_token=secret", WarehouseError, "no address"),
+        ("sqlite:///nowhere.db?key=secret", FileError, "no file of the sqlite database 'nowhere.db'; an"),
         ("oracle://me:secret@host/db", WarehouseError, "no address"),
         ("secret", WarehouseError, "no address"),
         ("mysql+nosuchdriver://me:secret@host/db", WarehouseError, "driver for mysql is not installed"),
@@ -523,7 +603,7 @@ def test_item_16_a_strangers_duckdb_file_reads_no_other(encoder: FairTreeEncoder
             with pytest.raises(WarehouseError):
                 warehouse.query(sql)
         with pytest.raises(WarehouseError):
-            count_sql(encoder, warehouse, "people", sensitive="sex")
+            count(encoder, warehouse, "people", "sex")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["secret.csv", "stranger.db"]
 
 
@@ -554,14 +634,14 @@ def test_connect_to_a_file(encoder: FairTreeEncoder, fresh: pd.DataFrame, tmp_pa
     monkeypatch.chdir(tmp_path)
     for address in ("duckdb:///duck #1.db", f"duckdb:///{tmp_path}/duck #1.db", "sqlite:///lite #1.db"):
         with connect(address) as warehouse:
-            assert count_sql(encoder, warehouse, "people", sensitive="race", missing="drop").n_records == 1998
+            assert count(encoder, warehouse, "people", "race").n_records == 1998
             with pytest.raises(WarehouseError, match="refuses"):
                 warehouse.query("DROP TABLE people")
 
 
 def test_connect_to_a_server(encoder: FairTreeEncoder, post: Any, postgres: str) -> None:
     with connect(postgres) as warehouse:
-        assert count_sql(encoder, warehouse, PEOPLE, sensitive="member", missing="drop").n_records == 2000
+        assert count(encoder, warehouse, PEOPLE, "member").n_records == 2000
         with pytest.raises(WarehouseError, match="ReadOnlySqlTransaction, SQLSTATE 25006"):
             warehouse.query('DELETE FROM store."people, all"')
 
@@ -570,7 +650,7 @@ def test_a_connection_of_ones_own(encoder: FairTreeEncoder, post: Any, postgres:
     sqlalchemy = pytest.importorskip("sqlalchemy")
     engine = sqlalchemy.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
     with engine.connect() as connection:
-        assert count_sql(encoder, Database(connection), PEOPLE, sensitive="member").n_records == 2000
+        assert count(encoder, Database(connection), PEOPLE, "member").n_records == 2000
     engine.dispose()
     with sqlalchemy.create_engine("sqlite://").connect() as connection, pytest.raises(WarehouseError, match="SQLite"):
         Database(connection)
@@ -579,15 +659,15 @@ def test_a_connection_of_ones_own(encoder: FairTreeEncoder, post: Any, postgres:
 def test_bad_tables(encoder: FairTreeEncoder, place: Any) -> None:
     warehouse, table = place
     with pytest.raises(MissingColumnError, match="sexx"):
-        count_sql(encoder, warehouse, table, sensitive="sexx")
+        count(encoder, warehouse, table, "sexx")
     with pytest.raises(WarehouseError, match="cannot read the table 'nobody'"):
-        count_sql(encoder, warehouse, "nobody", sensitive="sex")
+        count(encoder, warehouse, "nobody", "sex")
 
 
 def test_a_table_without_the_encoders_columns(encoder: FairTreeEncoder, duck: DuckDB) -> None:
     duck.query("CREATE TABLE small AS SELECT 1 AS x, 'f' AS sex")
     with pytest.raises(MissingColumnError, match="'age'"):
-        count_sql(encoder, duck, "small", sensitive="sex")
+        count(encoder, duck, "small", "sex")
 
 
 def test_query_for_other_databases(encoder: FairTreeEncoder, many_people: pd.DataFrame) -> None:
@@ -613,18 +693,22 @@ def test_every_way_of_certifying_counts_records_without_a_label(
     fresh = fresh.assign(paid=fresh["paid"].where(fresh["miles"] % 2 > 0))
     path = tmp_path / "fresh.parquet"
     fresh.to_parquet(path)
-    roles: dict[str, Any] = {"sensitive": "sex", "label": "paid", "missing": "drop"}
+    reading = Reading(sensitive=("sex",), label="paid")
     with duckdb.connect() as connection:
         connection.register("fresh", fresh)
         for metric, rows in (("demographic_parity", fresh), ("equalized_odds", fresh[fresh["paid"].notna()])):
             found = [
                 certify(encoder, fresh, fresh["paid"], sensitive_features=fresh["sex"], metric=metric, missing="drop"),
-                certify_sql(encoder, DuckDB(connection), "fresh", metric=metric, **roles),
-                certify_parquet(encoder, path, metric=metric, **roles),
+                *(
+                    certify_records(encoder, source, reading, metric=metric)
+                    for source in (
+                        DatabaseRecords(DuckDB(connection), "fresh"),
+                        ParquetRecords(path),
+                        TableSource(read_records(encoder, path, reading, labelled=rows is not fresh)),
+                    )
+                ),
             ]
-            assert found[0].counts == found[1].counts == found[2].counts
+            assert all(certificate.counts == found[0].counts for certificate in found)
             assert found[0].counts.n_records == rows["sex"].notna().sum()
             wanted = ("with a known group",) if rows is fresh else ("with a known group", "with a known label")
-            assert [certificate.population for certificate in found] == [wanted] * 3
-    tally = count_file(encoder, path, sensitive=["sex"])
-    assert tally.table(encoder.n_cells_, labelled=False, missing="drop").n_records == fresh["sex"].notna().sum()
+            assert [certificate.population for certificate in found] == [wanted] * 4

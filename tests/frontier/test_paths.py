@@ -1,14 +1,11 @@
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score
 
 from certifare import BoostedEncoder, FairTreeEncoder
-from certifare.errors import StateFileError
 from certifare.frontier import Grid
-from certifare.frontier.paths import Explorer, GrowthPath
+from certifare.frontier.paths import Explorer
 from certifare.parts import split
 
 COMMON = {"metric": "demographic_parity", "positive_label": None, "retain": 0.0, "random_state": 0}
@@ -42,8 +39,7 @@ def test_counts_of_a_path_are_those_of_each_encoder_by_itself(parts, kind):
                 right = [
                     (vote[cells] == y.codes).mean() for vote, y in zip(path.votes(k), parts[name].labels, strict=True)
                 ]
-                performance = path.performance(k, path.at(name, k).labels)
-                assert performance.accuracy.estimate == pytest.approx(np.mean(right))
+                assert path.figures(k, path.at(name, k).labels).accuracy == pytest.approx(np.mean(right))
             assert np.array_equal(path.probe_cells(k), encoder.apply(explorer.probe.features))
             assert path.retained[k] == pytest.approx(
                 encoder.retained_information(explorer.probe.features).mean, abs=0.05
@@ -80,23 +76,3 @@ def test_boosting_on_the_table_itself(parts):
         assert shares.shape == (len(y), len(y.names))
         assert np.allclose(shares.sum(axis=1), 1)
         assert roc_auc_score(y.codes, shares[:, 1]) > 0.7
-
-
-def test_a_path_survives_a_line_of_json(parts):
-    explorer = explore(parts, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[40], cells=[2, 6]))
-    path = explorer.walk(explorer.settings[0])
-    again = GrowthPath.from_dict(json.loads(json.dumps(path.to_dict())))
-    assert again.setting == path.setting
-    assert again.retained == path.retained
-    assert np.array_equal(again.probe, path.probe)
-    for k in path.starts:
-        assert np.array_equal(again.at("select", k).groups, path.at("select", k).groups)
-        assert again.performance(k, again.at("select", k).labels) == path.performance(k, path.at("select", k).labels)
-
-
-@pytest.mark.parametrize(
-    "broken", [{}, {"setting": 3}, {"setting": {}, "starts": [], "counts": {}, "probe": "", "retained": {}}]
-)
-def test_broken_lines_are_refused(broken):
-    with pytest.raises(StateFileError, match="broken"):
-        GrowthPath.from_dict(broken)

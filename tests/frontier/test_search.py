@@ -1,8 +1,8 @@
-import json
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from certifare.certificates import CellCounts, Claim, certify_counts
@@ -15,10 +15,9 @@ from certifare.errors import (
     RoleError,
     SmallGroupError,
     SplitError,
-    StateFileError,
 )
 from certifare.frontier import Grid
-from certifare.frontier.search import Search, StateFile
+from certifare.frontier.search import Search
 from certifare.table import Table
 
 
@@ -124,74 +123,6 @@ def test_progress_is_told(small, grid):
     Search(small, grid).run(progress=lambda *stage: told.append(stage))
     assert told[0] == ("preparing tree encoders", 0, 3)
     assert told[-1] == ("growing tree encoders", 3, 3)
-
-
-class StopError(Exception):
-    pass
-
-
-def test_an_interrupted_search_goes_on_from_its_state_file(small, grid, search, tmp_path):
-    state = tmp_path / "state.jsonl"
-
-    def interrupt(stage, done, _):
-        if done == 2:
-            raise StopError
-
-    with pytest.raises(StopError):
-        Search(small, grid, n_jobs=1).run(state=state, progress=interrupt)
-    assert len(state.read_text().splitlines()) == 3
-    told = []
-    resumed = Search(small, grid).run(state=state, progress=lambda *stage: told.append(stage))
-    assert told[0][1] == 2
-    assert [c.prediction for c in resumed.candidates] == [c.prediction for c in search.candidates]
-    assert resumed.chain() == search.chain()
-    assert np.array_equal(resumed.encoder(0).apply(small.features), search.encoder(0).apply(small.features))
-
-
-def test_a_line_cut_off_is_done_again(small, grid, tmp_path):
-    state = tmp_path / "state.jsonl"
-    Search(small, grid).run(state=state)
-    whole = state.read_text()
-    state.write_text(whole[:-100])
-    told = []
-    Search(small, grid).run(state=state, progress=lambda *stage: told.append(stage))
-    assert told[0][1] == 2
-    assert sorted(state.read_text().splitlines()) == sorted(whole.splitlines())
-
-
-def test_a_state_file_that_lacks_the_end_of_its_first_line_keeps_it(small, grid, tmp_path):
-    state = tmp_path / "state.jsonl"
-    Search(small, grid).run(state=state)
-    first = state.read_text().splitlines()[0]
-    state.write_text(first)
-
-    Search(small, grid).run(state=state)
-    assert state.read_text().splitlines()[0] == first
-    assert StateFile(state, json.loads(first)).read()
-
-
-def test_state_files_of_other_searches_are_refused(small, grid, tmp_path):
-    state = tmp_path / "state.jsonl"
-    Search(small, grid).run(state=state)
-    with pytest.raises(StateFileError, match="another sweep"):
-        Search(small, grid, seed=1).run(state=state)
-    with pytest.raises(StateFileError, match="another sweep"):
-        Search(small, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[40], cells=[3])).run(state=state)
-    # Pooling that pools nothing deals the records otherwise.
-    with pytest.raises(StateFileError, match="another sweep"):
-        Search(small, grid, pool_groups=1).run(state=state)
-    other = tmp_path / "notes.txt"
-    other.write_text("hello\n")
-    with pytest.raises(StateFileError, match="not the state file"):
-        Search(small, grid).run(state=other)
-    assert other.read_text() == "hello\n"
-    lines = state.read_text().splitlines()
-    state.write_text("\n".join([lines[0], "{}", *lines[2:]]) + "\n")
-    with pytest.raises(StateFileError, match="broken"):
-        Search(small, grid).run(state=state)
-    state.write_text(json.dumps(json.loads(lines[0])) + "\nnonsense\n")
-    with pytest.raises(StateFileError, match="broken"):
-        Search(small, grid).run(state=state)
 
 
 def test_weights_and_clusters_leave_independent_records(make_table, grid):
@@ -323,3 +254,18 @@ def test_a_rare_label_is_not_given_up_because_few_select_records_have_it(grid):
     ).run()
     assert search.select.labels[0].codes.sum() <= 3
     assert search.chain()
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "error", "words"),
+    [
+        ("paid", [1] * 40, RoleError, "one value only, '1'"),
+        ("paid", [None] * 40, RoleError, "no value in any record"),
+        ("sex", ["f"] * 40, MissingGroupError, "one group only, 'f'"),
+    ],
+)
+def test_a_table_with_nothing_to_predict_or_to_compare_is_refused(column, values, error, words):
+    frame = {"age": list(range(40)), "sex": ["f", "m"] * 20, "paid": [0, 1] * 20, column: values}
+    table = Table.from_frame(pa.table(frame), label="paid", sensitive="sex")
+    with pytest.raises(error, match=words):
+        Search(table, Grid(kinds=["tree"]))

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from certifare.document import read_document
 from certifare.errors import ArgumentError, CandidateError
 from certifare.frontier import Grid, sweep
 
@@ -61,6 +62,9 @@ def test_best_within_a_bound(frontier):
     assert frontier.best(0.25, min_cells=8).cells >= 8
     with pytest.raises(CandidateError, match="the smallest is"):
         frontier.best(0.001)
+    for nonsense in (float("nan"), -0.1, 1.5):
+        with pytest.raises(ArgumentError, match=r"lies in \[0, 1\]"):
+            frontier.best(nonsense)
     with pytest.raises(CandidateError, match="1000 cells"):
         frontier.best(min_cells=1000)
 
@@ -103,6 +107,21 @@ def test_the_plot_is_a_valid_chart(frontier):
     chart = frontier.plot(frontier.best()).to_dict()
     assert len(chart["layer"]) == 3
     assert len(frontier.plot().to_dict()["layer"]) == 2
+
+
+@pytest.mark.parametrize("correction", ["simultaneous", "holdout"])
+def test_a_point_becomes_a_bundle_with_the_certificate_that_it_is_entitled_to(small, grid, tmp_path, correction):
+    frontier = sweep(small, grid, correction=correction)
+    point = frontier.best()
+    assert point.certified is (correction == "simultaneous")
+    bundle = frontier.bundle(point)
+    assert bundle.certificate == frontier.certificate(point)
+    assert bundle.certificate.candidates == max(1, sum(p.certified for p in frontier.points))
+    bundle.save(tmp_path / "bundle")
+    assert read_document(tmp_path / "bundle" / "certificate.json").certificate.bound == bundle.certificate.bound
+    other = next(p for p in frontier.points if not p.certified)
+    with pytest.raises(CandidateError, match="not certified" if point.certified else "have been used"):
+        frontier.bundle(other)
 
 
 def test_points_of_other_frontiers_are_refused(frontier, small):

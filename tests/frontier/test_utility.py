@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 from sklearn.metrics import roc_auc_score
 
 from certifare.errors import ArgumentError
@@ -11,6 +12,7 @@ from certifare.frontier.target import TRAINING_DISCOUNT
 from certifare.frontier.utility import (
     PSEUDO_RECORDS,
     UTILITIES,
+    Figures,
     Performance,
     area,
     base_rates,
@@ -142,27 +144,87 @@ def test_the_area_is_that_of_scikit_learn(seed, cells):
     counts = rng.integers(0, 6, (cells, 2)) + np.array([[1, 1]] + [[0, 0]] * (cells - 1))
     shares = rng.integers(0, 4, cells) / 4
     cell, label = by_record(counts)
-    found = area(np.stack([1 - shares, shares], axis=1), counts)
-    assert found.estimate == pytest.approx(roc_auc_score(label, shares[cell]))
+    forecast = np.stack([1 - shares, shares], axis=1)
+    assert area(forecast, counts) == pytest.approx(roc_auc_score(label, shares[cell]))
+    found = Performance.of([forecast], [np.array([0.5, 0.5])], [counts]).auc
+    assert found.estimate == area(forecast, counts)
     assert 0 <= found.lower <= found.estimate <= found.upper <= 1
 
 
-def test_limits_hold_as_often_as_they_say():
-    """Each limit of each figure holds in about 95 % of samples."""
+def shares_of(cells, shares):
+    """Exact shares of records by cell and label, as counts of so many that sampling is no matter."""
+    return np.round(1e9 * np.stack([cells * (1 - shares), cells * shares], axis=1)).astype(np.int64)
+
+
+def outside(runs, records, cells, shares, **options):
+    """How often the truth lies outside each of the intervals, over samples; and how wide they are, on average."""
     rng = np.random.default_rng(3)
-    shares = np.array([0.1, 0.3, 0.35, 0.8])
-    train, everybody = draw(rng, shares, 2_000), draw(rng, shares, 4_000_000)
+
+    def sample(n):
+        there = rng.multinomial(n, cells)
+        ones = rng.binomial(there, shares)
+        return np.stack([there - ones, ones], axis=1)
+
+    train = sample(5_000)
     measured = ([forecasts(train)], [base_rates(train)])
-    truth = Performance.of(*measured, [everybody])
-    names, runs = ("accuracy", "auc", "explained"), 600
-    misses = {(name, side): 0 for name in names for side in ("lower", "upper")}
+    truth = Figures.of(*measured, [shares_of(cells, shares)])
+    names = ("accuracy", "auc", "explained")
+    missed, width = dict.fromkeys(names, 0), dict.fromkeys(names, 0.0)
     for _ in range(runs):
-        found = Performance.of(*measured, [draw(rng, shares, 400)])
+        found = Performance.of(*measured, [sample(records)], **options)
         for name in names:
-            true, interval = getattr(truth, name).estimate, getattr(found, name)
-            misses[name, "lower"] += interval.lower > true
-            misses[name, "upper"] += interval.upper < true
-    assert all(5 < count <= 0.05 * runs + 4 * math.sqrt(0.05 * runs) for count in misses.values()), misses
+            true, interval = getattr(truth, name), getattr(found, name)
+            missed[name] += not interval.lower - 1e-6 <= true <= interval.upper + 1e-6
+            width[name] += (interval.upper - interval.lower) / runs
+    return missed, width
+
+
+def test_intervals_hold_as_often_as_they_say():
+    """The truth lies outside an interval of 95 % at most once in twenty samples: below and above together."""
+    runs = 400
+    missed, width = outside(runs, 400, np.full(4, 0.25), np.array([0.1, 0.3, 0.35, 0.8]))
+    allowed = binom.isf(1e-4, runs, 0.05)
+    assert all(count <= allowed for count in missed.values()), missed
+    assert missed["accuracy"] > 4, "the test could fail"
+    assert width["auc"] < 0.17
+    assert width["explained"] < 0.28
+
+
+@pytest.mark.parametrize("records", [200, 500, 2_000])
+@pytest.mark.parametrize("candidates", [1, 12])
+def test_intervals_hold_for_a_label_of_one_in_a_hundred(records, candidates):
+    """Two to twenty records have it. Limits by standard errors missed the truth in up to half of all samples."""
+    cells, shares = np.array([0.5, 0.3, 0.15, 0.05]), np.array([0.002, 0.005, 0.02, 0.09])
+    runs = 250
+    missed, width = outside(runs, records, cells, shares, candidates=candidates)
+    allowed = binom.isf(1e-4, runs, 0.05 / candidates)
+    assert all(count <= allowed for count in missed.values()), missed
+    if records == 2_000:
+        assert width["auc"] < 0.55
+        assert width["explained"] < 0.12
+
+
+def test_a_choice_on_the_records_costs_a_share_and_so_does_each_of_several_labels():
+    rng = np.random.default_rng(5)
+    table = draw(rng, [0.2, 0.7], 400)
+    given_, base = forecasts(table), base_rates(table)
+    alone = Performance.of([given_], [base], [table])
+    twelve = Performance.of([given_], [base], [table], candidates=12)
+    twice = Performance.of([given_] * 2, [base] * 2, [table] * 2)
+    halved = Performance.of([given_], [base], [table], confidence=0.975)
+    for name in ("accuracy", "auc", "explained"):
+        one, chosen, both = (getattr(found, name) for found in (alone, twelve, twice))
+        assert one.confidence == chosen.confidence == both.confidence == 0.95
+        assert chosen.lower < both.lower < one.lower < one.upper < both.upper < chosen.upper
+        assert both.lower == pytest.approx(getattr(halved, name).lower)
+
+
+def test_what_a_record_could_be_forecast_is_not_what_was_seen():
+    """Cells are known beforehand; forecasts of records are not, and the worst of them must be reckoned with."""
+    table = draw(np.random.default_rng(6), [0.005, 0.02], 3_000)
+    measured = ([forecasts(table)], [base_rates(table)], [table])
+    by_cell, by_record = (Performance.of(*measured, by_cell=by_cell).explained for by_cell in (True, False))
+    assert by_record.lower < by_cell.lower < by_cell.estimate == by_record.estimate < by_cell.upper < by_record.upper
 
 
 def test_performance_of_several_labels_and_of_more_than_two_values():
@@ -182,7 +244,13 @@ def test_performance_of_several_labels_and_of_more_than_two_values():
 
 
 def test_one_kind_of_record_has_no_area():
-    assert area(np.array([[0.5, 0.5]]), np.array([[3, 0]])).estimate == 0.5
+    forecast, base, counts = np.array([[0.5, 0.5]]), np.array([0.9, 0.1]), np.array([[3, 0]])
+    assert area(forecast, counts) == 0.5
+    found = Performance.of([forecast], [base], [counts]).auc
+    assert (found.lower, found.upper) == (0.0, 1.0)
+    nothing = Performance.of([forecast], [base], [0 * counts])
+    assert (nothing.accuracy.lower, nothing.accuracy.upper) == (0.0, 1.0)
+    assert nothing.explained.lower < 0 == nothing.explained.estimate < nothing.explained.upper == 1.0
 
 
 def test_what_select_records_cannot_show_is_expected_of_them_and_shown_by_training_records():

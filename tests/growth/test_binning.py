@@ -188,9 +188,9 @@ def test_infinite_values_are_refused_by_name(categorical: bool, scale: float) ->
     column = np.arange(20_000) % 50 * scale
     bins = fit_bins([column], ["height"], [categorical])
     column[12_345] = -np.inf
-    with pytest.raises(InfiniteValueError, match="'height' holds -inf in row 12345"):
+    with pytest.raises(InfiniteValueError, match="'height' holds -inf; give"):
         encode(bins, [column], n_threads=2)
-    with pytest.raises(InfiniteValueError, match="'height' holds -inf in row 12345"):
+    with pytest.raises(InfiniteValueError, match="'height' holds -inf; give"):
         fit_bins([column], ["height"], [categorical])
 
 

@@ -53,7 +53,7 @@ def bundle(folder, kind="tree", **context):
     path = folder / "encoder.json"
     encoder.save(path)
     certificate = certify(encoder, fresh.features, sensitive_features=fresh.sensitive)
-    context = {"columns": {"sensitive": ["sex"], "label": "paid"}, "created": "2030-01-31T12:00:00Z", **context}
+    context = {"reading": {"sensitive": ["sex"], "label": "paid"}, "created": "2030-01-31T12:00:00Z", **context}
     return path, write_document(folder / "certificate.json", certificate, encoder=path, **context)
 
 
@@ -89,7 +89,7 @@ def hostile_report():
     )
     certificate = certify_counts(counts, "equalized_odds_max", method="mcdiarmid")
     columns = {"sensitive": [SCRIPT, "a b"], "label": SCRIPT}
-    document = sign(make_statement(certificate, suppress_below=20, command=SCRIPT, columns=columns), None)
+    document = sign(make_statement(certificate, suppress_below=20, command=SCRIPT, reading=columns), None)
     points = [{"kind": SCRIPT, "bound": 0.1, "accuracy": 0.8}, {"kind": "b", "bound": 0.2, "accuracy": 0.9}]
     encoder = {
         "kind": SCRIPT,

@@ -210,14 +210,15 @@ def test_pooled_cells_point_to_their_row(certificate):
 
 def test_commands_name_what_the_certificate_knows(tmp_path, certificate):
     private, _ = new_key(tmp_path / "producer")
-    context = {"encoder_digest": "00" * 32, "columns": {"sensitive": ["sex", "age >= 60"], "label": "paid"}}
+    context = {"encoder_digest": "00" * 32, "reading": {"sensitive": ["sex", "age >= 60"], "label": "paid"}}
     data = report_data(
         sign(make_statement(certificate, **context), load_private_key(private)), files={"certificate": "my file.json"}
     )
 
     commands = [step["command"] for step in data["verify"]]
     assert commands[0] == "certifare verify 'my file.json'"
-    assert commands[-1].endswith("--data fresh.csv --sensitive sex --sensitive 'age >= 60'")
+    # The certificate says how records are read: no option repeats it.
+    assert commands[-1].endswith("--data fresh.csv")
     assert all("--key producer.pub.pem" in command for command in commands[1:])
     assert len(report_data(certificate)["verify"]) == 1
 
@@ -407,3 +408,34 @@ def test_names_in_markdown_are_text():
     columns = [len(re.findall(r"(?<!\\)\|", line)) - 1 for line in cells]
     # First the pair that differs most, then all groups and which records they are.
     assert columns == [4] * columns.count(4) + [1 + len(HOSTILE) + 1] * 40
+
+
+def test_cells_that_predict_nothing_are_marked_in_every_form():
+    interval = {"lower": 0.4, "estimate": 0.5, "upper": 0.6, "confidence": 0.95}
+    figures = {"records": 900, "baseline": 0.5, **dict.fromkeys(("accuracy", "auc", "explained", "distance"), interval)}
+    certificate = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
+    for worthless in (True, False):
+        data = report_data(certificate, measured={**figures, "worthless": worthless})
+        for page in (render_html(data), render_markdown(data)):
+            assert ("predict almost nothing" in page) is worthless
+            assert "95 % confidence, each by itself" in page.replace("\n", " ")
+
+
+def test_nothing_from_data_changes_the_direction_of_text():
+    """U+202E before "50.0 = *T" would let a page say T* = 0.05."""
+    directions = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    counts = CellCounts(
+        np.full((3, 2, 2), 400),
+        [f"f{directions}", "m"],
+        ["no", f"yes{directions}"],
+        [Exclusion(f"no consent{directions}", 12)],
+    )
+    certificate = certify_counts(counts, "equal_opportunity", method="mcdiarmid")
+    columns = {"sensitive": [f"sex{directions}"], "label": f"paid{directions}"}
+    statement = make_statement(certificate, columns=columns, dataset=f"people{directions}", command=f"fit{directions}")
+    data = report_data(sign(statement, None))
+
+    for text in (render_html(data), render_markdown(data), certificate._repr_html_()):
+        assert not set(text) & set(directions)
+        assert "no consent" + "\ufffd" * len(directions) in text.replace("\\", "")
+    assert not any(character.isprintable() for character in directions)  # so the terminal replaces them, too

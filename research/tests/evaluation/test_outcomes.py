@@ -28,7 +28,7 @@ def test_interval_is_the_exact_one():
     interval = Outcome.of(s, predicted, predicted).interval()
     # Group 1 is selected more often: 1/2 against 1/4.
     assert interval.estimate == pytest.approx(0.25)
-    assert interval.upper == pytest.approx(difference_limit(600, 400, 400 * 300 - 600 * 100, 0.05))
+    assert interval.upper == pytest.approx(difference_limit(600, 400, 400 * 300 - 600 * 100, 0.025))
     assert 0.15 < interval.lower < 0.25 < interval.upper < 0.35
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -30,6 +30,7 @@ from certifare.certificates.counts import CellCounts, Exclusion, encode_counts, 
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.looks import FIXED_LOOKS, NOT_COUNTED, Look
 from certifare.certificates.population import Phrase, among_whom, population_of
+from certifare.certificates.sampling import check_draw
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import CAP_FIXED, Tail, distance_level, lowered, raised
 from certifare.errors import (
@@ -64,6 +65,8 @@ READS_GROUP = (
     "The encoder reads the group: each record is encoded by the group that it is counted in. A record for which "
     "another group is stated may fall into another cell, and nothing is claimed about such records."
 )
+#: What counts of several holders take for granted besides.
+OTHER_PEOPLE = "Records that different holders counted are of different people, and drawn independently of each other."
 #: What no certificate says.
 NOT_CLAIMED = (
     "Nothing is claimed about individuals, or about groups that were not counted.",
@@ -78,7 +81,7 @@ WHOLE_GROUPS = (
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """An estimate between two limits, each of which holds with the stated confidence."""
+    """An estimate between two limits, both of which hold with the stated confidence: each has half of ε."""
 
     lower: float
     estimate: float
@@ -124,6 +127,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     base_counts, sum_counts : CellCounts or None
         For ``method="lemmas"``: the other samples, by the same cells, groups and labels. Where there are no
         ``base_counts``, ``counts`` serve for base rates, too.
+    pools : tuple of tuple of int
+        Cells that the counts show together, in the row of the first; the rows of the others are zero
+        (:func:`certifare.document.suppress`).
     population : tuple of str
         Which records the claim is about, where it is not all: phrases such as ``"with a known group"``.
     look : int or None
@@ -152,6 +158,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     budget: tuple[float, float, float] | None = None
     seed: int | None = None
     effective_size: float | None = None
+    pools: tuple[tuple[int, ...], ...] = ()
     population: tuple[Phrase, ...] = ()
     look: int | None = None
     spent: float = 0.0
@@ -182,7 +189,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.look is None and (self.spent or self.planned_looks is not None):
             raise CertificateFormatError("looks were not counted, and figures of other looks are given.")
         if self.counted_look is not None:
-            self.counted_look.check()
+            self.counted_look.check(self.confidence)
         metric, counts, strata = self.claim.distance, self.counts, self._strata()
         self.claim.epsilon(strata)
         if metric.labelled == (counts.labels is None):
@@ -196,6 +203,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             if not groups.issuperset(part.groups) or part.label not in labels:
                 raise CertificateFormatError("a bound is about groups or a label that the counts do not have.")
         check_witnesses(metric, counts, strata, self.witnesses)
+        self._check_pools()
         if self.tail is not None:
             self.tail.check(counts)
             if self.method == "lemmas":
@@ -218,6 +226,29 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             )
         if self.seed is not None and self.base_counts is not None:
             raise CertificateFormatError("records dealt into halves by a seed leave none for base_counts.")
+
+    def _check_pools(self) -> None:
+        """Pools are sets of two cells or more, in order; each lies inside a witness or outside."""
+        pooled = [cell for pool in self.pools for cell in pool]
+        if (
+            any(len(pool) < 2 or list(pool) != sorted(pool) for pool in self.pools)
+            or list(self.pools) != sorted(self.pools)
+            or len(set(pooled)) != len(pooled)
+            or not all(0 <= cell < self.counts.n_cells for cell in pooled)
+        ):
+            raise CertificateFormatError(
+                "pools must name two cells of the counts or more, in order, and no cell twice."
+            )
+        if self.counts.table[[cell for pool in self.pools for cell in pool[1:]]].any():
+            raise CertificateFormatError(
+                "the records of a pool stand in the row of its first cell, and others have some."
+            )
+        for witness in self.witnesses:
+            inside = set(witness.cells)
+            if any(len({cell in inside for cell in pool}) > 1 for pool in self.pools):
+                raise CertificateFormatError("a witness holds a part of a pool.")
+        if self.pools and self.method == "lemmas":
+            raise CertificateFormatError('method="lemmas" looks at single cells, which pools do not show.')
 
     @property
     def exclusions(self) -> tuple[Exclusion, ...]:
@@ -279,7 +310,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if look is None:
             return self
         assumptions = (*self.assumptions, *((FIXED_LOOKS,) if look.number > 1 else ()))
-        figures = {"look": look.number, "spent": look.spent, "planned_looks": look.planned}
+        spent = max(look.spent, look.least_spent(self.confidence))
+        figures = {"look": look.number, "spent": spent, "planned_looks": look.planned}
         return msgspec.structs.replace(self, **figures, assumptions=assumptions)
 
     @property
@@ -462,7 +494,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return ((None, ""),)
         if basis is Basis.LABEL and len(strata) > 1:
             return ((strata[0], "among the records of any one label"),)
-        return tuple((label, f"among the records with label '{label}'") for label in strata)
+        return tuple((label, f"among the records with label {label!r}") for label in strata)
 
     def what_follows(self) -> tuple[str, ...]:
         """Say in sentences what follows from the bound, in the form that is proved for the metric."""
@@ -524,6 +556,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def for_classifier(self, predictions: ArrayLike) -> Interval:
         """Interval for the distance of one classifier, given by its prediction for each cell.
 
+        With the certificate's confidence the distance lies in the interval, so each limit has half of ε. T*, which has
+        all of ε, bounds the same distance by itself; for a classifier that is nearly the worst it can be the smaller.
+
         The classifier must have been made without looking at the certification records. (The bound of the
         certificate itself needs no such care.)
 
@@ -538,7 +573,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         if values.ndim != 1 or len(values) != self.counts.n_cells:
             raise ArgumentError(f"predictions must hold one entry for each of the {self.counts.n_cells} cells.")
         for pool in self.pools:
-            if len(np.unique(values[[cell for cell in pool if cell < len(values)]])) > 1:
+            if len(np.unique(values[list(pool)])) > 1:
                 shown = f"{', '.join(map(str, pool[:6]))}{' …' if len(pool) > 6 else ''}"
                 raise UnprovedClaimError(
                     f"The classifier treats cells differently that are published as one pool (cells {shown}), so its "
@@ -558,28 +593,16 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         lower, estimate, upper = (merge([limit[i] for limit in limits]) for i in range(3))
         return Interval(lower=lower, estimate=estimate, upper=min(upper, 1.0), confidence=self.confidence)
 
-    @property
-    def pools(self) -> tuple[tuple[int, ...], ...]:
-        """Cells that the counts show together, in the row of the first (:func:`certifare.document.suppress`)."""
-        found: tuple[tuple[int, ...], ...] = self.__dict__.get("_pools", ())
-        return found
-
-    def with_pools(self, pools: Iterable[Iterable[int]]) -> Certificate:
-        """Return the certificate, knowing which cells its counts show together: its file says so elsewhere."""
-        known = msgspec.structs.replace(self)
-        known.__dict__["_pools"] = tuple(map(tuple, pools))
-        return known
-
     def _strata(self) -> tuple[str | None, ...]:
         return self.claim.strata(self.counts)
 
     def _classifier_part(self, scores: Sequence[NDArray[np.float64]], label: str | None) -> tuple[float, float, float]:
         """Lower limit, estimate and upper limit in one stratum, largest over classes and pairs of groups.
 
-        The worst class, pair and sign are facts of the population: upper limits of a maximum share no ε. Lower
-        limits of a maximum do.
+        Each side has half of ε. The worst class, pair and sign are facts of the population: upper limits of a maximum
+        share no ε. Lower limits of a maximum do.
         """
-        epsilon = self.claim.epsilon(self._strata())
+        epsilon = self.claim.epsilon(self._strata()) / 2
         counts = stratum(self.counts, label)
         g = len(counts.groups)
         ways = max(1, len(scores)) * g * (g - 1)
@@ -630,6 +653,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise CertificateMismatchError(
                 f"Records were left out, and the certificate does not say that it is about records {unsaid[0]} only."
             )
+        self._check_draw()
         for name in ("bound", "estimate", "lower"):
             stated, computed = getattr(self, name), getattr(again, name)
             if abs(stated - computed) > RECOMPUTATION_TOLERANCE:
@@ -644,6 +668,23 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ):
             raise CertificateMismatchError("The bounds of single pairs of groups do not follow from the counts.")
         return self
+
+    def _check_draw(self) -> None:
+        """Refuse what is said of a draw by weights or clusters, and of its seed, where that contradicts itself."""
+        tables = [table for table in (self.counts, self.base_counts, self.sum_counts) if table is not None]
+        check_draw(
+            self.population,
+            self.exclusions,
+            records=sum(table.n_records for table in tables),
+            effective_size=self.effective_size,
+            capped=self.tail is not None,
+        )
+        drawn = self.effective_size is not None
+        # Several holders have a seed each. Halves for the paper's bound are drawn, or given.
+        if drawn and self.seed is None and OTHER_PEOPLE not in self.assumptions:
+            raise CertificateMismatchError("Records were drawn, and the certificate does not say by which seed.")
+        if self.seed is not None and not drawn and self.method != "lemmas":
+            raise CertificateMismatchError(f"The certificate has the seed {self.seed} of a draw, and no draw.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, dictionaries, strings and numbers, ready for JSON."""
@@ -681,7 +722,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             ("bound T*", round_up(self.bound)),
             ("estimate", f"{self.estimate:.4f}"),
             ("lower limit", round_down(self.lower)),
-            ("confidence", percent(self.confidence)),
+            ("confidence", f"{percent(self.confidence)}, of T* and of the lower limit each"),
             ("method", self.method),
             ("candidates", str(self.candidates) if self.sequence is None else f"{self.candidates}, in sequence"),
             *(("weights", words) for words in self.cap_words),
@@ -692,12 +733,12 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return html_table(str(self), rows)
 
     def plot(self) -> Drawing:
-        """Draw the interval from the lower limit to T*, with the estimate in it."""
+        """Draw the interval from the lower limit to T*, which have the confidence each, with the estimate in it."""
         import altair as alt
 
         row = {"what": "T*", "low": self.lower, "high": self.bound, "estimate": self.estimate}
         base = alt.Chart(alt.InlineData(values=[row])).encode(y=alt.Y("what:N", title=None, axis=None))
-        title = f"{self.claim.distance.words}, {percent(self.confidence)} confidence"
+        title = f"{self.claim.distance.words}, {percent(self.confidence)} confidence each limit"
         across = alt.Scale(domain=[0.0, min(1.0, max(1.15 * self.bound, 0.02))])
         layers = [
             base.mark_bar(size=14, opacity=0.35).encode(x=alt.X("low:Q", title=title, scale=across), x2="high:Q"),

@@ -349,7 +349,7 @@ class PlacedRecords:
                 "to leave them out and have their number recorded."
             )
         if missing == "unknown":
-            groups, exclusions = groups.filled(UNKNOWN), []
+            groups, exclusions = groups.filled(UNKNOWN).by_name(), []
         if not groups.values:
             raise EmptyGroupError("No record has a group: sensitive_features is empty.")
         known = ~groups.missing
@@ -357,6 +357,8 @@ class PlacedRecords:
         if y is None:
             return cls(places, shape, groups.names, None, known, merge_exclusions(exclusions))
         labels = Levels.of(y, "y").by_name()
+        if not labels.values:
+            raise LabelsRequiredError("No record has a label: name another column, or records that have one.")
         _same_length(ids, labels.codes, "cells", "y")
         lacking = known & labels.missing
         if lacking.any() and missing != "drop":

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates.certificate import (
-    ASSUMPTIONS,
     FIXED_IN_ADVANCE,
     ONE_POPULATION,
     Certificate,
@@ -36,7 +35,9 @@ from certifare.certificates.claims import (
 from certifare.certificates.counts import LABEL_MISSING, CellCounts
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, lemmas_bound, one_population
-from certifare.certificates.population import population_of
+from certifare.certificates.population import BY_WEIGHT, population_of
+from certifare.certificates.provenance import Provenance
+from certifare.certificates.sampling import Subsample
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import CAP_FIXED, Tail, distance_level, lowered
 from certifare.errors import (
@@ -46,10 +47,6 @@ from certifare.errors import (
     LabelsRequiredError,
 )
 from certifare.levels import name_of
-
-NOT_LOOKED_UP = "Whether any of the certification records was used to fit the encoder was not looked up."
-"""What a certificate says where nobody could compare its records with the training records."""
-FROM_COUNTS = (*ASSUMPTIONS, NOT_LOOKED_UP)
 
 
 def certify_counts(
@@ -61,6 +58,7 @@ def certify_counts(
     *,
     sequence: FixedSequence | None = None,
     tail: Tail | None = None,
+    drawn: Subsample | None = None,
     positive: object = None,
     witness: CellCounts | Sequence[Witness] | None = None,
     base_counts: CellCounts | None = None,
@@ -89,6 +87,9 @@ def certify_counts(
     tail : Tail, optional
         The weight above a cap, where the records were thinned to capped weights (:func:`certifare.thin`). A tenth of ε
         bounds its share, and the bound is raised by that. Not for ``method="lemmas"``.
+    drawn : Subsample, optional
+        How the records were drawn (:func:`certifare.thin`, :func:`certifare.one_per_cluster`). The certificate says so;
+        one of drawn records that does not is refused by :meth:`Certificate.verify`.
     positive : optional
         The positive label for equal opportunity; the last of two labels unless given.
     witness : CellCounts or sequence of Witness, optional
@@ -122,9 +123,12 @@ def certify_counts(
         positive=None if positive is None else name_of(positive),
         min_group_size=min_group_size,
     )
+    if drawn is not None:
+        counts = counts.with_exclusions((*counts.exclusions, *drawn.exclusions))
     return issue(
         counts,
         claim,
+        Provenance() if drawn is None else Provenance().drawn(drawn),
         sequence=sequence,
         tail=tail,
         witness=witness,
@@ -137,6 +141,7 @@ def certify_counts(
 def issue(
     counts: CellCounts,
     claim: Claim,
+    provenance: Provenance | None = None,
     *,
     sequence: FixedSequence | None = None,
     tail: Tail | None = None,
@@ -145,7 +150,17 @@ def issue(
     sum_counts: CellCounts | None = None,
     budget: Sequence[float] | None = None,
 ) -> Certificate:
-    """Do what :func:`certify_counts` does, for a claim."""
+    """Put a certificate together: the one place where counts, a claim and the records' provenance become one.
+
+    Parameters
+    ----------
+    counts, sequence, tail, witness, base_counts, sum_counts, budget
+        As in :func:`certify_counts`.
+    claim : Claim
+    provenance : Provenance, optional
+        Where the records come from; unless given, they were not compared with the training records.
+    """
+    provenance = provenance or Provenance()
     method, distance = claim.method, claim.distance
     if sequence is not None and method != "exact":
         raise ArgumentError(f"method={method!r}: a sequence is tested by the exact method.")
@@ -170,19 +185,23 @@ def issue(
 
     tables: tuple[CellCounts, ...] = (counts,)
     pair_bound: PairBound = _exact if method == "exact" else _mcdiarmid
-    besides: dict[str, Any] = {"assumptions": FROM_COUNTS}
+    besides: dict[str, Any] = {}
+    of_bound: tuple[str, ...] = ()
     if method == "lemmas":
         besides = _besides(counts, base_counts, sum_counts, budget, strata)
         tables = (besides["base_counts"] or counts, counts, besides["sum_counts"])
         pair_bound = partial(_lemmas, besides["budget"])
+        of_bound = (ONE_POPULATION,)
     elif not (base_counts is None and sum_counts is None and budget is None):
         raise ArgumentError(f'base_counts, sum_counts and budget are for method="lemmas", not for {method!r}.')
     if sequence is not None:
         sequence.check(counts, claim, tail)
         pair_bound = partial(_claimed, sequence.target, len(strata) if distance.combine == "mean" else 1)
-        besides = {"sequence": sequence, "assumptions": (*FROM_COUNTS, FIXED_IN_ADVANCE)}
+        besides = {"sequence": sequence}
+        of_bound = (FIXED_IN_ADVANCE,)
     if tail is not None:
-        besides = {**besides, "tail": tail, "assumptions": (*besides["assumptions"], CAP_FIXED)}
+        besides = {**besides, "tail": tail}
+        of_bound = (*of_bound, CAP_FIXED)
     parts = bound_parts(tables, strata, epsilon, pair_bound, None if sequence is not None else tail)
     bound = min(1.0, combine(distance, [(part.label, part.bound) for part in parts]))
     return Certificate(
@@ -197,7 +216,14 @@ def issue(
         candidates=int(claim.candidates),
         positive=strata[0] if distance.strata == "positive" else None,
         witnesses=witnesses,
-        population=population_of(exclusion for table in tables for exclusion in table.exclusions),
+        seed=provenance.seed,
+        effective_size=provenance.effective_size,
+        population=population_of(
+            (exclusion for table in tables for exclusion in table.exclusions),
+            *provenance.population,
+            *(() if tail is None else (BY_WEIGHT,)),
+        ),
+        assumptions=provenance.assumptions(of_bound),
         **besides,
     )
 
@@ -241,7 +267,7 @@ def _besides(
     shares = PAPER_BUDGET if budget is None else tuple(float(share) for share in budget)
     if len(shares) != 3 or min(shares) <= 0.0 or not math.isclose(sum(shares), 1.0, rel_tol=1e-9):
         raise ConfidenceError(f"budget={shares}: give three positive shares of ε that add up to 1.")
-    return {**samples, "budget": shares, "assumptions": (*FROM_COUNTS, ONE_POPULATION)}
+    return {**samples, "budget": shares}
 
 
 def _lemmas(budget: tuple[float, float, float], tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:

@@ -24,6 +24,8 @@ NOT_COUNTED = "How often the certification records were looked at was not counte
 MAX_LOOKS = 1000
 #: Digits of the ε of a planned look. Rounded down, so that all planned looks together spend no more than was asked.
 DIGITS = 6
+#: What an earlier look counts with at least, unless the confidence of this one is higher still.
+LEAST_SPENT = 1e-6
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,14 +45,22 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     spent: float = 0.0
     planned: int | None = None
 
-    def check(self) -> None:
-        """Refuse figures that contradict each other."""
+    def check(self, confidence: float) -> None:
+        """Refuse figures that contradict each other, or the confidence of this look."""
         if self.number < 1 or not 0.0 <= self.spent < float("inf"):
             raise CertificateFormatError("looks are numbered from 1, and spent is the sum of their ε.")
         if (self.number == 1) != (self.spent == 0.0):
             raise CertificateFormatError(f"look {self.number}, and earlier looks spent ε = {self.spent:g}.")
         if self.planned is not None and not self.number <= self.planned <= MAX_LOOKS:
             raise CertificateFormatError(f"look {self.number} of {self.planned} that were planned.")
+        if self.spent < self.least_spent(confidence) * (1 - 1e-9):
+            raise CertificateFormatError(
+                f"look {self.number}, and all earlier looks spent no more than ε = {self.spent:g} together."
+            )
+
+    def least_spent(self, confidence: float) -> float:
+        """Return what the looks before one of this confidence count with at least (``docs/theory.md``)."""
+        return float((self.number - 1) * Decimal(repr(min(LEAST_SPENT, epsilon_at(confidence)))))
 
     def next(self, confidence: float) -> Look:
         """Return the look that would come after this one, which has this confidence."""

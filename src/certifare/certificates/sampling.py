@@ -6,17 +6,22 @@ recorded seed: the kept ones are independent again, and the price is a smaller s
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS, CellCounts, Exclusion
-from certifare.certificates.population import BY_WEIGHT, ONE_OF_CLUSTER, Phrase
+from certifare.certificates.population import BY_WEIGHT, ONE_OF_CLUSTER, Phrase, draw_of
 from certifare.certificates.tail import Tail
-from certifare.errors import ArgumentError, LengthMismatchError
+from certifare.errors import ArgumentError, CertificateMismatchError, LengthMismatchError
 from certifare.randomness import stream
+
+#: What would come about by chance less often than this is taken for a contradiction.
+LUCK = 1e-9
+#: Sums of weights may be rounded by this share.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,3 +250,66 @@ def drawn_population(*, weighted: bool, population: str | None = None) -> tuple[
     """Say whom a claim from drawn records is about; the parameters are those of :func:`assumptions_of`."""
     of_cluster: tuple[Phrase, ...] = (ONE_OF_CLUSTER,) if population == "clusters" else ()
     return (*of_cluster, BY_WEIGHT) if weighted else of_cluster
+
+
+def check_draw(
+    population: Iterable[Phrase],
+    exclusions: Iterable[Exclusion],
+    *,
+    records: int,
+    effective_size: float | None,
+    capped: bool,
+) -> None:
+    """Refuse what a certificate says of a draw where that contradicts itself (``docs/theory.md``).
+
+    Parameters
+    ----------
+    population, exclusions, effective_size
+        As the certificate states them.
+    records : int
+        How many were kept.
+    capped : bool
+        Whether weights were capped.
+    """
+    phrases = draw_of(population)
+    left_out = {THINNED: 0, OTHER_KEPT: 0, THINNED_CLUSTERS: 0}
+    for exclusion in exclusions:
+        reason = exclusion.reason.partition(" (")[0]
+        if reason in left_out:
+            left_out[reason] += exclusion.records
+    by_cluster = ONE_OF_CLUSTER in phrases or left_out[OTHER_KEPT] > 0 or left_out[THINNED_CLUSTERS] > 0
+    if effective_size is None:
+        if capped or phrases or any(left_out.values()):
+            raise CertificateMismatchError(
+                "Records were drawn by weights or clusters, and the certificate states no effective_size."
+            )
+        return
+    if by_cluster and (capped or left_out[THINNED]):
+        raise CertificateMismatchError(
+            "The certificate says that one record of each cluster was kept, and that records were thinned by weight."
+        )
+    if capped and BY_WEIGHT not in phrases:
+        raise CertificateMismatchError(
+            f"Weights were capped, and the certificate does not say that it is about records {BY_WEIGHT}."
+        )
+    if ONE_OF_CLUSTER in phrases and left_out[THINNED_CLUSTERS]:
+        raise CertificateMismatchError(
+            f"Clusters were thinned to their size, and the certificate says that it is about records {ONE_OF_CLUSTER}."
+        )
+    thinned = left_out[THINNED] + left_out[THINNED_CLUSTERS]
+    if effective_size > (records + thinned) * (1 + ROUNDING):
+        raise CertificateMismatchError(
+            f"The effective size, {effective_size:g}, is larger than the number of records, or of clusters."
+        )
+    if thinned or capped or ONE_OF_CLUSTER in phrases:
+        return
+    # All were kept, each with the probability w / max w. (Σw)²/Σw² = n_eff, so that this has a chance of at most
+    # (n_eff / n)^n.
+    if records * math.log(min(1.0, effective_size / records)) < math.log(LUCK):
+        raise CertificateMismatchError(
+            f"One record of each cluster was kept, and the certificate does not say that it is about records "
+            f"{ONE_OF_CLUSTER}."
+            if by_cluster
+            else f"The {records:,} records are worth {effective_size:g} by their weights or clusters, and the "
+            "certificate names none that a draw left out."
+        )

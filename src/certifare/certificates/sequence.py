@@ -157,6 +157,9 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise CertificateMismatchError(
                 f"The sequence of {self.length:,} encoders must go on to the first that fails, and end there."
             )
+        named = [step.encoder for step in self.steps if step.encoder is not None]
+        if len(named) not in (0, len(self.steps)) or len(set(named)) != len(named):
+            raise CertificateMismatchError("The sequence names an encoder twice, or names some of them only.")
         alone = replace(claim, candidates=1)
         strata = alone.strata(counts)
         own = statistics_of(counts, strata)

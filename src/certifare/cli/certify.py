@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from certifare.cli.column import ColumnName, Cuts, EncoderOutput, encoder_of_file, encoder_of_table, write_column
+from certifare.cli.column import ColumnName, Cuts, EncoderOutput, column_of_files, encoder_of_table, write_column
 from certifare.cli.common import (
     REFUSED,
     Cap,
@@ -25,9 +27,8 @@ from certifare.cli.common import (
     LabelCuts,
     Looks,
     OwnMetric,
-    Population,
+    OwnPopulation,
     PositiveLabel,
-    RowKey,
     Seed,
     Sensitive,
     SensitiveFile,
@@ -37,7 +38,6 @@ from certifare.cli.common import (
     command_line,
     cuts_of,
     emit,
-    encoder_file,
     err,
     listed,
     out,
@@ -48,14 +48,26 @@ from certifare.cli.common import (
     signing_key,
     single_label,
 )
-from certifare.cli.from_counts import Published, certify_database, certify_files, counts_files, positive_label
 from certifare.cli.options import CsvOptions, with_options
-from certifare.cli.support import of_file, refuse_ignored
+from certifare.cli.sources import (
+    Certified,
+    checksum_salt,
+    count_database,
+    counts_files,
+    load_counts,
+    read_as,
+    read_source,
+    trace_counts,
+    trace_database,
+)
+from certifare.cli.support import draw_conditions, of_file, refuse_ignored
+from certifare.reading import Reading
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
-    from certifare.cli.from_counts import CountedCertificate
-    from certifare.engines.counting import Naming
+    from certifare.certificates.claims import Claim
+    from certifare.encoders import FairTreeEncoder
+    from certifare.engines.counting import CountedRecords, CountRequest
     from certifare.ledger import Ledger, Traces
     from certifare.table import Table
 
@@ -90,12 +102,11 @@ def certify(
     weight: Weight = None,
     cap: Cap = None,
     cluster: Cluster = None,
-    population: Population = "clusters",
+    population: OwnPopulation = None,
     min_group_size: Annotated[int, typer.Option(help="Refuse groups with fewer records.")] = 30,
     unknown_groups: CountUnknownGroups = False,
     sql: Sql = None,
     table_name: TableName = None,
-    row_key: RowKey = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the certificate to this file.")] = None,
     encoder_output: EncoderOutput = None,
     key: Key = None,
@@ -115,11 +126,10 @@ def certify(
     are: in a database that counts them (--sql, --table), or with several holders who send their counts files.
     With --column there is no encoder: the bound is about every rule that reads only that column of the records.
     """
-    from certifare.certificates.claims import metric_of
+    from certifare.certificates.claims import Claim
     from certifare.document import digest
     from certifare.errors import ArgumentError
     from certifare.ledger import open_ledger
-    from certifare.records import load_fitted
 
     data = data or []
     if column is not None:
@@ -127,74 +137,53 @@ def certify(
     elif encoder is None:
         raise ArgumentError("Which encoder? Name its file or bundle; or the column to certify, with --column.")
     files = [] if sql is not None or encoder is None else counts_files(encoder, data)
-    _check_source(context, data, files, sql=sql, table_name=table_name, weight=weight, cluster=cluster)
-    reading = csv.reading()
+    known = None if encoder is None or encoder in files else Certified.load(encoder)
+    base = known.reading if known is not None else Reading()
+    drawn = draw_conditions(weight or base.weight, cluster or base.cluster, population or base.population)
+    _check_source(context, data, files, drawn, sql=sql, table_name=table_name)
     if max_bound is not None and not 0.0 <= max_bound <= 1.0:
         raise ArgumentError(f"--max {max_bound}: a distance between groups lies in [0, 1].")
-    named_label = single_label(label)
-    found = open_ledger(ledger)
-    claim: dict[str, Any] = {
-        "confidence": found.confidence_of_look(confidence, looks),
-        "method": method,
-        "candidates": candidates,
-        "min_group_size": min_group_size,
-    }
-    known = None if encoder is None or encoder in files else Published.beside(encoder_file(encoder))
-    metric = metric or ("demographic_parity" if known is None else known.metric)
-    claim["metric"] = metric
-    labelled = metric_of(metric).labelled
-    if positive is not None and metric != "equal_opportunity":
-        raise ArgumentError(f"--positive would be ignored with --metric {metric}: it is for equal_opportunity.")
-    columns = _columns(listed(sensitive), named_label, label_cuts, labelled=labelled, known=None if files else known)
+    book = open_ledger(ledger)
+    claim = Claim(
+        metric=metric or (known.metric if known is not None else "demographic_parity"),
+        confidence=book.confidence_of_look(confidence, looks),
+        method=method,
+        candidates=candidates,
+        positive=positive,
+        min_group_size=min_group_size,
+    )
+    if positive is not None and claim.metric != "equal_opportunity":
+        raise ArgumentError(f"--positive would be ignored with --metric {claim.metric}: it is for equal_opportunity.")
+    if label_cuts is not None and not claim.labelled:
+        raise ArgumentError(f"--label-cuts would be ignored with --metric {claim.metric}, which looks at no --label.")
+    reading = read_as(
+        base if method != "lemmas" else msgspec.structs.replace(base, cap=None),
+        sensitive=listed(sensitive),
+        label=single_label(label),
+        label_cuts=None if label_cuts is None else cuts_of(label_cuts),
+        unknown_groups=unknown_groups,
+        weight=weight,
+        cap=cap,
+        cluster=cluster,
+        population=population,
+        missing_words=(*base.missing_words, *listed(csv.missing)) or None,
+        decimal=csv.decimal,
+    )
+    asked = _Asked(claim, reading, book, seed, recorded=single_label(label) if not claim.labelled else None)
     if sql is not None:
-        counted = certify_database(
-            encoder if column is None else encoder_of_table(sql, str(table_name), column, cuts),
-            sql,
-            str(table_name),
-            sensitive=columns.sensitive,
-            label=columns.label,
-            unknown_groups=unknown_groups,
-            weight=weight,
-            cluster=cluster,
-            population=population,
-            key=listed(row_key),
-            seed=seed,
-            naming=columns.naming,
-            positive=positive,
-            known=known,
-            **claim,
-        )
-        certified = _of_counts(counted, found)
+        of_column = None if column is None else encoder_of_table(sql, str(table_name), column, cuts)
+        certified = _certify_database(asked, known, of_column, sql, str(table_name))
     elif files:
-        own = None if encoder in files else encoder
-        counted = certify_files(
-            own, files, sensitive=columns.sensitive, label=columns.label, positive=positive, known=known, **claim
-        )
-        certified = _of_counts(counted, found)
+        certified = _certify_counts(asked, known, files, listed(sensitive), single_label(label))
     else:
-        columns.check(metric)
-        if encoder is None:
-            fitted: Any = encoder_of_file(data, str(column), cuts, **reading)
-        else:
-            fitted = load_fitted(encoder_file(encoder))
-        if cap is None and weight is not None and cluster is None and method != "lemmas" and known is not None:
-            cap = known.cap
-        table = _read(
-            fitted,
-            data,
-            columns,
-            second=(sensitive_file, on),
-            weight=weight,
-            cluster=cluster,
-            missing_groups="unknown" if unknown_groups else "drop",
-            **reading,
-        )
-        claim["positive"] = positive_label(positive, metric, columns.label, known) or table.positive
-        certified = _of_table(
-            encoder, fitted, table, columns, found, cap=cap, population=population, seed=seed, **claim
+        options = {**second_file(sensitive_file, on), **csv.reading()}
+        certified = (
+            _certify_column(asked, data, str(column), cuts, **options)
+            if known is None
+            else _certify_files(asked, known.encoder, data, **options)
         )
     digested = certified.context.get("encoder_digest") or digest(certified.context["encoder"])
-    certificate = _at_look(found, certified.traces, digested, certified.certificate, looks)
+    certificate = _at_look(book, certified.traces, digested, certified.certificate, looks)
     if encoder_output is not None and certified.column is not None:
         write_column(certified.column, encoder_output)
     _finish(
@@ -203,7 +192,7 @@ def certify(
         key,
         max_bound,
         as_json,
-        (*columns.notes, *certified.notes, *_not_counted(found)),
+        (*_taken_over(known, listed(sensitive), single_label(label), claim), *certified.notes, *_not_counted(book)),
         **certified.context,
         suppress_below=suppress,
         dataset=dataset,
@@ -215,17 +204,16 @@ def _check_source(
     context: typer.Context,
     data: Sequence[Path],
     files: Sequence[Path],
+    drawn: Sequence[str],
     *,
     sql: str | None,
     table_name: str | None,
-    weight: str | None,
-    cluster: str | None,
 ) -> None:
     """Refuse records in two places or in none, and options that would do nothing where they are."""
     from certifare.errors import ArgumentError
 
     if sql is not None:
-        refuse_ignored(context, "sql", *(("hashed",) if weight is not None or cluster is not None else ()))
+        refuse_ignored(context, "sql")
         if data:
             raise ArgumentError("Give either a file or --sql, not both.")
         if table_name is None:
@@ -235,87 +223,38 @@ def _check_source(
     elif not data:
         raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
     else:
-        capped = ("capped",) if weight is not None and cluster is None else ()
-        refuse_ignored(context, *of_file(*data), *capped)
+        refuse_ignored(context, *of_file(*data), *drawn)
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """Where groups and labels are read from, and how they are named.
+class _Asked:
+    """What is to be certified: a claim about records that are read in one way, and the ledger that counts the look."""
 
-    Attributes
-    ----------
-    sensitive : tuple of str
-    label : str or None
-    labelled : bool
-        Whether the metric looks at labels.
-    naming : Naming
-    notes : tuple of str
-        What was not said on the command line.
-    """
+    claim: Claim
+    reading: Reading
+    ledger: Ledger
+    seed: int
+    recorded: str | None = None  # a label that the metric does not look at, to be named in the document
 
-    sensitive: tuple[str, ...]
-    label: str | None
-    labelled: bool
-    naming: Naming
-    notes: tuple[str, ...]
+    def request(self, salt: str = "") -> CountRequest:
+        """Say what is to be counted; the digest of an encoder makes checksums its own."""
+        from certifare.engines.counting import CountRequest
 
-    def check(self, metric: str) -> None:
-        """Refuse to read records if nobody says where the groups are, or the labels that the metric looks at."""
-        from certifare.errors import LabelsRequiredError, MissingGroupError
+        return CountRequest(
+            labelled=self.claim.labelled,
+            seed=self.seed,
+            salt=checksum_salt(salt),
+            recorded_label=self.recorded,
+            halves=self.claim.method == "lemmas",
+        )
 
-        if not self.sensitive:
-            raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-        if self.labelled and self.label is None:
-            raise LabelsRequiredError(
-                f"--metric {metric} looks at records of each label: name their column with --label."
-            )
-
-
-def _columns(
-    sensitive: tuple[str, ...], label: str | None, label_cuts: str | None, *, labelled: bool, known: Published | None
-) -> _Columns:
-    """Take the columns that were named; if none of groups were, those of the bundle's certificate."""
-    from certifare.engines.counting import Naming
-    from certifare.errors import ArgumentError
-    from certifare.roles import Roles
-
-    naming = Naming()
-    notes: tuple[str, ...] = ()
-    if label is None and labelled and known is not None and known.label is not None:
-        label = known.label
-        naming = replace(naming, label=label, cuts=known.cuts)
-        notes += (f"labels are read from {label}, as in the certificate of the bundle",)
-    if not sensitive and known is not None and known.sensitive:
-        sensitive = known.sensitive
-        naming = known.naming(label if labelled else None)
-        notes = (f"groups are read from {', '.join(sensitive)}, as in the certificate of the bundle", *notes)
-    if label_cuts is not None:
-        if label is None:
-            raise ArgumentError("--label-cuts cuts a label: name its column with --label.")
-        naming = replace(naming, label=label, cuts=Roles.of(label_cuts=cuts_of(label_cuts)).label_cuts)
-    return _Columns(sensitive, label, labelled, naming, notes)
-
-
-def _read(
-    fitted: Any, data: Sequence[Path], columns: _Columns, *, second: tuple[Path | None, str | None], **options: Any
-) -> Table:
-    """Read the records of one file or several, and of a second one that holds their sensitive columns."""
-    from certifare.records import read_records
-    from certifare.table import POOLED
-
-    table = read_records(
-        fitted,
-        data if len(data) > 1 else data[0],
-        sensitive=columns.sensitive,
-        label=columns.label,
-        labelled=columns.labelled,
-        label_cuts=columns.naming.cuts if columns.labelled else None,
-        **second_file(*second),
-        **options,
-    )
-    # Which groups are pooled was fixed before these records were looked at.
-    return table.pooled(columns.naming.groups) if POOLED in columns.naming.groups else table
+    def certify(self, counted: CountedRecords) -> tuple[Certificate, Reading]:
+        """Certify counts; the positive label is the one that was named, or the reading's."""
+        claim, reading = self.claim, self.reading
+        if claim.metric == "equal_opportunity":
+            claim = dataclasses.replace(claim, positive=claim.positive or reading.positive)
+        certificate = counted.certify(claim)
+        return certificate, msgspec.structs.replace(reading, positive=certificate.positive)
 
 
 @dataclass(frozen=True)
@@ -326,9 +265,9 @@ class _Certified:
     ----------
     certificate : Certificate
     context : dict
-        The encoder, by its file or digest; the records' digest where there is one; the columns.
+        The encoder, by its file or digest; the records' digest, if there is one; how they were read.
     traces : Traces or None
-        Of the records, for the ledger; None where looks at them cannot be counted.
+        Of the records, for the ledger; None if looks at them cannot be counted.
     column : FairTreeEncoder or None
         The encoder of a column that was certified itself.
     notes : tuple of str
@@ -341,34 +280,106 @@ class _Certified:
     notes: tuple[str, ...] = ()
 
 
-def _of_counts(counted: CountedCertificate, ledger: Ledger) -> _Certified:
-    """Take a certificate from counts alone."""
-    named = {} if counted.column is None else write_column(counted.column, None)
-    traces = None if counted.origins is None else ledger.origin(*counted.origins)
-    return _Certified(counted.certificate, {**counted.context, **named}, traces, counted.column)
+def _certify_files(asked: _Asked, encoder: Path, data: Sequence[Path], **options: Any) -> _Certified:
+    """Certify an encoder on files of records."""
+    from certifare.certification import count_records
+    from certifare.document import digest
+    from certifare.records import load_fitted
+
+    fitted = load_fitted(encoder)
+    source, table = read_source(fitted, data, asked.reading, labelled=asked.claim.labelled, **options)
+    counted = count_records(fitted, source, asked.reading, asked.request(digest(encoder)))
+    return _of_records(asked, counted, table, {"encoder": encoder})
 
 
-def _of_table(
-    encoder: Path | None, fitted: Any, table: Table, columns: _Columns, ledger: Ledger, **options: Any
-) -> _Certified:
-    """Certify an encoder on a table; if it is in no file, as that of a column."""
-    from certifare.certification import certify as certify_records
-    from certifare.certification import certify_as_column
+def _certify_column(asked: _Asked, data: Sequence[Path], column: str, cuts: str | None, **options: Any) -> _Certified:
+    """Certify a column of files of records, each of which is read once."""
+    from certifare.certification import TableSource, count_records
 
-    column = fitted if encoder is None else None
-    certificate = (certify_records if column is None else certify_as_column)(
-        fitted,
-        table.features,
-        table.labels[0] if table.labels else None,
-        sensitive_features=table.groups,
-        weights=table.weights,
-        clusters=table.clusters,
-        exclusions=table.exclusions,
-        **options,
+    fitted, table = column_of_files(data, column, cuts, asked.reading, labelled=asked.claim.labelled, **options)
+    named = write_column(fitted, None)
+    counted = count_records(fitted, TableSource(table), asked.reading, asked.request(named["encoder_digest"]))
+    return dataclasses.replace(_of_records(asked, counted, table, named), column=fitted)
+
+
+def _of_records(asked: _Asked, counted: CountedRecords, table: Table | None, context: dict[str, Any]) -> _Certified:
+    """Certify counts of records, and say what is known of them."""
+    from certifare.ledger import sizes_origin
+
+    certificate, reading = asked.certify(counted)
+    if table is None:
+        traces = asked.ledger.origin(("checksum", str(counted.checksum)), sizes_origin(counted.counts))
+        data_digest = None
+    else:
+        traces, data_digest = asked.ledger.trace(table), table.digest
+    return _Certified(
+        certificate, {**context, "data_digest": data_digest, "reading": reading}, traces, notes=counted.notes
     )
-    named = write_column(fitted, None) if encoder is None else {"encoder": encoder_file(encoder)}
-    read = {"data_digest": table.digest, "columns": {"sensitive": columns.sensitive, "label": columns.label}}
-    return _Certified(certificate, {**named, **read}, ledger.trace(table), column, table.notes)
+
+
+def _certify_database(
+    asked: _Asked, known: Certified | None, column: FairTreeEncoder | None, address: str, table: str
+) -> _Certified:
+    """Certify an encoder, or a column, on a table that its database counts."""
+    from certifare.encoders import load_encoder
+
+    fitted = column if known is None else load_encoder(known.encoder)
+    assert fitted is not None  # noqa: S101  (there is an encoder or a column)
+    counted = count_database(fitted, address, table, asked.reading, asked.request())
+    certificate, reading = asked.certify(counted)
+    named = {"encoder": known.encoder} if known is not None else write_column(fitted, None)
+    traces = trace_database(asked.ledger, address, table, counted.counts)
+    return _Certified(certificate, {**named, "reading": reading}, traces, column, counted.notes)
+
+
+def _certify_counts(
+    asked: _Asked, known: Certified | None, files: Sequence[Path], sensitive: Sequence[str], label: str | None
+) -> _Certified:
+    """Certify an encoder on the counts of several holders."""
+    from certifare.certificates.certificate import READS_GROUP
+    from certifare.document import digest
+    from certifare.document.counts_files import pool
+    from certifare.encoders.format import read_encoder_document
+    from certifare.errors import ArgumentError, EncoderMismatchError
+    from certifare.records import check_cells
+
+    loaded = load_counts(files)
+    if known is None:
+        pooled = pool(loaded)
+        named: dict[str, Any] = {"encoder_digest": pooled.encoder}
+    else:
+        wanted = asked.reading if asked.claim.labelled else asked.reading.unlabelled()
+        pooled = pool(loaded, digest(known.encoder), wanted if known.document is not None else None)
+        named = {"encoder": known.encoder}
+        document = read_encoder_document(known.encoder)
+        check_cells(document.n_cells, pooled.counted.counts)
+        if bool(document.parameters.get("group_aware")) != (READS_GROUP in pooled.counted.provenance.besides):
+            raise EncoderMismatchError(
+                "The counts do not say what the encoder does with the group: count the records again with it."
+            )
+    if sensitive and tuple(sensitive) != pooled.reading.sensitive:
+        raise ArgumentError(f"The counts are by {', '.join(pooled.reading.sensitive)}, not by {', '.join(sensitive)}.")
+    if label is not None and label != pooled.reading.label:
+        found = "have no labels" if pooled.reading.label is None else f"are by the label {pooled.reading.label!r}"
+        raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
+    asked = dataclasses.replace(asked, reading=pooled.reading)
+    certificate, reading = asked.certify(pooled.counted)
+    return _Certified(certificate, {**named, "reading": reading}, trace_counts(asked.ledger, loaded))
+
+
+def _taken_over(known: Certified | None, sensitive: Sequence[str], label: str | None, claim: Claim) -> tuple[str, ...]:
+    """Say which columns are read as the bundle's certificate says, because they were not named."""
+    if known is None or known.document is None:
+        return ()
+    notes = []
+    if not sensitive and known.reading.sensitive:
+        notes.append(f"groups are read from {', '.join(known.reading.sensitive)}, as in the certificate of the bundle")
+    if claim.labelled and label is None and known.reading.label is not None:
+        notes.append(f"labels are read from {known.reading.label}, as in the certificate of the bundle")
+    for name, role in (("weights", known.reading.weight), ("clusters", known.reading.cluster)):
+        if role is not None:
+            notes.append(f"records are drawn by the {name} {role}, as in the certificate of the bundle")
+    return tuple(notes)
 
 
 def _at_look(ledger: Any, traces: Any, encoder: str, certificate: Certificate, looks: int | None) -> Certificate:

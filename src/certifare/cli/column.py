@@ -12,6 +12,8 @@ from certifare.cli.common import COLUMNS
 
 if TYPE_CHECKING:
     from certifare.encoders import FairTreeEncoder
+    from certifare.reading import Reading
+    from certifare.table import Table
 
 ColumnName = Annotated[
     str | None,
@@ -37,16 +39,24 @@ EncoderOutput = Annotated[
 ]
 
 
-def encoder_of_file(paths: Sequence[Path], column: str, cuts: str | None, **reading: Any) -> FairTreeEncoder:
-    """Make the encoder of a column of a file, or of several."""
+def column_of_files(
+    paths: Sequence[Path], column: str, cuts: str | None, reading: Reading, *, labelled: bool, **options: Any
+) -> tuple[FairTreeEncoder, Table]:
+    """Read a file, or several, once: make the encoder of a column of it, and the table of its records."""
     from certifare.encoders.existing import column_encoder
     from certifare.joins import read_files
+    from certifare.records import csv_format, table_of_records
     from certifare.roles import absent
 
-    table, _ = read_files(paths if len(paths) > 1 else paths[0], **reading)
-    if column not in table.column_names:
-        raise absent(column, table.column_names, "column to certify")
-    return column_encoder(table.select([column]), name=column, cuts=_numbers(cuts))
+    second = {name: options.pop(name) for name in ("sensitive_file", "on") if name in options}
+    csv = csv_format(reading, options)
+    native, notes = read_files(paths if len(paths) > 1 else paths[0], **csv)
+    if column not in native.column_names:
+        raise absent(column, native.column_names, "column to certify")
+    encoder = column_encoder(native.select([column]), name=column, cuts=_numbers(cuts))
+    return encoder, table_of_records(
+        encoder, native, reading, labelled=labelled, notes=notes, missing=csv["missing"], **second
+    )
 
 
 def encoder_of_table(address: str, table: str, column: str, cuts: str | None) -> FairTreeEncoder:

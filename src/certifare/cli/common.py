@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from certifare.certificates.counts import Exclusion
 
+#: What the encoder's file of a bundle is called.
+ENCODER = "encoder.json"
 #: Exit statuses, beside 0: the claim does not hold; the input is bad; nothing was decided; the user interrupted.
 REFUSED, BAD_INPUT, INCONCLUSIVE, INTERRUPTED = 1, 2, 3, 130
 #: Exit status of a mistake in certifare itself (EX_SOFTWARE).
@@ -165,14 +167,6 @@ TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the 
 CountUnknownGroups = Annotated[
     bool, typer.Option(help="Count records without a group as a group of their own, instead of leaving them out.")
 ]
-RowKey = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--row-key",
-        help="With --sql and --weight or --cluster: column that identifies a record. Repeat for several together.",
-        rich_help_panel=COLUMNS,
-    ),
-]
 Confidence = Annotated[float, typer.Option(help="1 − ε, the confidence of the bound.", rich_help_panel=CLAIM)]
 METRIC_NAMES = ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
 MetricName = Annotated[
@@ -200,6 +194,15 @@ Population = Annotated[
     str,
     typer.Option(
         help="With --cluster: the claim is about random clusters or records.",
+        rich_help_panel=CLAIM,
+        autocompletion=suggest("clusters", "records"),
+    ),
+]
+OwnPopulation = Annotated[
+    str | None,
+    typer.Option(
+        "--population",
+        help="With --cluster: the claim is about random clusters or records; clusters unless given or certified.",
         rich_help_panel=CLAIM,
         autocompletion=suggest("clusters", "records"),
     ),
@@ -492,9 +495,17 @@ def cuts_of(text: str | None, quantiles: int | None = None) -> tuple[float, ...]
         raise ArgumentError(f"--label-cuts {text}: give numbers in ascending order, such as 20000,50000.") from None
 
 
+def check_distance(option: str, value: float | None) -> None:
+    """Refuse a number that is no distance between groups, before any work is done."""
+    from certifare.errors import ArgumentError
+
+    if value is not None and not 0.0 <= value <= 1.0:
+        raise ArgumentError(f"{option} {value}: a distance between groups lies in [0, 1].")
+
+
 def encoder_file(path: Path) -> Path:
     """Return the encoder's file, given itself or the bundle it is in."""
-    found = path / "encoder.json" if path.is_dir() else path
+    found = path / ENCODER if path.is_dir() else path
     if not found.exists():
         raise FileError(f"There is no encoder at {str(path)!r}: give an encoder.json, or the bundle it is in.")
     return found

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from certifare.cli.common import (
     COLUMNS,
+    Cap,
     Cluster,
     CountUnknownGroups,
     Json,
     Label,
-    Population,
-    RowKey,
+    OwnPopulation,
+    Seed,
     Sensitive,
     Sql,
     TableName,
     Weight,
     emit,
-    encoder_file,
     listed,
     out,
     printable,
@@ -31,15 +31,14 @@ from certifare.cli.common import (
     single_label,
 )
 from certifare.cli.options import CsvOptions, with_options
-from certifare.cli.support import of_file, refuse_ignored
+from certifare.cli.sources import Certified, checksum_salt, count_database, read_as, read_source
+from certifare.cli.support import draw_conditions, of_file, refuse_ignored
 from certifare.words import amount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from certifare.certificates import CellCounts
-    from certifare.encoders import RestrictedEncoder
-    from certifare.engines.counting import Tally
 
 
 @with_options
@@ -51,8 +50,9 @@ def count(
     sensitive: Sensitive = None,
     label: Label = None,
     weight: Weight = None,
+    cap: Cap = None,
     cluster: Cluster = None,
-    population: Population = "clusters",
+    population: OwnPopulation = None,
     max_weight: Annotated[
         float | None,
         typer.Option(
@@ -62,71 +62,55 @@ def count(
     ] = None,
     sql: Sql = None,
     table: TableName = None,
-    row_key: RowKey = None,
     holder: Annotated[str | None, typer.Option(help="Who counts; written into the file.")] = None,
     unknown_groups: CountUnknownGroups = False,
     *,
     csv: CsvOptions,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Seed of the draw by --weight or --cluster; random, and written down, unless given.", min=0),
-    ] = None,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Count records by cell, group and label, and write the counts to a file. No record leaves.
 
     Whoever has the counts files of several holders adds them up with: certifare certify counts/*.json
     """
-    import secrets
-
-    from certifare.cli.from_counts import Published
+    from certifare.certification import count_records
     from certifare.document import digest
-    from certifare.document.counts_files import CountsFile, Drawn, Named
-    from certifare.engines.counting import Naming
-    from certifare.errors import MissingGroupError
+    from certifare.document.counts_files import CountsFile
+    from certifare.engines.counting import CountRequest
     from certifare.records import load_fitted
-    from certifare.table import POOLED
 
-    _check_source(context, data, sql, table, weight=weight, cluster=cluster, population=population)
-    named_label = single_label(label)
-    file = encoder_file(encoder)
-    known = Published.beside(file)
-    groups = listed(sensitive) or (known.sensitive if known is not None else ())
-    if not groups:
-        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
-    fitted = load_fitted(file)
-    encoder_digest = digest(file)
-    missing: Literal["unknown", "drop"] = "unknown" if unknown_groups else "drop"
-    # Holders who leave the seed to chance draw independently of one another.
-    own_seed = secrets.randbits(32) if seed is None else seed
-    # Counts are held against the certificate: its groups are pooled, and its label is cut, as they were there.
-    naming = known.naming(named_label) if known is not None and known.sensitive == groups else Naming()
-    roles: dict[str, Any] = {"sensitive": groups, "label": named_label, "seed": own_seed, "naming": naming}
-    draw: dict[str, Any] = {"weight": weight, "cluster": cluster, "population": population, "max_weight": max_weight}
-    if data is None:
-        counted = _in_database(fitted, str(sql), str(table), **roles, **draw, key=listed(row_key), missing=missing)
-    else:
-        salt = bytes.fromhex(encoder_digest)[:16]
-        reading = {"missing_groups": missing, "salt": salt, **csv.reading()}
-        counted = _in_file(fitted, data, **roles, **draw, **reading, quiet=as_json)
-    counts = counted.tally.table(fitted.n_cells_, labelled=named_label is not None, missing=missing)
-    how = counted.tally.drawn
-    made = CountsFile.make(
-        counts,
-        encoder_digest,
-        sensitive=groups,
+    known = Certified.load(encoder)
+    drawn = {"weight": weight or known.reading.weight, "cluster": cluster or known.reading.cluster}
+    _check_source(context, data, sql, table, **drawn, population=population or known.reading.population)
+    certified_label = known.document is not None and known.document.certificate.claim.labelled
+    named_label = single_label(label) or (known.reading.label if certified_label else None)
+    reading = read_as(
+        known.reading if named_label is not None else known.reading.unlabelled(),
+        sensitive=listed(sensitive),
         label=named_label,
-        named=Named(
-            unknown_groups=unknown_groups, groups=naming.groups if POOLED in naming.groups else (), cuts=naming.cuts
-        ),
-        drawn=None
-        if how is None
-        else Drawn(**draw, seed=own_seed, effective_size=how.effective_size, assumptions=how.assumptions),
-        checksum=counted.checksum,
-        looked_up=counted.looked_up,
-        holder=holder,
+        unknown_groups=unknown_groups,
+        weight=weight,
+        cap=cap,
+        cluster=cluster,
+        population=population,
+        max_weight=max_weight,
     )
+    encoder_digest = digest(known.encoder)
+    with progress("counting", 1.0, quiet=as_json) as advance:
+        request = CountRequest(
+            labelled=reading.label is not None, seed=seed, salt=checksum_salt(encoder_digest), progress=advance
+        )
+        fitted = load_fitted(known.encoder)
+        if data is None:
+            counted = count_database(fitted, str(sql), str(table), reading, request)
+        else:
+            source, _ = read_source(fitted, [data], reading, labelled=reading.label is not None, **csv.reading())
+            counted = count_records(fitted, source, reading, request)
+    if counted.positive is not None:
+        reading = msgspec.structs.replace(reading, positive=counted.positive)
+    made = CountsFile.make(counted, encoder_digest, reading, holder=holder)
     made.save(output)
+    counts = counted.counts
     document = {"id": made.id, "records": counts.n_records, "groups": counts.group_sizes, "output": str(output)}
     document["notes"] = list(counted.notes)
     emit(document, as_json, lambda: _show(counts, counted.notes, output))
@@ -140,62 +124,17 @@ def _check_source(
     *,
     weight: str | None,
     cluster: str | None,
-    population: str,
+    population: str | None,
 ) -> None:
     """Refuse records in two places or in none, and options that would do nothing where they are."""
     from certifare.errors import ArgumentError
 
     if (data is None) == (sql is None):
         raise ArgumentError("Where are the records? Name a file, or a database with --sql and --table.")
-    thinned = population == "records" if cluster is not None else weight is not None
-    drawn = weight is not None or cluster is not None
-    where = of_file(data) if data is not None else ("sql", "hashed") if drawn else ("sql",)
-    refuse_ignored(context, *where, *(("thinned",) if thinned else ()))
+    where = of_file(data) if data is not None else ("sql",)
+    refuse_ignored(context, *where, *draw_conditions(weight, cluster, population))
     if sql is not None and table is None:
         raise ArgumentError("--sql needs --table: the name of the table to count.")
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """Records that were counted, and what is known of them besides.
-
-    Attributes
-    ----------
-    tally : Tally
-    checksum : pair of int or None
-        Of the records; None where the database that counted gives none.
-    looked_up : bool
-        Whether the records were compared with the training records.
-    notes : tuple of str
-    """
-
-    tally: Tally
-    checksum: tuple[int, int] | None = None
-    looked_up: bool = False
-    notes: tuple[str, ...] = ()
-
-
-def _in_database(fitted: RestrictedEncoder, address: str, table: str, **options: Any) -> _Counted:
-    """Let a database count its own records."""
-    from certifare.engines.sql.warehouse import connect, tally_sql
-
-    with connect(address) as warehouse:
-        return _Counted(tally_sql(fitted, warehouse, table, **options))
-
-
-def _in_file(fitted: RestrictedEncoder, data: Path, *, cluster: str | None, quiet: bool, **options: Any) -> _Counted:
-    """Count the records of a file, and look them up among the training records where these are known."""
-    from certifare.engines.counting import check_overlap
-    from certifare.engines.memory.batches import count_file
-
-    with progress("counting", 1.0, quiet=quiet) as advance:
-        tally = count_file(fitted, data, cluster=cluster, **options, progress=advance)
-    looked_up = fitted.fingerprint_ is not None
-    if looked_up:
-        check_overlap(tally.overlap(fitted.fingerprint_))
-    # Records of one cluster may well be alike.
-    notes = tally.repeats.check() if cluster is None else ()
-    return _Counted(tally, tally.checksum, looked_up, notes)
 
 
 def _show(counts: CellCounts, notes: Sequence[str], output: Path) -> None:

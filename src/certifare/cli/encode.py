@@ -12,13 +12,13 @@ import typer
 from certifare.cli.common import (
     Json,
     emit,
-    encoder_file,
     err,
     listed,
     out,
     progress,
 )
 from certifare.cli.options import CsvOptions, with_options
+from certifare.cli.sources import Certified
 from certifare.cli.support import of_file, refuse_ignored
 from certifare.cli.writer import open_writer
 from certifare.words import amount
@@ -85,10 +85,11 @@ def encode(
     from certifare.encoders import load_encoder
     from certifare.errors import ArgumentError
     from certifare.files import kind_of, open_batches, text_types
-    from certifare.records import GroupColumns, open_records
+    from certifare.records import GroupColumns, csv_format, open_records
     from certifare.storage import atomic_file
 
-    fitted = load_encoder(encoder_file(encoder))
+    known = Certified.load(encoder)
+    fitted = load_encoder(known.encoder)
     as_csv = ["as_csv"] if output.suffix.lower() == ".csv" else []
     refuse_ignored(context, *of_file(data), *as_csv, *(["by_group"] if fitted.reads_groups else []))
     if form not in ("representatives", "cells", "onehot", "score"):
@@ -96,11 +97,13 @@ def encode(
     fitted.set_params(output=form)
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
-    reading = csv.reading()
+    reading = csv_format(known.reading, csv.reading())
     kept = _kept_columns(listed(keep), data, reading)
     groups = None
     if fitted.reads_groups:
-        groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, listed(sensitive))
+        groups = GroupColumns.of(
+            fitted, open_batches(data, {}, **reading).names, listed(sensitive) or known.reading.sensitive
+        )
         # Whoever is of an unknown group is counted over the whole table, before it is refused.
         fitted.set_params(sensitive=None, unknown_groups="common")
     batches = open_records(fitted, data, {**dict.fromkeys(kept), **(groups.types if groups else {})}, **reading)

@@ -10,10 +10,10 @@ import typer
 from certifare.cli.common import (
     Json,
     emit,
-    encoder_file,
     out,
 )
 from certifare.cli.options import CsvOptions, with_options
+from certifare.cli.sources import Certified
 from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
@@ -42,16 +42,17 @@ def explain(
     from certifare.encoders import load_encoder
     from certifare.errors import ArgumentError
     from certifare.files import open_batches
-    from certifare.records import GroupColumns
+    from certifare.records import GroupColumns, csv_format
 
     refuse_ignored(context, *of_file(data))
     if (row is None) == (identity is None):
         raise ArgumentError("Which record? Give --row 17, or --id column=value.")
-    fitted = load_encoder(encoder_file(encoder))
-    reading = csv.reading()
+    known = Certified.load(encoder)
+    fitted = load_encoder(known.encoder)
+    reading = csv_format(known.reading, csv.reading())
     groups = None
     if fitted.reads_groups:
-        groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names)
+        groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, known.reading.sensitive)
         fitted.set_params(sensitive=None)
     number, record = _find(fitted, data, row, identity, reading, {} if groups is None else groups.types)
     explanation = fitted.explain(record, **({} if groups is None else {"sensitive_features": groups.read(record)}))

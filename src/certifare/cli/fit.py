@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,6 @@ import typer
 from certifare.cli.common import (
     READING,
     REFUSED,
-    SEARCH,
     Dataset,
     Json,
     Key,
@@ -32,9 +30,7 @@ from certifare.cli.support import of_search, refuse_ignored
 @with_options
 def fit(
     context: typer.Context,
-    data: Annotated[
-        Path | None, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.", show_default=False)
-    ] = None,
+    data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
     label: RequiredLabel = None,
     sensitive: RequiredSensitive = None,
     target: Annotated[
@@ -44,17 +40,6 @@ def fit(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the folder if it is a bundle.", rich_help_panel=READING)
     ] = False,
-    swept: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            help="Folder of a sweep (sweep --output): make a bundle of one of its points.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    point: Annotated[
-        int | None, typer.Option(help="With --from: the number of the point.", min=0, rich_help_panel=SEARCH)
-    ] = None,
     *,
     search: SearchOptions,
     key: Key = None,
@@ -79,37 +64,35 @@ def fit(
     memory is read as a stream: encoders are compared on a sample of it.
     """
     from certifare.bundle import check_output, produce
-    from certifare.sweeps import bundle_from
+    from certifare.errors import MissingGroupError, RoleError
+    from certifare.frontier.parquet_search import is_large
 
-    if swept is not None:
-        _check_point(context, point)
-    else:
-        _check_table(context, data, search, listed(label), listed(sensitive))
+    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
+    if not label:
+        raise RoleError("Which column is to be predicted? Pass --label.")
+    if not sensitive:
+        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     check_output(output, replace=replace)
     check_scores(scores)
     signer = signing_key(key)
     grid, reading = search.grid(), csv.reading()
     with stages(quiet=as_json) as progress:
-        progress(f"reading {(swept or data or Path()).name}", 0, 1)
-        bundle = (
-            bundle_from(swept, point, data=data, n_jobs=search.jobs, progress=progress)
-            if swept is not None and point is not None
-            else produce(
-                data,
-                label=listed(label),
-                sensitive=listed(sensitive),
-                **search.table(),
-                **reading,
-                **search.claim(),
-                **search.how(),
-                label_quantiles=search.label_quantiles,
-                target=target,
-                min_cells=search.min_cells,
-                grid=grid,
-                n_jobs=search.jobs,
-                ledger=search.ledger,
-                progress=progress,
-            )
+        progress(f"reading {data.name}", 0, 1)
+        bundle = produce(
+            data,
+            label=listed(label),
+            sensitive=listed(sensitive),
+            **search.table(),
+            **reading,
+            **search.claim(),
+            **search.how(),
+            label_quantiles=search.label_quantiles,
+            target=target,
+            min_cells=search.min_cells,
+            grid=grid,
+            n_jobs=search.jobs,
+            ledger=search.ledger,
+            progress=progress,
         )
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
@@ -122,7 +105,7 @@ def fit(
                 command=command_line(context),
                 replace=replace,
             )
-            if scores is not None and data is not None:
+            if scores is not None:
                 progress("writing the scores", 0, 1)
                 write_scores(bundle.encoder, data, scores, reading)
     emit(
@@ -132,28 +115,3 @@ def fit(
     )
     if not solved:
         raise typer.Exit(REFUSED)
-
-
-def _check_point(context: typer.Context, point: int | None) -> None:
-    """Refuse a sweep of which no point was named, and options that it has fixed."""
-    from certifare.errors import ArgumentError
-
-    refuse_ignored(context, "kept")
-    if point is None:
-        raise ArgumentError("Which point of the sweep? Pass --point; its table and its chart name them.")
-
-
-def _check_table(
-    context: typer.Context, data: Path | None, search: SearchOptions, label: Sequence[str], sensitive: Sequence[str]
-) -> None:
-    """Refuse a search without a table, a label or groups, and options that would do nothing with this table."""
-    from certifare.errors import ArgumentError, MissingGroupError, RoleError
-    from certifare.frontier.parquet_search import is_large
-
-    if data is None:
-        raise ArgumentError("Which table? Name a file, or a sweep that was kept with --from.")
-    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
-    if not label:
-        raise RoleError("Which column is to be predicted? Pass --label.")
-    if not sensitive:
-        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,15 +18,18 @@ app = typer.Typer(help="Make and show keys that sign certificates.", no_args_is_
 def new(
     name: Annotated[Path, typer.Argument(help="Name of the pair: NAME.pem is to be kept, NAME.pub.pem handed on.")],
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Ask for a passphrase to lock the key with.")
+        bool,
+        typer.Option(
+            "--passphrase",
+            help="Lock the key with a passphrase: that in CERTIFARE_PASSPHRASE, or one that is asked for.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Make a key pair. Files that exist are not overwritten."""
     from certifare.document import load_public_key, new_key
 
-    secret = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True) if passphrase else None
-    private, public = new_key(name, secret)
+    private, public = new_key(name, _passphrase() if passphrase else None)
     keyid = load_public_key(public).keyid
 
     def tell() -> None:
@@ -33,6 +38,21 @@ def new(
         out.print(f"key id {keyid}", soft_wrap=True)
 
     emit({"private": str(private), "public": str(public), "keyid": keyid}, as_json, tell)
+
+
+def _passphrase() -> str:
+    """Take the passphrase from the environment, or ask for it where a person is there."""
+    from certifare.document.keys import PASSPHRASE_VARIABLE
+    from certifare.errors import KeyFileError
+
+    given = os.environ.get(PASSPHRASE_VARIABLE)
+    if given is not None:
+        return given
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise KeyFileError(
+            f"--passphrase: there is no terminal to ask on. Put the passphrase into the variable {PASSPHRASE_VARIABLE}."
+        )
+    return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True))
 
 
 @app.command()

@@ -102,7 +102,7 @@ def make_kit(
 
     progress("reading Adult", 0, 1)
     table = adult()
-    order = stream(seed, "audit kit").permutation(len(table))
+    order = stream(seed, "audit kit", table.records).permutation(len(table))
     fresh, own = table.take(np.sort(order[:FRESH])), table.take(np.sort(order[FRESH:]))
     grid = Grid(kinds=("tree",), gammas=GAMMAS)
     bundle = produce(own, target=target, grid=grid, seed=seed, progress=progress, ledger=False)

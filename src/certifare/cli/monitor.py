@@ -17,7 +17,6 @@ from certifare.cli.common import (
     Sql,
     TableName,
     emit,
-    encoder_file,
     err,
     listed,
     out,
@@ -27,13 +26,14 @@ from certifare.cli.common import (
     single_label,
 )
 from certifare.cli.options import CsvOptions, with_options
+from certifare.cli.sources import Certified, checksum_salt, count_database, counts_files, load_counts, read_source
 from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
-    from certifare.certificates import CellCounts
     from certifare.document import Document
-    from certifare.document.counts_files import Drawn
+    from certifare.engines.counting import CountedRecords
     from certifare.monitoring import Finding, History
+    from certifare.reading import Reading
 
 
 @with_options
@@ -80,28 +80,26 @@ def monitor(
     the confidence. Exit status 1: the target is refuted in this period; else 0. Files of records, counts files and
     databases will do; which columns hold the groups is read from the certificate.
     """
-    from certifare.cli.from_counts import counts_files
     from certifare.errors import ArgumentError
 
     data = data or []
     files = [] if sql is not None or not data else counts_files(data[0], data[1:])
     _check_source(context, data, files, sql=sql, table_name=table_name, period=period)
-    encoder, document = _certified(bundle, key)
+    known = Certified.load(bundle, key)
+    encoder, document = known.encoder, known.document
+    if document is None:
+        raise ArgumentError(f"{str(bundle)!r} has no certificate.json beside its encoder: there is nothing to monitor.")
     course, new = _history(
         history, document, encoder, target=target, confidence=confidence, planned=periods, min_group_size=min_group_size
     )
     fresh = bool(data) or sql is not None
     notes: tuple[str, ...] = ()
     if fresh:
-        roles = _roles(document, listed(sensitive), label)
-        if sql is not None:
-            counts, digest = _of_database(encoder, sql, str(table_name), document, **roles), None
-        elif files:
-            counts, digest = _of_counts(encoder, files, document, **roles), None
-        else:
-            counts, digest, notes = _of_file(encoder, data[0], document, **roles, **csv.reading())
-        notes += _check_values(encoder, document, counts)
-        course = course.add(period or data[0].stem, counts, digest=digest)
+        counted = _count(
+            known, _reading(document, listed(sensitive), single_label(label)), data, files, sql, table_name, csv
+        )
+        notes = counted.notes
+        course = course.add(period or data[0].stem, counted.counts, digest=_digest_of(counted))
     elif new:
         raise ArgumentError(f"There is no history at {str(history)!r}, and no records to begin one with: name a file.")
     findings = course.findings()
@@ -114,6 +112,9 @@ def monitor(
         {
             "confidence": course.confidence,
             "target": course.target,
+            "planned": course.planned,
+            "min_group_size": course.min_group_size,
+            "certified": document.certificate.bound,
             "metric": course.metric,
             "outcome": None if latest is None else latest.outcome,
             "periods": [finding.to_dict() for finding in findings],
@@ -122,7 +123,7 @@ def monitor(
             "page": None if page is None else str(page),
         },
         as_json,
-        lambda: _show(course, findings, notes),
+        lambda: _show(course, findings, notes, document.certificate.bound),
     )
     if latest is not None and latest.refuted:
         raise typer.Exit(REFUSED)
@@ -156,18 +157,58 @@ def _check_source(
         refuse_ignored(context)
 
 
-def _roles(document: Document, sensitive: Sequence[str], label: list[str] | None) -> dict[str, Any]:
-    """Return the columns of groups and of the label: those that were named, else those of the certificate."""
-    from certifare.errors import ArgumentError
+def _reading(document: Document, sensitive: Sequence[str], label: str | None) -> Reading:
+    """Return how records are read: as the certificate says, with columns that are called otherwise."""
+    import msgspec
 
-    columns, labelled = document.statement.predicate.columns, document.certificate.counts.labels is not None
-    if label is not None and not labelled:
+    from certifare.errors import ArgumentError, MissingGroupError
+    from certifare.reading import Reading
+
+    if label is not None and not document.certificate.claim.labelled:
         raise ArgumentError("--label: the certificate looks at no label. Leave it out.")
-    named_label = single_label(label) if label else columns.label if columns else None
-    return {
-        "sensitive": sensitive or (columns.sensitive if columns else ()),
-        "label": named_label if labelled else None,
-    }
+    stated = document.statement.predicate.reading or Reading()
+    given = {"sensitive": tuple(sensitive), "label": label}
+    reading = msgspec.structs.replace(stated, **{name: value for name, value in given.items() if value})
+    if not reading.sensitive:
+        raise MissingGroupError("The certificate does not say which column holds the groups: pass --sensitive.")
+    return reading
+
+
+def _count(
+    known: Certified,
+    reading: Reading,
+    data: Sequence[Path],
+    files: Sequence[Path],
+    address: str | None,
+    table: str | None,
+    csv: CsvOptions,
+) -> CountedRecords:
+    """Count the records of a period, wherever they are, as the certificate says."""
+    from certifare.certification import count_records
+    from certifare.document import digest
+    from certifare.document.counts_files import pool
+    from certifare.engines.counting import CountRequest
+    from certifare.records import load_fitted
+
+    assert known.document is not None  # noqa: S101  (checked before)
+    labelled = known.document.certificate.claim.labelled
+    encoder_digest = digest(known.encoder)
+    if files:
+        wanted = reading if labelled else reading.unlabelled()
+        return pool(load_counts(files), encoder_digest, wanted).counted
+    fitted = load_fitted(known.encoder)
+    request = CountRequest(labelled=labelled, salt=checksum_salt(encoder_digest))
+    if address is not None:
+        return count_database(fitted, address, str(table), reading, request)
+    source, _ = read_source(fitted, data, reading, labelled=labelled, **csv.reading())
+    return count_records(fitted, source, reading, request)
+
+
+def _digest_of(counted: CountedRecords) -> str | None:
+    """Return what records are recognised by if they come again: a digest of their checksum, in any order."""
+    import hashlib
+
+    return None if counted.checksum is None else hashlib.sha256(counted.checksum.encode()).hexdigest()
 
 
 def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> None:
@@ -178,20 +219,6 @@ def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> Non
         name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
 
 
-def _certified(bundle: Path, key: Path | None) -> tuple[Path, Document]:
-    """Read and verify a bundle's certificate; it must be about its encoder."""
-    from certifare.document import Policy, read_document, verify_document
-    from certifare.errors import CertificateMismatchError
-
-    encoder = encoder_file(bundle)
-    document = read_document(encoder.parent / "certificate.json")
-    verdict = verify_document(document, Policy(min_confidence=0.0), key=key, encoder=encoder)
-    if not verdict.passed:
-        failures = "; ".join(f"{check.name}: {check.message}" for check in verdict.failures)
-        raise CertificateMismatchError(f"The certificate does not hold, so there is nothing to monitor: {failures}")
-    return encoder, document
-
-
 def _history(path: Path, document: Document, encoder: Path, **options: Any) -> tuple[History, bool]:
     """Read the history, or begin one; what was fixed by the first run cannot be changed by a later one."""
     from certifare.document import digest
@@ -200,21 +227,14 @@ def _history(path: Path, document: Document, encoder: Path, **options: Any) -> t
     from certifare.monitoring import History
 
     given = {name: value for name, value in options.items() if value is not None}
-    named = digest(encoder)
+    named, training = digest(encoder), load_encoder(encoder).training_counts_
     if not path.exists():
-        suppression = document.statement.predicate.suppression
-        begun = History.begin(
-            document.certificate,
-            named,
-            training=load_encoder(encoder).training_counts_,
-            pools=suppression.pooled if suppression else (),
-            **given,
-        )
-        return begun, True
+        return History.begin(document.certificate, named, training=training, **given), True
     found = History.load(path)
-    of_bundle = History.begin(document.certificate, named)
-    if found.encoder != named or found.reference.to_dict() != of_bundle.reference.to_dict():
-        raise HistoryError(f"{str(path)!r} is the history of another certificate. Name another file with --history.")
+    try:
+        found.check_against(document.certificate, named, training)
+    except HistoryError as error:
+        raise HistoryError(f"{str(path)!r}: {error} Name another file with --history.") from error
     for name, value in given.items():
         if getattr(found, name) != value:
             spelt = {"planned": "periods"}.get(name, name).replace("_", "-")
@@ -225,132 +245,8 @@ def _history(path: Path, document: Document, encoder: Path, **options: Any) -> t
     return found, False
 
 
-def _of_file(
-    encoder: Path, path: Path, document: Document, *, sensitive: Sequence[str], label: str | None, **reading: Any
-) -> tuple[CellCounts, str, tuple[str, ...]]:
-    from certifare.engines.counting import check_overlap
-    from certifare.levels import UNKNOWN
-    from certifare.records import load_fitted, read_records
-    from certifare.table import POOLED, cuts_in_names
-
-    _check_draw(document, None)
-    fitted = load_fitted(encoder)
-    table = read_records(
-        fitted,
-        path,
-        sensitive=_named(sensitive),
-        label=label,
-        labelled=label is not None,
-        label_cuts=None if label is None else cuts_in_names(label, document.certificate.counts.labels),
-        missing_groups="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
-        **reading,
-    )
-    if POOLED in document.certificate.counts.groups:
-        table = table.pooled(document.certificate.counts.groups)
-    check_overlap(fitted.training_overlap(table.features))
-    if fitted.reads_groups:
-        fitted.set_params(sensitive=None)  # the groups that are counted are those that it reads
-    cells = fitted.apply(table.features, **({"sensitive_features": table.groups} if fitted.reads_groups else {}))
-    counts = table.count(cells, fitted.n_cells_, labels=label is not None)
-    return counts.with_exclusions((*counts.exclusions, *table.exclusions)), table.digest, table.notes
-
-
-def _of_counts(
-    encoder: Path, files: Sequence[Path], document: Document, *, sensitive: Sequence[str], label: str | None
-) -> CellCounts:
-    from certifare.cli.from_counts import check_sensitive, load_counts
-    from certifare.document import digest
-    from certifare.document.counts_files import pool
-    from certifare.errors import ArgumentError
-
-    pooled = pool(load_counts(files), digest(encoder))
-    for drawn in pooled.drawn or (None,):
-        _check_draw(document, drawn)
-    check_sensitive(pooled, sensitive)
-    if label is not None and label != pooled.label:
-        raise ArgumentError(f"The counts are not by the label {label!r}: count with --label {label}.")
-    return pooled.counts
-
-
-def _of_database(
-    encoder: Path, address: str, table: str, document: Document, *, sensitive: Sequence[str], label: str | None
-) -> CellCounts:
-    from certifare.cli.from_counts import Published
-    from certifare.encoders import load_encoder
-    from certifare.engines.sql.warehouse import connect, count_sql
-    from certifare.levels import UNKNOWN
-
-    _check_draw(document, None)
-    with connect(address) as warehouse:
-        return count_sql(
-            load_encoder(encoder),
-            warehouse,
-            table,
-            sensitive=_named(sensitive),
-            label=label,
-            missing="unknown" if UNKNOWN in document.certificate.counts.groups else "drop",
-            naming=Published.of(document).naming(label),
-        )
-
-
-def _check_draw(document: Document, drawn: Drawn | None) -> None:
-    """Refuse records that were not drawn as the certification records were: these are of another population."""
-    from certifare.certificates.population import draw_of
-    from certifare.errors import DrawError
-
-    certificate = document.certificate
-    wanted = draw_of(certificate.population)
-    thinned = certificate.effective_size is not None or bool(wanted)
-    if thinned and drawn is None:
-        raise DrawError(
-            "The certification records were drawn by weights or clusters, and so must those of a period be: draw and "
-            "count them with certifare count and the same --weight, --cluster and --population, and monitor the counts "
-            "file."
-        )
-    if drawn is not None and not thinned:
-        raise DrawError(
-            "The records of the period were drawn by weights or clusters, and the certification records were not: "
-            "count them without --weight and --cluster."
-        )
-    if drawn is not None and drawn.about != wanted:
-        raise DrawError(
-            "The records of the period were drawn in another way than the certification records: count them with the "
-            "same --weight, --cluster and --population."
-        )
-
-
-def _check_values(encoder: Path, document: Document, counts: CellCounts) -> tuple[str, ...]:
-    """Refuse values of a certified column that the certificate does not know; say what is taken for granted of them."""
-    from certifare.encoders import load_encoder
-    from certifare.encoders.existing import assumed_values
-    from certifare.errors import ArgumentError
-    from certifare.words import amount
-
-    fitted = load_encoder(encoder)
-    assumed = assumed_values(fitted, document.certificate)
-    if assumed is None:
-        return ()
-    words, others = assumed
-    new = 0 if others is None else int(counts.table[others].sum())
-    if new:
-        raise ArgumentError(
-            f"{amount(new, 'record')} of the period {'has a value' if new == 1 else 'have values'} of the column "
-            f"{fitted.columns_[0].name!r} that the certificate does not know. Rules on the column could tell them "
-            "apart, and are not bounded here: certify the column again, on these records (certifare certify --column)."
-        )
-    return (words,)
-
-
-def _named(sensitive: Sequence[str]) -> Sequence[str]:
-    from certifare.errors import MissingGroupError
-
-    if not sensitive:
-        raise MissingGroupError("The certificate does not say which column holds the groups: pass --sensitive.")
-    return sensitive
-
-
-def _show(history: History, findings: Sequence[Finding], notes: Sequence[str]) -> None:
-    """Print the course, and what the last period says."""
+def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], certified: float) -> None:
+    """Print the course, what was fixed by the first run, and what the last period says."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -371,12 +267,20 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str]) -
             printable(moved),
         )
     out.print(table)
+    planned = "" if history.planned is None else f", over {history.planned:,} planned periods"
     out.print(
-        f"target {history.target:.4g}; all findings hold together with {percent(history.confidence)} confidence",
+        f"target {history.target:.4g} (T* of the certificate: {round_up(certified)}); all findings hold together with "
+        f"{percent(history.confidence)} confidence{planned}; groups of fewer than {history.min_group_size:,} records "
+        "are left out of a period",
         soft_wrap=True,
     )
     if findings:
         for group in findings[-1].small:
-            err.print(f"too few records of {printable(group)} in this period: nothing is said of them")
+            n = findings[-1].groups.get(group, 0)
+            err.print(
+                f"{f'too few records ({n:,})' if n else 'no record'} of {printable(group)} in this period: nothing is "
+                "said of them, and the target is not confirmed",
+                soft_wrap=True,
+            )
         show_left_out(findings[-1].exclusions)
     show_notes(notes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.checks import print_failures
-from certifare.cli.common import REFUSED, PublicKey, err, out, print_json
+from certifare.cli.common import REFUSED, PublicKey, check_distance, err, out, print_json
 from certifare.cli.support import refuse_ignored
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def report(
     The certificate is verified first. Exit status 1 means that it does not hold: the report says at its top what fails.
     """
     refuse_ignored(context, *(() if as_json else ("written",)))
+    check_distance("--target", target)
     data, verdict = gather(certificate, key=key, encoder=encoder, frontier=frontier, target=target)
     if as_json:
         print_json(data)

@@ -60,10 +60,10 @@ def _verdict(bundle: Bundle) -> Text:
     verdict = Text.assemble((bundle.verdict, VERDICTS[bundle.verdict]), f"{asked}\n\n")
     certificate = bundle.certificate
     if certificate is None:
-        if bundle.tested and not any(entry.met for entry in bundle.tested):
-            return verdict.append("Not even the safest encoder met the target")
         return verdict.append(
-            f"No encoder{' that met the target' if bundle.tested else ''} tells more about the label than chance does"
+            "Not even the safest encoder met the target"
+            if bundle.tested
+            else "No encoder tells more about the label than chance does"
         )
     verdict.append(
         f"With {percent(certificate.confidence)} confidence no classifier on the {certificate.counts.n_cells} cells "
@@ -74,13 +74,14 @@ def _verdict(bundle: Bundle) -> Text:
 
 def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
     """Say what was found, a name and a text at a time."""
-    from certifare.certificates.certificate import round_down, round_up
+    from certifare.certificates.certificate import percent, round_down, round_up
 
     certificate, point = bundle.certificate, bundle.point
     if certificate is not None and point is not None:
         interval = f"[{round_down(certificate.lower)}, {round_up(certificate.bound)}]"
         own = "" if certificate.sequence is None else f"; its own limit {round_up(bundle.limit)} is not claimed"
-        yield "interval", f"{interval}, estimate {certificate.estimate:.4f}{own}"
+        each = f"each limit with {percent(certificate.confidence)} confidence"
+        yield "interval", f"{interval}, {each}; estimate {certificate.estimate:.4f}{own}"
         sizes = " + ".join(f"{n:,} ({group})" for group, n in certificate.counts.group_sizes.items())
         fresh = "" if certificate.look is None or certificate.look > 1 else " that were not looked at before"
         yield "certified on", f"{sizes} records{fresh}"
@@ -101,7 +102,9 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
     yield "chosen from", how
     if bundle.measured is not None:
         yield "majority votes", f"{_measured(bundle.measured)}, on the certification records"
-        yield "", f"(always the commonest label: accuracy {bundle.measured.performance.baseline:.1%})"
+        performance = bundle.measured.performance
+        yield "", f"(always the commonest label: accuracy {performance.baseline:.1%})"
+        yield "", f"(in brackets, intervals of {percent(performance.accuracy.confidence)} confidence, each by itself)"
     if bundle.boosting is not None:
         yield "for comparison", f"{_measured(bundle.boosting)}: gradient boosting on the table itself"
     if certificate is not None:

@@ -28,11 +28,10 @@ CONDITIONS = {
     "memory": "a table that fits into memory",
     "large": "a Parquet file too large for memory",
     "certificate": "a certificate alone",
-    "kept": "a sweep that was kept (--from)",
-    "table": "a table to fit on (no --from)",
     "encoder": "an encoder",
     # What else was asked for.
-    "hashed": "--weight or --cluster in a database (--sql)",
+    "drawn": "--weight or --cluster",
+    "clustered": "--cluster",
     "thinned": "--weight, or --cluster with --population records",
     "capped": "a file of records with --weight, and without --cluster",
     "equal_opportunity": "--metric equal_opportunity",
@@ -57,9 +56,8 @@ def _when(**options: str) -> dict[str, frozenset[str]]:
 
 _CSV = "delimiter encoding missing header names decimal"
 _SEARCH = _when(
-    always="output jobs as_json",
-    table="label sensitive categorical drop feature seed kind min_cells max_cells split metric confidence utility "
-    "min_group_size looks pool_groups label_cuts",
+    always="output jobs as_json label sensitive categorical drop feature seed kind min_cells max_cells split metric "
+    "confidence utility min_group_size looks pool_groups label_cuts",
     sensitive_file="on",
     memory="label_quantiles sensitive_file weight cluster continuous unknown_groups",
     csv=_CSV,
@@ -71,11 +69,8 @@ _SEARCH = _when(
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target audit_kit seed as_json"),
-    "fit": {
-        **_SEARCH,
-        **_when(always="swept replace key suppress dataset", table="target ledger scores", kept="point"),
-    },
-    "sweep": {**_SEARCH, **_when(always="plot correction state max_bound", simultaneous="candidates ledger")},
+    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target ledger scores")},
+    "sweep": {**_SEARCH, **_when(always="plot correction max_bound", simultaneous="candidates ledger")},
     "encode": _when(
         always="form keep as_json", by_group="sensitive unknown_groups", csv=_CSV, as_csv="spreadsheet_safe"
     ),
@@ -84,25 +79,24 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         "column",
         sensitive_file="on",
         records="sensitive sensitive_file label label_cuts unknown_groups weight cluster seed",
-        sql="sensitive label label_cuts unknown_groups table_name weight cluster",
-        hashed="row_key seed",
+        sql="sensitive label label_cuts unknown_groups table_name",
         capped="cap",
         # Counts files say which columns they are about; what is asked for must be that.
         counts="sensitive label",
         csv=_CSV,
-        cluster="population",
+        clustered="population",
         column="cuts encoder_output",
         output="key suppress dataset",
     ),
     "count": _when(
         always="output sensitive label holder unknown_groups sql as_json",
         records="weight cluster",
-        sql="table weight cluster",
-        hashed="row_key",
+        sql="table",
         csv=_CSV,
-        weight="seed",
-        cluster="seed population",
+        drawn="seed",
+        clustered="population",
         thinned="max_weight",
+        capped="cap",
     ),
     "verify": _when(
         always="key encoder data predictions as_json min_confidence max_bound metrics groups max_candidates not_before "
@@ -126,6 +120,8 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
 }
 
 _MEMORY = "Fit on a sample of the records."
+_EXTRACT = "A database counts all of its records: export an extract, and run certifare count with {} on the file."
+_DRAWN = {option: _EXTRACT.format(f"--{option}") for option in ("weight", "cluster")}
 #: What to do instead, by command and where its records are.
 REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("certify", "counts"): {
@@ -137,7 +133,8 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
         "cap": "Counts of thinned records are by whole weights.",
         "label_cuts": "Whoever holds the records counts by the bands of the bundle's certificate.",
     },
-    ("certify", "sql"): {"cap": "A database thins to whole weights: leave it out, or certify a file."},
+    ("certify", "sql"): {**_DRAWN, "cap": "A database counts all of its records: leave it out, or certify a file."},
+    ("count", "sql"): _DRAWN,
     ("fit", "large"): {
         **dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups"), _MEMORY),
         "label_quantiles": "Cut the label at fixed numbers: --label-cuts.",
@@ -174,6 +171,18 @@ def refuse_ignored(context: typer.Context, *conditions: str) -> None:
         raise ArgumentError(f"{options[name]} would be ignored{where}: it needs {words}. {remedy}")
 
 
+def draw_conditions(weight: str | None, cluster: str | None, population: str | None) -> tuple[str, ...]:
+    """Conditions that a draw by weights or clusters brings along, whether options or the bundle ask for it."""
+    thinned = population == "records" if cluster is not None else weight is not None
+    holds = {
+        "drawn": weight is not None or cluster is not None,
+        "clustered": cluster is not None,
+        "thinned": thinned,
+        "capped": weight is not None and cluster is None,
+    }
+    return tuple(name for name, true in holds.items() if true)
+
+
 def of_file(*paths: Path) -> tuple[str, ...]:
     """Conditions that files of records bring along."""
     from certifare.files import kind_of
@@ -185,7 +194,6 @@ def of_search(path: Path, metric: str, kinds: Sequence[str] | None, *, large: bo
     """Conditions of a search for encoders: where its table is, what is tried, and what is claimed."""
     grown = not kinds or bool({"boosted", "tree"}.intersection(kinds))
     holds = {
-        "table": True,
         "memory": not large,
         "grown": grown,
         "equal_opportunity": metric == "equal_opportunity",

@@ -13,6 +13,7 @@ from certifare.cli.common import (
     Json,
     RequiredLabel,
     RequiredSensitive,
+    check_distance,
     emit,
     err,
     listed,
@@ -35,10 +36,7 @@ def sweep(
     label: RequiredLabel = None,
     sensitive: RequiredSensitive = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="Folder that keeps the sweep, for fit --from; or a .csv file for its table alone."
-        ),
+        Path | None, typer.Option("--output", "-o", help="Write every encoder tried to this .csv file.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier: .svg, .png, .html or .json.")] = None,
     correction: Annotated[
@@ -57,9 +55,6 @@ def sweep(
             autocompletion=lambda: ["front", "all"],
         ),
     ] = "front",
-    state: Annotated[
-        Path | None, typer.Option(help="File that keeps finished work; an interrupted sweep goes on from it.")
-    ] = None,
     max_bound: Annotated[
         float | None, typer.Option("--max", help="Also name the best encoder within this bound.")
     ] = None,
@@ -70,11 +65,9 @@ def sweep(
 ) -> None:
     """Try many encoders and print the frontier of utility and certified distance."""
     from certifare.bundle import write_rows
-    from certifare.certificates.claims import Claim
     from certifare.errors import MissingGroupError, RoleError
     from certifare.frontier import sweep as sweep_table
     from certifare.storage import atomic_file
-    from certifare.sweeps import keep_sweep
     from certifare.table import read_table
 
     if not label:
@@ -83,10 +76,10 @@ def sweep(
         raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
     simultaneous = ("simultaneous",) if correction == "simultaneous" else ()
     refuse_ignored(context, *of_search(data, search.metric, search.kind), *simultaneous)
-    folder = _folder_to_write(output, plot)
+    check_distance("--max", max_bound)
+    _check_places(output, plot)
     columns = {"label": listed(label), "sensitive": listed(sensitive), **search.table()}
-    reading, claim, options = {**columns, **csv.reading()}, search.claim(), search.how()
-    grid = search.grid()
+    reading, grid = {**columns, **csv.reading()}, search.grid()
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
         if search.label_quantiles is not None:
@@ -99,17 +92,13 @@ def sweep(
             candidates=candidates,  # type: ignore[arg-type]  # checked there
             n_jobs=search.jobs,
             ledger=search.ledger,
-            state=state,
             progress=progress,
-            **claim,
-            **options,
+            **search.claim(),
+            **search.how(),
         )
         knee = frontier.best(min_cells=search.min_cells)
         best = None if max_bound is None else frontier.best(max_bound, min_cells=search.min_cells)
-        if folder is not None:
-            told = {"reading": reading, "claim": Claim(**claim), "options": options, "grid": grid}
-            keep_sweep(folder, frontier, data=data, **told, ledger=search.ledger)
-        elif output is not None:
+        if output is not None:
             with atomic_file(output) as name:
                 write_rows(name, frontier.rows())
         if plot is not None:
@@ -117,24 +106,22 @@ def sweep(
             with atomic_file(plot) as name:
                 frontier.plot(best or knee).save(name, format=plot.suffix.lower()[1:])
     written = [path for path in (output, plot) if path is not None]
-    emit(_document(frontier, knee, best), as_json, lambda: _show(frontier, knee, best, written, folder))
+    emit(_document(frontier, knee, best), as_json, lambda: _show(frontier, knee, best, written))
 
 
-def _folder_to_write(output: Path | None, plot: Path | None) -> Path | None:
-    """Refuse places that could not be written to, before any work is done; gives the folder, if it is to be one."""
+def _check_places(output: Path | None, plot: Path | None) -> None:
+    """Refuse places that could not be written to, before any work is done."""
     from certifare.errors import ArgumentError
-    from certifare.storage import check_file, check_folder, check_writable
+    from certifare.storage import check_file, check_writable
 
+    if output is not None and output.suffix.lower() != ".csv":
+        raise ArgumentError(f"--output {output}: name a file that ends in .csv.")
     if plot is not None and plot.suffix.lower() not in (".svg", ".png", ".html", ".json"):
         raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
-    folder = output if output is not None and output.suffix.lower() != ".csv" else None
-    if folder is not None:
-        check_folder(folder)
     for path in (output, plot):
-        if path is not None and path is not folder:
+        if path is not None:
             check_file(path)
             check_writable(path.parent)
-    return folder
 
 
 def _quantiles(data: Path, number: int, search: SearchOptions, reading: dict[str, Any]) -> tuple[float, ...]:
@@ -170,7 +157,7 @@ def _document(frontier: Frontier, knee: Point, best: Point | None) -> dict[str, 
     }
 
 
-def _show(frontier: Frontier, knee: Point, best: Point | None, written: list[Path], folder: Path | None) -> None:
+def _show(frontier: Frontier, knee: Point, best: Point | None, written: list[Path]) -> None:
     from certifare.certificates.certificate import percent
     from certifare.cli.chart import draw_points
 
@@ -190,8 +177,6 @@ def _show(frontier: Frontier, knee: Point, best: Point | None, written: list[Pat
         out.print(f"{len(frontier):,} encoders tried, none certified: bounds are predictions from other records.")
     circled = best or knee
     out.print(f"The chart marks point {circled.number}, {'the best within the bound' if best else 'the knee'}.")
-    if folder is not None:
-        out.print(f"next   certifare fit --from {folder!s} --point {circled.number} --output BUNDLE", soft_wrap=True)
     for path in written:
         err.print(f"written to {path}")
     show_notes(frontier.notes)

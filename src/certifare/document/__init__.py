@@ -8,14 +8,13 @@ publication; :mod:`~certifare.document.verification` decides whether a certifica
 
 from certifare.document.envelopes import Document, digest, read_document, sign, write_document
 from certifare.document.keys import load_private_key, load_public_key, new_key
-from certifare.document.statement import Columns, Selection, Statement, make_statement, schema
+from certifare.document.statement import Selection, Statement, make_statement, schema
 from certifare.document.suppression import Suppression, suppress
 from certifare.document.verification import Check, Outcome, Verdict, verify_document
 from certifare.policy import Policy
 
 __all__ = [
     "Check",
-    "Columns",
     "Document",
     "Outcome",
     "Policy",

@@ -7,25 +7,24 @@ holder who counts the same records twice is noticed too.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from certifare import __version__
-from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.claims import Claim
-from certifare.certificates.counts import MOST_NAMES
-from certifare.certificates.issuing import NOT_LOOKED_UP, issue
-from certifare.certificates.population import Phrase, population_of
-from certifare.certificates.sampling import drawn_population
+from certifare.certificates import CellCounts
+from certifare.certificates.certificate import OTHER_PEOPLE
+from certifare.certificates.provenance import NOT_LOOKED_UP, Provenance
+from certifare.certificates.tail import Tail
 from certifare.document.envelopes import parse
 from certifare.document.statement import canonical
+from certifare.engines.counting import CountedRecords
 from certifare.errors import (
     ArgumentError,
     CertifareError,
@@ -35,11 +34,14 @@ from certifare.errors import (
     EncoderMismatchError,
     FileError,
 )
-from certifare.levels import INTERSECTION, UNKNOWN, sort_key
+from certifare.levels import sort_key
+from certifare.reading import Reading
 from certifare.storage import FilePath, atomic_file, open_regular
 
-VERSION = 3
+VERSION = 4
 MAX_BYTES = 16 * 2**20
+#: The most assumptions that a file may state.
+MOST_ASSUMPTIONS = 20
 
 Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32,64}$")]
 ShortText = Annotated[str, msgspec.Meta(max_length=1_000)]
@@ -47,68 +49,8 @@ ShortText = Annotated[str, msgspec.Meta(max_length=1_000)]
 LOOKED_UP = "The records were looked up: no holder found more of them among the training records than chance explains."
 """What a certificate says where every holder compared the records with the training records."""
 
-OTHER_PEOPLE = "Records that different holders counted are of different people, and drawn independently of each other."
-"""What a certificate assumes besides where several files were added up."""
-
 OWN_CLUSTERS = "No cluster spans several holders: each of them kept one record of each of its own clusters."
 """What a certificate assumes besides where several holders drew one record of each cluster."""
-
-
-class Drawn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a holder drew the records that were counted: thinned to weights, or one of each cluster.
-
-    Attributes
-    ----------
-    weight, cluster : str or None
-        The columns.
-    population : {"clusters", "records"}
-        With clusters: what a claim is about.
-    max_weight : float or None
-        The largest weight (or size of a cluster) that the holder was told; None: the largest of its own records.
-    seed : int
-        Of the draw.
-    effective_size : float
-        Kish's effective sample size.
-    assumptions : tuple of str
-        What the draw takes for granted.
-    """
-
-    weight: ShortText | None = None
-    cluster: ShortText | None = None
-    population: Literal["clusters", "records"] = "clusters"
-    max_weight: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    seed: Annotated[int, msgspec.Meta(ge=0)]
-    effective_size: Annotated[float, msgspec.Meta(ge=0)]
-    assumptions: tuple[ShortText, ...] = ()
-
-    @property
-    def about(self) -> tuple[Phrase, ...]:
-        """Whom a claim from these records is about."""
-        population = None if self.cluster is None else self.population
-        return drawn_population(weighted=self.weight is not None, population=population)
-
-    @property
-    def thinned(self) -> bool:
-        """Whether records were left out in proportion to weights, whose scale all holders must then share."""
-        return self.cluster is None or self.population == "records"
-
-
-class Named(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a holder named groups and labels: counts that were named in other ways are of other groups and labels.
-
-    Attributes
-    ----------
-    unknown_groups : bool
-        Whether records without a group were counted as one of their own; else they were left out.
-    groups : tuple of str
-        Where small groups were pooled: those that were kept, and the pool. Empty: none was pooled.
-    cuts : tuple of float
-        Where a label that is a quantity was cut into bands. Empty: it was not.
-    """
-
-    unknown_groups: bool = False
-    groups: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
-    cuts: Annotated[tuple[float, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
 
 
 class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,13 +64,15 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         SHA-256 digest of the encoder's file.
     cells : int
         How many cells the encoder has; the table of counts has as many rows.
-    sensitive, label
-        Columns, or comparisons, that groups and labels were read from.
-    named : Named
-        How their values were named.
+    reading : Reading
+        How the records were read and drawn.
     counts : CellCounts
-    drawn : Drawn or None
-        How the records were drawn before they were counted; None: all were counted.
+    seed, effective_size
+        Of the draw by weights or clusters; None if all records were counted.
+    tail : Tail or None
+        The weight above a cap, if weights were capped.
+    assumptions : tuple of str
+        What is assumed of the encoder and the records.
     checksum : str or None
         Of the records, in any order; None where the database that counted gives none.
     looked_up : bool
@@ -144,11 +88,12 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     id: Hex
     encoder: Hex
     cells: Annotated[int, msgspec.Meta(ge=1)]
-    sensitive: Annotated[tuple[ShortText, ...], msgspec.Meta(min_length=1)]
-    label: ShortText | None = None
-    named: Named
+    reading: Reading
     counts: CellCounts
-    drawn: Drawn | None = None
+    seed: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    effective_size: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    tail: Tail | None = None
+    assumptions: Annotated[tuple[ShortText, ...], msgspec.Meta(max_length=MOST_ASSUMPTIONS)] = ()
     checksum: Hex | None = None
     looked_up: bool = False
     holder: ShortText | None = None
@@ -160,39 +105,36 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CountsFileError(
                 f"The encoder has {self.cells:,} cells, but the table of counts has {self.counts.n_cells:,} rows."
             )
-        if (self.counts.labels is None) != (self.label is None):
+        if not self.reading.sensitive:
+            raise CountsFileError("The file does not say which columns the groups were read from.")
+        if (self.counts.labels is None) != (self.reading.label is None):
             raise CountsFileError(
                 "The counts have labels, but no label column is named."
-                if self.label is None
-                else f"The label {self.label!r} is named, but the counts have no labels."
+                if self.reading.label is None
+                else f"The label {self.reading.label!r} is named, but the counts have no labels."
+            )
+        if self.reading.drawn != (self.seed is not None) or self.reading.drawn != (self.effective_size is not None):
+            raise CountsFileError(
+                "Records are drawn by weights or clusters if, and only if, there are a seed and a size."
             )
 
     @classmethod
     def make(
-        cls,
-        counts: CellCounts,
-        encoder_digest: str,
-        *,
-        sensitive: Sequence[str],
-        label: str | None = None,
-        named: Named | None = None,
-        drawn: Drawn | None = None,
-        checksum: tuple[int, int] | None = None,
-        looked_up: bool = False,
-        holder: str | None = None,
+        cls, counted: CountedRecords, encoder_digest: str, reading: Reading, *, holder: str | None = None
     ) -> CountsFile:
         """Make the content of a counts file, with an id of its own."""
         return cls(
             id=secrets.token_hex(16),
             encoder=encoder_digest,
-            cells=counts.n_cells,
-            sensitive=tuple(sensitive),
-            label=label,
-            named=named or Named(),
-            counts=counts,
-            drawn=drawn,
-            checksum=None if checksum is None else f"{checksum[0]:016x}{checksum[1]:016x}",
-            looked_up=looked_up,
+            cells=counted.counts.n_cells,
+            reading=reading,
+            counts=counted.counts,
+            seed=counted.provenance.seed,
+            effective_size=counted.provenance.effective_size,
+            tail=counted.tail,
+            assumptions=counted.provenance.besides,
+            checksum=counted.checksum,
+            looked_up=counted.overlap is not None,
             holder=holder,
             created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
@@ -221,8 +163,8 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 )
             if isinstance(version, int) and version < VERSION:
                 raise CountsFileError(
-                    f"{os.fspath(path)!r} is in version {version} of the format, which does not say how many cells the "
-                    "encoder has, or how groups and labels were named: count the records again with this certifare."
+                    f"{os.fspath(path)!r} is in version {version} of the format, which does not say how its records "
+                    "were read: count the records again with this certifare."
                 )
             return msgspec.convert(content, cls, dec_hook=_decode)
         except CountsFileError:
@@ -233,52 +175,9 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             ) from error
 
 
-@dataclass(frozen=True)
-class Pooled:
-    """Counts of several files, added up.
-
-    Attributes
-    ----------
-    counts : CellCounts
-    encoder : str
-        Digest of the encoder that all of them are about.
-    sensitive, label
-        Columns that groups and labels were read from.
-    n_files : int
-    looked_up : bool
-        Whether every holder compared the records with the training records.
-    drawn : tuple of Drawn
-        How each holder drew the records; empty where all were counted.
-    """
-
-    counts: CellCounts
-    encoder: str
-    sensitive: tuple[str, ...]
-    label: str | None
-    n_files: int
-    looked_up: bool
-    drawn: tuple[Drawn, ...] = ()
-
-    def certify(self, metric: str = "demographic_parity", **claim: Any) -> Certificate:
-        """Certify on all records together; keywords are those of :class:`~certifare.certificates.Claim`."""
-        certificate = issue(self.counts, Claim(metric=metric, **claim))
-        assumptions = [*ASSUMPTIONS, LOOKED_UP if self.looked_up else NOT_LOOKED_UP]
-        assumptions += dict.fromkeys(text for drawn in self.drawn for text in drawn.assumptions)
-        if self.n_files > 1:
-            assumptions.append(OTHER_PEOPLE)
-            if any(drawn.cluster is not None for drawn in self.drawn):
-                assumptions.append(OWN_CLUSTERS)
-        only = self.drawn[0] if len(self.drawn) == 1 else None
-        return msgspec.structs.replace(
-            certificate,
-            assumptions=tuple(assumptions),
-            seed=None if only is None else only.seed,
-            effective_size=sum(drawn.effective_size for drawn in self.drawn) or None,
-            population=population_of(certificate.exclusions, *(p for drawn in self.drawn for p in drawn.about)),
-        )
-
-
-def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> Pooled:
+def pool(
+    files: Mapping[str, CountsFile], encoder_digest: str | None = None, reading: Reading | None = None
+) -> PooledFiles:
     """Add up counts files.
 
     Parameters
@@ -287,20 +186,23 @@ def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> 
         The names are used in errors.
     encoder_digest : str, optional
         Digest of the encoder to be certified; that of the first file unless given.
+    reading : Reading, optional
+        How the records must have been read; as in the first file unless given.
 
     Raises
     ------
     EncoderMismatchError
-        A file is about another encoder, read groups or labels from other columns, or named them in another way.
+        A file is about another encoder, or its records were read in another way.
     DuplicateCountsError
         A file is there twice, or two files count the same records.
     DrawError
-        Files were drawn in different ways, or with the same random numbers.
+        Files were drawn in different ways.
     """
     if not files:
         raise ArgumentError("No counts file was given.")
     first_name, first = next(iter(files.items()))
     wanted, of_whom = (first.encoder, repr(first_name)) if encoder_digest is None else (encoder_digest, "the encoder")
+    by, by_whom = (first.reading, repr(first_name)) if reading is None else (reading, "the certificate of the bundle")
     ids: dict[str, str] = {}
     checksums: dict[str, str] = {}
     for name, file in files.items():
@@ -309,16 +211,12 @@ def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> 
                 f"{name!r} was counted with another encoder (SHA-256 {file.encoder[:16]}…) than {of_whom} "
                 f"({wanted[:16]}…). Count its records again with that one."
             )
-        if (file.sensitive, file.label) != (first.sensitive, first.label):
-            raise EncoderMismatchError(
-                f"{name!r} was counted by {_columns(file)}, but {first_name!r} by {_columns(first)}: these cannot be "
-                "added up."
-            )
-        if file.named != first.named:
-            raise EncoderMismatchError(
-                f"{name!r} and {first_name!r} name groups or labels in different ways (small groups pooled, "
-                "records without a group counted, a label cut into bands): a name stands for different records. "
-                "Count both with the same bundle, certificate.json beside encoder.json, and the same options."
+        _check_reading(name, file, by, by_whom)
+        scales = {file.reading.max_weight, first.reading.max_weight}
+        if len(files) > 1 and file.reading.thinned and (None in scales or len(scales) > 1):
+            raise DrawError(
+                f"{name!r} and {first_name!r} were not thinned to one largest weight, so that their records count "
+                "differently: agree on the largest in the population and count both with --max-weight."
             )
         if file.id in ids:
             raise DuplicateCountsError(
@@ -332,52 +230,91 @@ def pool(files: Mapping[str, CountsFile], encoder_digest: str | None = None) -> 
                     f"{file.checksum[:16]}…): leave one of them out."
                 )
             checksums[file.checksum] = name
-    _check_draws(files)
     counts = first.counts
     for file in list(files.values())[1:]:
         counts = counts + file.counts
-    looked_up = all(file.looked_up for file in files.values())
-    drawn = tuple(file.drawn for file in files.values() if file.drawn is not None)
-    return Pooled(_in_order(counts), wanted, first.sensitive, first.label, len(files), looked_up, drawn)
+    return PooledFiles(first.reading, wanted, _counted(list(files.values()), _in_order(counts)))
 
 
-def _check_draws(files: Mapping[str, CountsFile]) -> None:
-    """Refuse draws that do not make one sample: on another scale, of another population, or by the same numbers."""
-    (first_name, first), *others = files.items()
-    seeds = {} if first.drawn is None else {first.drawn.seed: first_name}
-    for name, file in others:
-        if file.drawn is None or first.drawn is None:
-            if file.drawn is not first.drawn:
-                all_of, part_of = (name, first_name) if file.drawn is None else (first_name, name)
-                raise DrawError(
-                    f"{part_of!r} counts records drawn by weights or clusters, {all_of!r} counts all of them: these "
-                    "cannot be added up. Count both in one way."
-                )
-            continue
-        how, wanted = ((d.weight, d.cluster, d.population, d.max_weight) for d in (file.drawn, first.drawn))
-        if how != wanted:
-            raise DrawError(
-                f"{name!r} was drawn by other weights or clusters, for another population, or with another largest "
-                f"weight than {first_name!r}: count both with the same --weight, --cluster, --population and "
-                "--max-weight."
-            )
-        if file.drawn.thinned and file.drawn.max_weight is None:
-            raise DrawError(
-                f"{name!r} and {first_name!r} were each thinned to their own largest weight, so that their records "
-                "count differently: agree on the largest in the population and count again with --max-weight."
-            )
-        if file.drawn.seed in seeds:
-            raise DrawError(
-                f"{name!r} and {seeds[file.drawn.seed]!r} were drawn with the same seed, {file.drawn.seed}, so the "
-                "draws are not independent: count one of them again with another --seed."
-            )
-        seeds[file.drawn.seed] = name
+@dataclass(frozen=True, eq=False)
+class PooledFiles:
+    """Counts of several files, added up.
+
+    Attributes
+    ----------
+    reading : Reading
+        How the records were read.
+    encoder : str
+        Digest of the encoder that all files are about.
+    counted : CountedRecords
+    """
+
+    reading: Reading
+    encoder: str
+    counted: CountedRecords
+
+
+def _counted(files: Sequence[CountsFile], counts: CellCounts) -> CountedRecords:
+    """Say what is known of the records of all files together."""
+    looked_up = all(file.looked_up for file in files)
+    besides = list(dict.fromkeys(text for file in files for text in file.assumptions))
+    if len(files) > 1:
+        besides.append(OTHER_PEOPLE)
+        if files[0].reading.cluster is not None:
+            besides.append(OWN_CLUSTERS)
+    sizes = [file.effective_size for file in files if file.effective_size is not None]
+    provenance = Provenance(
+        looked_up=LOOKED_UP if looked_up else NOT_LOOKED_UP,
+        besides=tuple(besides),
+        seed=files[0].seed if len(files) == 1 else None,
+        effective_size=sum(sizes) if sizes else None,
+        population=files[0].reading.about,
+    )
+    checksums = [file.checksum or "" for file in files]
+    digest = hashlib.sha256(" ".join(sorted(checksums)).encode()).hexdigest() if all(checksums) else None
+    return CountedRecords(counts=counts, provenance=provenance, tail=_tail(files), digest=digest)
+
+
+def _tail(files: Sequence[CountsFile]) -> Tail | None:
+    """Return the weight above the cap; refuse to add up that of several holders, which is not proved."""
+    if len(files) > 1 and any(file.reading.cap is not None for file in files):
+        raise DrawError("Weights of several holders are not capped: count each file again with --cap inf.")
+    return files[0].tail
+
+
+def _check_reading(name: str, file: CountsFile, wanted: Reading, of_whom: str) -> None:
+    """Refuse a file whose records were read or drawn in another way."""
+    reading = file.reading
+    if (reading.sensitive, reading.label) != (wanted.sensitive, wanted.label):
+        raise EncoderMismatchError(
+            f"{name!r} was counted by {_columns(reading)}, but {of_whom} is by {_columns(wanted)}: count its records "
+            "again with the same columns."
+        )
+    if reading.naming != wanted.naming:
+        raise EncoderMismatchError(
+            f"{name!r} names groups or labels in another way than {of_whom} (small groups pooled, records without a "
+            "group counted, a label cut into bands): a name stands for different records. Count its records again with "
+            "the bundle, certificate.json beside encoder.json, and the same options."
+        )
+    if reading.draw != wanted.draw:
+        raise DrawError(
+            f"{name!r} counts {_drawn(reading)}, but {of_whom} is about {_drawn(wanted)}: count its records again with "
+            "the same --weight, --cluster and --population."
+        )
+
+
+def _drawn(reading: Reading) -> str:
+    """Say how records are drawn."""
+    if not reading.drawn:
+        return "all records"
+    weights = "" if reading.weight is None else f" by the weights {reading.weight!r}"
+    clusters = "" if reading.cluster is None else f" by the clusters {reading.cluster!r} ({reading.population})"
+    return f"records drawn{weights}{clusters}"
 
 
 def _in_order(counts: CellCounts) -> CellCounts:
     """Put groups and labels into the order that counting all records at once would give."""
-    parts = {group: [sort_key(part) for part in group.split(INTERSECTION)] for group in counts.groups}
-    groups = sorted(counts.groups, key=lambda group: (group == UNKNOWN, parts[group]))
+    groups = sorted(counts.groups, key=sort_key)
     table = counts.table[:, [counts.groups.index(group) for group in groups]]
     if counts.labels is None:
         return CellCounts(table, groups, None, counts.exclusions)
@@ -394,8 +331,8 @@ def is_counts_file(path: FilePath) -> bool:
         return False
 
 
-def _columns(file: CountsFile) -> str:
-    return " and ".join(map(repr, [*file.sensitive, *([] if file.label is None else [file.label])]))
+def _columns(reading: Reading) -> str:
+    return " and ".join(map(repr, [*reading.sensitive, *([] if reading.label is None else [reading.label])]))
 
 
 def _decode(kind: type, value: object) -> object:

@@ -21,7 +21,7 @@ from certifare.certificates import Certificate
 from certifare.document.keys import load_private_key
 from certifare.document.statement import OLDEST_VERSION, PREDICATE, VERSION, Statement, canonical, make_statement
 from certifare.errors import CertificateFormatError, ExpiredVersionError, FileError, NewerVersionError
-from certifare.storage import atomic_file, open_regular
+from certifare.storage import atomic_file, distinct_keys, open_regular
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
@@ -69,9 +69,8 @@ class Document:
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate itself, which knows the cells that were pooled."""
-        certificate, suppression = self.statement.predicate.certificate, self.statement.predicate.suppression
-        return certificate if suppression is None else certificate.with_pools(suppression.pooled)
+        """The certificate itself."""
+        return self.statement.predicate.certificate
 
     def signed_by(self, key: SSlibKey) -> bool:
         """Whether one of the signatures was made with this key, over exactly these bytes."""
@@ -119,7 +118,7 @@ def write_document(
         The encoder's file, whose digest is recorded. It must have as many cells as the certificate counts.
     **context
         What :func:`certifare.document.make_statement` takes: ``data_digest``, ``selection``, ``suppress_below``,
-        ``columns``, ``command``, ``created`` …
+        ``reading``, ``command``, ``created`` …
 
     Returns
     -------
@@ -202,27 +201,16 @@ def parse(data: bytes) -> Any:
     try:
         # The first reading is the stricter one, the second sees duplicate keys.
         msgspec.json.decode(data)
-        return json.loads(data, object_pairs_hook=_without_duplicates)
+        return json.loads(data, object_pairs_hook=distinct_keys)
     except RecursionError as error:
         raise CertificateFormatError("Not a certificate: the file is nested too deeply.") from error
-    except CertificateFormatError:
-        raise
     except (msgspec.MsgspecError, ValueError) as error:
         raise CertificateFormatError(f"Not a certificate: the file is no valid JSON ({error}).") from error
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise CertificateFormatError(f"Not a certificate: the key {repeated!r} occurs twice in one object.")
-    return found
-
-
 def _statement(content: Any) -> Statement:
     kind = content.get("predicateType") if isinstance(content, dict) else None
-    version = re.fullmatch(re.escape(PREDICATE) + r"(\d{1,9})", kind) if isinstance(kind, str) else None
+    version = re.fullmatch(re.escape(PREDICATE) + r"([0-9]{1,9})", kind) if isinstance(kind, str) else None
     if version is None:
         raise CertificateFormatError(
             "Not a certificate: " + (f"a statement of another kind, {kind!r}." if kind else "no predicateType.")

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from certifare.errors import KeyFileError
-from certifare.storage import open_regular
+from certifare.errors import KeyFileError, OutputError
+from certifare.storage import open_regular, writable
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
@@ -135,12 +135,22 @@ def _read(path: str | os.PathLike[str]) -> bytes:
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that does not exist yet, readable from its first moment by whom ``mode`` allows only."""
+    """Write a file that does not exist yet, readable from its first moment by whom ``mode`` allows only.
+
+    It is there as a whole, or not at all.
+    """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except FileExistsError as error:
-        raise KeyFileError(f"{path} exists and is not overwritten: choose another name.") from error
-    except OSError as error:
-        raise KeyFileError(f"The key file {os.fspath(path)!r} cannot be written: {error.strerror}.") from error
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
+        with writable(path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(descriptor)  # a disk may only now say that it is full
+            except BaseException:
+                path.unlink()
+                raise
+    except OutputError as error:
+        if isinstance(error.__cause__, FileExistsError):
+            raise KeyFileError(f"{path} exists and is not overwritten: choose another name.") from error
+        raise KeyFileError(str(error)) from error

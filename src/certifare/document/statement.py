@@ -22,13 +22,14 @@ from certifare.certificates.exact import epsilon_at
 from certifare.certificates.population import among_whom
 from certifare.document.suppression import Suppression, suppress
 from certifare.errors import ArgumentError, CertificateFormatError, CountsError
+from certifare.reading import Reading
 
 StatementType = Literal["https://in-toto.io/Statement/v1"]
 STATEMENT_TYPE: StatementType = "https://in-toto.io/Statement/v1"
 #: The predicate's type, less its version.
 PREDICATE = "https://certifare.readthedocs.io/certificate/v"
 #: The version of the format that this program writes, and the oldest that it accepts.
-VERSION, OLDEST_VERSION = 2, 2
+VERSION, OLDEST_VERSION = 3, 3
 
 #: How a time is written.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -86,13 +87,6 @@ class Selection(_Strict, frozen=True, kw_only=True):
     correction: Literal["none", "holdout", "simultaneous", "sequence"]
 
 
-class Columns(_Strict, frozen=True, kw_only=True):
-    """Names of the columns (or expressions such as ``age>=60``) that groups and labels were read from."""
-
-    sensitive: tuple[str, ...] = ()
-    label: str | None = None
-
-
 class Tool(_Strict, frozen=True, kw_only=True):
     """The program that wrote the statement."""
 
@@ -109,7 +103,9 @@ class Predicate(_Strict, frozen=True, kw_only=True):
         Read off the certificate, for people; checked against it.
     certificate : Certificate
         The bound and everything needed to compute it again.
-    selection, suppression, columns, dataset, tool, command, created
+    reading : Reading or None
+        How a table becomes the records that the claim is about, so that others are read alike.
+    selection, suppression, dataset, tool, command, created
         How it came about; ``dataset`` is what the producer calls the data.
     """
 
@@ -119,11 +115,11 @@ class Predicate(_Strict, frozen=True, kw_only=True):
     certificate: Certificate
     selection: Selection
     suppression: Suppression | None = None
-    columns: Columns | None = None
+    reading: Reading | None = None
     dataset: Name | None = None
     tool: Tool
     command: Text | None = None
-    created: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    created: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 
     @property
     def time(self) -> datetime:
@@ -177,7 +173,7 @@ def make_statement(
     data_digest: str | None = None,
     selection: Selection | Mapping[str, Any] | None = None,
     suppress_below: int | None = None,
-    columns: Columns | Mapping[str, Any] | None = None,
+    reading: Reading | Mapping[str, Any] | None = None,
     dataset: str | None = None,
     command: str | None = None,
     created: str | None = None,
@@ -195,8 +191,8 @@ def make_statement(
         ``{"tried": 40, "correction": "holdout"}``; unless given, what the certificate says of ``candidates``.
     suppress_below : int, optional
         Pool cells with a count below this (:func:`certifare.document.suppress`).
-    columns : Columns or mapping, optional
-        ``{"sensitive": ["sex"], "label": "income"}``, so that an auditor need not guess.
+    reading : Reading or mapping, optional
+        How the records were read, so that an auditor reads others alike: ``{"sensitive": ["sex"], "label": "income"}``.
     dataset : str, optional
         What the data are called, for people; 200 characters at most.
     command : str, optional
@@ -227,7 +223,7 @@ def make_statement(
         certificate=certificate,
         selection=_made(selection, Selection, "selection"),
         suppression=suppression,
-        columns=None if columns is None else _made(columns, Columns, "columns"),
+        reading=None if reading is None else _made(reading, Reading, "reading"),
         tool=Tool(name="certifare", version=__version__) if tool is None else _made(tool, Tool, "tool"),
         dataset=None if dataset is None else _made(dataset, Name, "dataset"),
         command=command,
@@ -241,14 +237,15 @@ def make_statement(
 
 def claim_of(certificate: Certificate) -> Wording:
     """Put the claim of a certificate in words and as a formula."""
-    names = [f"'{group}'" for group in certificate.counts.groups]
+    # Quoted as Python does: a group called "a' and 'b" is one group, whoever reads the sentence.
+    names = [repr(group) for group in certificate.counts.groups]
     groups = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
     between = f"between the groups {groups}" if len(names) == 2 else f"between any two of the groups {groups}"
     about = among_whom(certificate.population)
     metric, bound = certificate.claim.distance, round_up(certificate.bound)
     given = {
         "all": "",
-        "positive": f", y = '{certificate.positive}'",
+        "positive": f", y = {certificate.positive!r}",
         "each label": ", y",
     }[metric.strata]
     over = {

@@ -24,20 +24,17 @@ Pool = tuple[int, ...]
 
 
 class Suppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was pooled before publication.
+    """Why cells were pooled before publication; which ones, the certificate says (:attr:`Certificate.pools`).
 
     Attributes
     ----------
     below : int
         Cells with a count below this number were pooled.
-    pooled : tuple of tuples of int
-        Cells shown together; their records stand in the row of the first, the rows of the others are zero.
     still_small : tuple of int
         Rows that show a count below ``below`` even so: no other cell has their pattern.
     """
 
     below: Annotated[int, msgspec.Meta(ge=2)]
-    pooled: tuple[Pool, ...]
     still_small: tuple[int, ...]
 
 
@@ -50,21 +47,21 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
     Parameters
     ----------
     certificate : Certificate
-        Any but one of ``method="lemmas"``, whose bound looks at single cells.
+        Any but one of ``method="lemmas"``, whose bound looks at single cells, and one that is pooled already.
     n : int
         The smallest count that may be shown, at least 2.
 
     Returns
     -------
     certificate, suppression
-        The certificate on the pooled table, and what was pooled.
+        The certificate on the pooled table, with its pools, and why they were made.
 
     Examples
     --------
     >>> from certifare import CellCounts, certify_counts
     >>> table = [[400, 300], [3, 1], [290, 402], [2, 9], [5, 4]]
     >>> pooled, what = suppress(certify_counts(CellCounts(table, groups=["f", "m"])), 10)
-    >>> what.pooled
+    >>> pooled.pools
     ((0, 1, 4), (2, 3))
     >>> pooled.counts.table.tolist()
     [[408, 305], [0, 0], [292, 411], [0, 0], [0, 0]]
@@ -76,6 +73,11 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
             'The bound of method="lemmas" looks at single cells and cannot be recomputed from pooled ones. '
             'Certify with method="exact", or publish without suppression.'
         )
+    if certificate.pools:
+        raise SuppressionError(
+            "Cells of the certificate are pooled already, so that their own counts are not known: suppress the "
+            "certificate that it was made from."
+        )
     counts = certificate.counts
     pools, still_small = _pools(certificate, n)
     table = counts.table.copy()
@@ -84,8 +86,8 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
         table[list(pool[1:])] = 0
     pooled = CellCounts(table, counts.groups, counts.labels, counts.exclusions)
     return (
-        msgspec.structs.replace(certificate, counts=pooled).with_pools(pools),
-        Suppression(below=n, pooled=pools, still_small=still_small),
+        msgspec.structs.replace(certificate, counts=pooled, pools=pools),
+        Suppression(below=n, still_small=still_small),
     )
 
 

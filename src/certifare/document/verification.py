@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
-from certifare.certificates.certificate import VOID, percent, round_down, round_up
+from certifare.certificates.certificate import READS_GROUP, VOID, percent, round_down, round_up
 from certifare.certificates.population import draw_of, whom
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
@@ -26,16 +27,16 @@ from certifare.errors import (
     EncoderFileError,
     ExpiredVersionError,
     GroupError,
+    TrainingOverlapError,
     UnprovedClaimError,
 )
-from certifare.levels import UNKNOWN
 from certifare.policy import Policy
 from certifare.randomness import stream
+from certifare.reading import Reading
 
 if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
 
-    from certifare.encoders import RestrictedEncoder
     from certifare.table import Table
 
 #: Recomputing takes time in proportion to pairs of groups × (√records + cells / 20). This much takes half a minute; a
@@ -305,27 +306,14 @@ def _statement(document: Document) -> Check:
 
 
 def _pooled_as_stated(document: Document) -> bool:
-    suppression = document.statement.predicate.suppression
+    """Say whether the rows that are called small still are, and no others."""
+    suppression, certificate = document.statement.predicate.suppression, document.certificate
     if suppression is None:
         return True
-    counts = document.certificate.counts
-    table = counts.table.reshape(counts.n_cells, -1)
-    pooled = [cell for pool in suppression.pooled for cell in pool]
-    if len(set(pooled)) != len(pooled) or not all(0 <= cell < counts.n_cells for cell in pooled):
-        return False
-    empty = [cell for pool in suppression.pooled for cell in pool[1:]]
-    shown = np.setdiff1d(np.arange(counts.n_cells), empty)
+    table = certificate.counts.table.reshape(certificate.counts.n_cells, -1)
+    shown = np.setdiff1d(np.arange(len(table)), [cell for pool in certificate.pools for cell in pool[1:]])
     small = shown[table[shown].min(axis=1) < suppression.below]
-    return (
-        all(list(pool) == sorted(pool) and len(pool) > 1 for pool in suppression.pooled)
-        and not table[empty].any()
-        and small.tolist() == list(suppression.still_small)
-        and all(
-            len({cell in cells for cell in pool}) == 1
-            for cells in (set(witness.cells) for witness in document.certificate.witnesses)
-            for pool in suppression.pooled
-        )
-    )
+    return bool(list(suppression.still_small) == small.tolist())
 
 
 def _figures(document: Document) -> Check:
@@ -393,6 +381,14 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
             False,
             f"The encoder has {n_cells:,} cells, and the certificate counts {document.certificate.counts.n_cells:,}.",
         )
+    reads, said = bool(content.parameters.get("group_aware")), READS_GROUP in document.certificate.assumptions
+    if reads != said:
+        words = (
+            "The encoder reads the group, and the certificate does not say so"
+            if reads
+            else "The encoder does not read the group, and the certificate says that it does"
+        )
+        return Check("encoder", False, f"{words}: its claim is about another encoder.")
     return Check("encoder", True, f"The encoder is the certified one (SHA-256 {found[:16]}…), with {n_cells:,} cells.")
 
 
@@ -459,6 +455,9 @@ def _classifier(document: Document, predictions: ArrayLike, max_bound: float | N
         return Check("classifier", True, f"{words}.")
     if interval.upper <= max_bound:
         return Check("classifier", True, f"{words}, within the {max_bound:g} asked for.")
+    if certificate.bound <= max_bound:
+        own = f"T* = {round_up(certificate.bound)} holds for it as for every other, within the {max_bound:g} asked for"
+        return Check("classifier", True, f"{words}; {own}.")
     return Check("classifier", False, f"{words}, above the {max_bound:g} asked for.")
 
 
@@ -471,33 +470,34 @@ def _records(
 ) -> list[Check]:
     """Certify the encoder on other records, and ask whether they contradict the certificate.
 
-    They do where a set of cells, chosen on one half of them, shows on the other half that some classifier exceeds T*.
+    They do if a set of cells, chosen on one half of them, shows on the other half that some classifier exceeds T*.
     For a valid certificate of the same population that happens with probability at most ε, beside the certificate's
     own ε. The sets are chosen on the verifier's records alone: nothing in it is taken from the producer.
     """
-    # Whoever verifies a certificate alone reads no table, and needs no library that does.
-    from certifare.records import load_fitted
+    # Verifying a certificate alone reads no table, and needs no library that does.
+    from certifare.certification import TableSource, count_records
+    from certifare.engines.counting import CountRequest
+    from certifare.records import load_fitted, read_records
 
     certificate = document.certificate
     labelled = certificate.claim.labelled
     fitted = load_fitted(encoder)
     if isinstance(data, str | os.PathLike):
-        data = _read(document, fitted, data, roles)
-    data = data.of_labelled() if labelled else data
+        reading = _reading(document, roles)
+        data = read_records(fitted, data, reading, labelled=labelled)
+    else:
+        reading = _reading(document, {"sensitive": data.roles.sensitive or ("group",), "label": None})
+        if labelled and data.labels:
+            reading = msgspec.structs.replace(reading, label=data.labels[0].name)
     if data.groups is None or (labelled and not data.labels):
-        raise ArgumentError("Your records need a sensitive column, and a label where the metric looks at labels.")
-    overlap = fitted.training_overlap(data.features)
-    if overlap is not None and overlap.excessive:
-        return [
-            Check(
-                "training records",
-                False,
-                f"The encoder was fitted on your records, which can show nothing then: {overlap}. Give others.",
-            )
-        ]
+        raise ArgumentError("Your records need a sensitive column, and a label if the metric looks at labels.")
+    try:
+        counted = count_records(fitted, TableSource(data), reading, CountRequest(labelled=labelled))
+    except TrainingOverlapError as error:
+        return [Check("training records", False, f"The encoder was fitted on your records: {error}")]
     looked_up = (
-        Check("training records", True, f"The encoder was not fitted on your records: {overlap}.")
-        if overlap is not None
+        Check("training records", True, f"The encoder was not fitted on your records: {counted.overlap}.")
+        if counted.overlap is not None
         else Check(
             "training records",
             None,
@@ -505,33 +505,21 @@ def _records(
             "could not be looked up.",
         )
     )
-    other = _other_claim(certificate, data.groups.names, data.labels[0].names if labelled else ())
+    counts = counted.counts
+    other = _other_claim(certificate, counts.groups, counts.labels or ())
     if other is not None:
-        return [looked_up, Check("data", None, f"{other} They decide nothing.", undecided=True)]
-    from certifare.certification import certify  # and with it the compiler, which only records need
-
+        return [looked_up, Check("data", None, f"{other} The check is inconclusive.", undecided=True)]
     try:
-        own = certify(
-            fitted,
-            data.features,
-            data.labels[0] if labelled else None,
-            sensitive_features=data.groups,
-            metric=certificate.metric,
-            confidence=certificate.confidence,
-            positive=certificate.positive,
-            weights=data.weights,
-            clusters=data.clusters,
-            min_group_size=1,
-        )
+        own = counted.certify(replace(certificate.claim, candidates=1))
     except GroupError as error:
         return [looked_up, Check("data", None, f"Your records do not suffice: {error}", undecided=True)]
     if draw_of(own.population) != draw_of(certificate.population):
         words = (
             f"The certificate is about {whom(certificate.population)}; your records stand for {whom(own.population)}: "
-            "name weights and clusters as its producer did. They decide nothing."
+            "name weights and clusters as its producer did. The check is inconclusive."
         )
         return [looked_up, Check("data", None, words, undecided=True)]
-    lower = _own_lower_limit(own)
+    lower = _own_lower_limit(own, str(counted.digest))
     sample = f"{own.counts.n_records:,} records of your own"
     words = f"{sample} give T* = {round_up(own.bound)} (estimate {own.estimate:.4f}, lower limit {round_down(lower)})"
     if lower > certificate.bound:
@@ -560,35 +548,18 @@ def _records(
     return checks
 
 
-def _read(
-    document: Document, encoder: RestrictedEncoder, path: str | os.PathLike[str], roles: Mapping[str, Any]
-) -> Table:
-    """Read the verifier's file, with the roles that the certificate names unless others are given."""
-    from certifare.records import read_records
-    from certifare.table import POOLED, cuts_in_names
+def _reading(document: Document, roles: Mapping[str, Any]) -> Reading:
+    """Return how the verifier's records are read: as the certificate says, with columns that are called otherwise.
 
-    columns = document.statement.predicate.columns
-    groups = roles["sensitive"] or (columns.sensitive if columns else ())
-    if not groups:
-        raise ArgumentError("The certificate does not say which column is sensitive: name it.")
-    labelled = document.certificate.claim.labelled
-    if roles["label"] and not labelled:
+    Weights are not capped here: the lower limit is about whole weights.
+    """
+    stated = document.statement.predicate.reading
+    if roles.get("label") and not document.certificate.claim.labelled:
         raise ArgumentError(f"label={roles['label']!r}: the certificate's metric does not look at labels.")
-    label = roles["label"] or (columns.label if columns else None)
-    if labelled and label is None:
-        raise ArgumentError("The metric looks at labels, and the certificate does not say which column: name it.")
-    counted = document.certificate.counts
-    table = read_records(
-        encoder,
-        path,
-        sensitive=groups,
-        label=label if labelled else None,
-        label_cuts=cuts_in_names(label, counted.labels) if labelled else None,
-        weight=roles["weight"],
-        cluster=roles["cluster"],
-        missing_groups="unknown" if UNKNOWN in counted.groups else "drop",
-    )
-    return table.pooled(counted.groups) if POOLED in counted.groups else table
+    given = {name: value for name, value in roles.items() if value}
+    if stated is None and not given.get("sensitive"):
+        raise ArgumentError("The certificate does not say which column is sensitive: name it.")
+    return msgspec.structs.replace(stated or Reading(), **given, cap=None)
 
 
 def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequence[str]) -> str | None:
@@ -604,11 +575,14 @@ def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequen
     return None
 
 
-def _own_lower_limit(own: Certificate) -> float:
-    """Lower limit with sets of cells chosen on one random half of the records and tested on the other."""
+def _own_lower_limit(own: Certificate, records: str) -> float:
+    """Lower limit with sets of cells chosen on one random half of the records and tested on the other.
+
+    The halves come from a stream that knows the records, so that other records are halved independently.
+    """
     counts = own.counts
     # Each record goes either way with probability ½; the counts are all that is needed for that.
-    half = stream(0, "halves of the verifier's records").binomial(counts.table, 0.5)
+    half = stream(0, "halves of the verifier's records", records).binomial(counts.table, 0.5)
     chosen_on, tested_on = (CellCounts(t, counts.groups, counts.labels) for t in (half, counts.table - half))
     if min(chosen_on.table.sum(axis=0).min(), tested_on.table.sum(axis=0).min()) == 0:
         return 0.0

@@ -17,11 +17,9 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.certificates.counts import CellCounts
-from certifare.certificates.repeats import Repeats
 from certifare.encoders.cellscores import cell_scores, score_names
 from certifare.encoders.description import Description, Statistics, describe
 from certifare.encoders.fingerprint import Fingerprint, Overlap
-from certifare.encoders.hashes import count_repeats
 from certifare.encoders.information import RetainedInformation, retained_information
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.training import (
@@ -223,6 +221,11 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Whether a record's cell depends on its group too, so that encoding needs it."""
         return False
 
+    @property
+    def is_column(self) -> bool:
+        """Whether the cells are the values or bins of one existing column, and nothing was fitted."""
+        return False
+
     def apply(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.int32]:
         """Find the cell of each record.
 
@@ -242,7 +245,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Ids from 0 to ``n_cells_ - 1``.
         """
         frame = Frame(X)
-        return self.find_cells(self._read(frame), self._groups(frame, sensitive_features))
+        return self.find_cells(self.read_fields(frame), self._groups(frame, sensitive_features))
 
     def transform(self, X: Any, *, sensitive_features: Any = None) -> Any:
         """Replace each record by its cell's representative (or id, indicator or score: parameter ``output``).
@@ -261,7 +264,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self._check_output()
         frame = Frame(X)
-        cells = self.find_cells(self._read(frame), self._groups(frame, sensitive_features))
+        cells = self.find_cells(self.read_fields(frame), self._groups(frame, sensitive_features))
         asked = _get_output_config("transform", self)["dense"]
         kind = frame.kind if asked == "default" else str(asked)
         if self.output == "representatives":
@@ -385,7 +388,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Measure how much of the table the cells keep, on records that were not used to fit."""
         check_is_fitted(self)
         frame = Frame(X)
-        fields = self._read(frame)
+        fields = self.read_fields(frame)
         cells = self.find_cells(fields, self._groups(frame, sensitive_features))
         categorical = [column.categorical for column in self.columns_]
         return retained_information(fields, categorical, cells, self.n_cells_)
@@ -409,22 +412,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise EncoderError(
                 f"The fingerprint belongs to another encoder: it covers {listing(self.fingerprint_.names)}."
             )
-        return self.fingerprint_.overlap(self._read(Frame(X)))
-
-    def repeats(self, X: Any, *others: NDArray[np.int64]) -> Repeats:
-        """Count the records that equal another one, in the features and in other columns.
-
-        Parameters
-        ----------
-        X : dataframe or array
-        *others : ndarray of int
-            Codes of labels or groups, say; -1 is missing.
-        """
-        check_is_fitted(self)
-        fields = self._read(Frame(X))
-        codes = [Field(f"other {i}", column, "number", False) for i, column in enumerate(others)]
-        check_lengths({"X": len(fields[0])} | {field.name: len(field) for field in codes})
-        return count_repeats([*fields, *codes])
+        return self.fingerprint_.overlap(self.read_fields(Frame(X)))
 
     def sensitive_features_in(self, X: Any) -> NDArray[Any] | dict[str, NDArray[Any]]:
         """Take the groups from a table, if ``sensitive=`` named their columns.
@@ -648,7 +636,7 @@ class RestrictedEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return groups
 
-    def _read(self, frame: Frame) -> tuple[Field, ...]:
+    def read_fields(self, frame: Frame) -> tuple[Field, ...]:
         """Read the features from a table, matched by name or position."""
         check_is_fitted(self)
         wanted = [column.name for column in self.columns_]

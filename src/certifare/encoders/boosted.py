@@ -156,7 +156,7 @@ class BoostedEncoder(GrownEncoder):
         frame = Frame(X)
         groups = self._groups(frame, sensitive_features)
         scores = self._score_tree.scores if self.group_aware else self.score_map_.scores
-        return scores.probabilities(self._read(frame), self.n_threads, groups)[: len(self.labels_)]
+        return scores.probabilities(self.read_fields(frame), self.n_threads, groups)[: len(self.labels_)]
 
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -21,10 +20,10 @@ from certifare.errors import ArgumentError, ColumnTypeError
 from certifare.frames import Value, read_values
 from certifare.growth import Dictionary
 from certifare.levels import plain
-from certifare.words import exact
+from certifare.words import amount, exact
 
 if TYPE_CHECKING:
-    from certifare.certificates import Certificate
+    from certifare.certificates import CellCounts
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.tree import FairTreeEncoder
     from certifare.frames import ColumnType, Field
@@ -99,26 +98,34 @@ def encoder_of(
     return build_tree(_document(name, type_, categories=sorted(values)))
 
 
-def assuming(encoder: FairTreeEncoder, certificate: Certificate) -> Certificate:
-    """Say in a certificate what the cells of a column's encoder are."""
-    (bins,) = encoder.bins_
-    edges = None if encoder.columns_[0].type == "boolean" else getattr(bins, "edges", None)
+def words_of(encoder: RestrictedEncoder) -> tuple[str, ...]:
+    """Say in a certificate what the cells of a column's encoder are; nothing if it is none."""
+    if not encoder.is_column:
+        return ()
+    edges = _edges(encoder)
     words = VALUES if edges is None else CUTS
     cuts = "" if edges is None else ", ".join(map(exact, edges))
-    words = words.format(column=encoder.columns_[0].name, cuts=cuts)
-    return msgspec.structs.replace(certificate, assumptions=(*certificate.assumptions, words))
+    return (words.format(column=encoder.columns_[0].name, cuts=cuts),)
 
 
-def assumed_values(encoder: RestrictedEncoder, certificate: Certificate) -> tuple[str, int | None] | None:
-    """Return what a certificate takes for granted of a column's values, and the cell of all others, if there is one.
+def check_values(encoder: RestrictedEncoder, counts: CellCounts) -> None:
+    """Refuse records whose value of the column was not there when its encoder was made: all such share one cell."""
+    if not encoder.is_column or encoder.columns_[0].type == "boolean" or _edges(encoder) is not None:
+        return
+    new = int(counts.table[encoder.n_cells_ - 1].sum())
+    if new:
+        raise ArgumentError(
+            f"{amount(new, 'record')} {'has a value' if new == 1 else 'have values'} of the column "
+            f"{encoder.columns_[0].name!r} that were not there when it was certified. Rules on the column could tell "
+            "them apart, and are not bounded here: certify the column again, on these records (certifare certify "
+            "--column)."
+        )
 
-    None where the cells are not the values of a column.
-    """
-    column = encoder.columns_[0]
-    words = VALUES.format(column=column.name)
-    if words not in certificate.assumptions:
-        return None
-    return words, None if column.type == "boolean" else encoder.n_cells_ - 1
+
+def _edges(encoder: RestrictedEncoder) -> Any:
+    """Return the cuts of a score; None if cells are values."""
+    (bins,) = encoder.bins_
+    return None if encoder.columns_[0].type == "boolean" else getattr(bins, "edges", None)
 
 
 def column_table(field: Field, name: str) -> pa.Table:

@@ -184,7 +184,7 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
         raise EncoderError(
             f"explain is about one record, and {len(frame):,} were given: take one, such as X.iloc[[17]]."
         )
-    fields = encoder._read(frame)
+    fields = encoder.read_fields(frame)
     groups = encoder._groups(frame, sensitive_features)
     cell = int(encoder.find_cells(fields, groups)[0])
     described = encoder.describe()[cell]

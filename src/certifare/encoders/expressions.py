@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from certifare.encoders.training import ColumnSchema
 from certifare.errors import (
+    ArgumentError,
     ColumnTypeError,
     DuplicateColumnError,
     ExpressionError,
@@ -117,10 +118,7 @@ def sql_column(name: str, type_: str, dialect: str, wanted: str | None = None) -
     """
     column = exp.column(identifier(name, dialect))
     null = exp.Is(this=column, expression=exp.Null())
-    try:
-        known = exp.DataType.build(type_, dialect=dialect)
-    except sqlglot.errors.SqlglotError:
-        known = exp.DataType(this=DType.UNKNOWN)
+    known = _known_type(type_, dialect)
     if known.this == DType.NULL:  # a column without any value fits every type
         known = exp.DataType.build(DEFAULT_TYPES[wanted or "text"])
     if wanted is not None and (wanted == "text") != (known.this in TEXTS) and _is_read(known):
@@ -191,6 +189,8 @@ def write_sql(encoder: "FairTreeEncoder", dialect: str, table: str | Sequence[st
     if table is None:
         return write_case(encoder, columns, dialect, 0, groups)
     source = quoted_table(table, dialect)
+    if not name.strip():
+        raise ArgumentError(f"name={name!r}: the column of cells needs a name.")
     case = write_case(encoder, columns, dialect, 1, groups)
     return f"SELECT\n  *,\n{case} AS {identifier(name, dialect).sql(dialect=dialect)}\nFROM {source}"
 
@@ -445,8 +445,11 @@ def quoted_table(table: str | Sequence[str], dialect: str) -> str:
 
 
 def table_parts(table: str | Sequence[str]) -> list[str]:
-    """Part a table's name, unless its parts were given."""
-    return table.split(".") if isinstance(table, str) else list(table)
+    """Part a table's name, unless its parts were given; refuse one that is empty, or has an empty part."""
+    parts = table.split(".") if isinstance(table, str) else list(table)
+    if not parts or not all(part.strip() for part in parts):
+        raise ArgumentError(f"table={table!r}: name a table, or schema.table.")
+    return parts
 
 
 def holds(role: Comparison, column: SqlColumn, dialect: str) -> Any:
@@ -471,6 +474,18 @@ def holds(role: Comparison, column: SqlColumn, dialect: str) -> Any:
         truth = exp.Literal.number(int(role.value.lower() == "true"))
         equal = exp.EQ(this=column.number.copy(), expression=truth)
     return equal if role.operator == "==" else exp.not_(equal)
+
+
+def is_read(type_: str, dialect: str) -> bool:
+    """Say whether columns of a type, as a database writes it, are read: numbers, truth values or text."""
+    return _is_read(_known_type(type_, dialect))
+
+
+def _known_type(type_: str, dialect: str) -> Any:
+    try:
+        return exp.DataType.build(type_, dialect=dialect)
+    except sqlglot.errors.SqlglotError:
+        return exp.DataType(this=DType.UNKNOWN)
 
 
 def _is_read(known: Any) -> bool:

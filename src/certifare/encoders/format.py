@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from certifare.errors import EncoderFileError, NotPublishableError
-from certifare.storage import open_regular
+from certifare.storage import distinct_keys, open_regular
 
 FORMAT = "certifare/encoder"
 VERSION = 2
@@ -294,13 +294,14 @@ def read_encoder_document(path: str | os.PathLike[str], max_bytes: int = MAX_BYT
         if header.version < 1:
             raise EncoderFileError(f"{path}: there is no version {header.version} of the format.")
         document: AnyDocument = msgspec.json.decode(content, type=AnyDocument)
+        json.loads(content, object_pairs_hook=distinct_keys)
         check_limits(document)
         return document
     except EncoderFileError:
         raise
     except RecursionError:
         raise EncoderFileError(f"{path}: this is not an encoder (nested too deeply).") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise EncoderFileError(f"{path}: this is not an encoder, or a damaged one ({error}).") from error
 
 

@@ -80,7 +80,7 @@ class GrownEncoder(RestrictedEncoder):
         ``sensitive_features`` as in :meth:`apply`.
         """
         frame = Frame(X)
-        return self.codes_of(self._read(frame), self._groups(frame, sensitive_features))
+        return self.codes_of(self.read_fields(frame), self._groups(frame, sensitive_features))
 
     def apply_codes(self, codes: Codes) -> NDArray[np.int32]:
         """Find the cell of each prepared record."""

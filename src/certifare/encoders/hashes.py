@@ -6,7 +6,6 @@ together, and a table is looked up in a sample by the records whose hashes are w
 
 import hashlib
 import math
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +13,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.certificates.repeats import Repeats
+from certifare.certificates.repeats import (
+    NOTABLE,
+    Grouping,
+    Repeats,
+    agreement_of,
+    blocks_of,
+    frequencies,
+)
 from certifare.compiler import WORTH_COMPILING, helper, kernel
 from certifare.frames import Field
-from certifare.growth import Dictionary
+from certifare.growth.columns import Column, Dictionary
 
 BLOCK = 1 << 16
 
 MOST_HASHES = 1 << 20
 """So many distinct hashes are kept at most."""
+
+MOST_GROUPED = 1 << 14
+"""So many different records are kept at most for each block of columns that is left out."""
 
 TINY = 2.0**-20
 """A number below this is taken for zero when numbers are rounded: what rounding leaves of it would be noise."""
@@ -85,7 +94,7 @@ class HashSample:
     @classmethod
     def of(cls, hashes: NDArray[np.uint64], n_records: int, most: int = MOST_HASHES) -> "HashSample":
         """Sample the hashes of some of ``n_records`` records."""
-        halvings = max(0, math.ceil(math.log2(max(n_records, 1) / most)))
+        halvings = _halvings(n_records, most)
         kept = hashes[hashes <= _limit(halvings)]
         return cls(kept, np.ones(len(kept), dtype=np.int64), halvings)
 
@@ -119,10 +128,177 @@ class HashSample:
         return HashSample(hashes, counts, halvings)
 
 
+@dataclass(frozen=True, eq=False)
+class GroupSample:
+    """Sample of the groups of records that agree in all columns but some: whole groups, by the hash of the others.
+
+    Attributes
+    ----------
+    hashes : ndarray of uint64
+        Of all columns.
+    rests : ndarray of uint64
+        Of the columns that are not left out; up to ``2^(64-halvings) - 1``.
+    counts : ndarray of int64
+        How many records have these hashes.
+    halvings : int
+    """
+
+    hashes: NDArray[np.uint64]
+    rests: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    halvings: int
+
+    @classmethod
+    def of(cls, hashes: NDArray[np.uint64], rests: NDArray[np.uint64], n_records: int) -> "GroupSample":
+        """Sample groups of some of ``n_records`` records, given hashes of all columns and of those not left out.
+
+        The hash of all columns must be that of the others and of the left-out ones added up.
+        """
+        halvings = _halvings(n_records, MOST_GROUPED)
+        kept = np.flatnonzero(rests <= _limit(halvings))
+        return cls(hashes[kept], rests[kept], np.ones(len(kept), dtype=np.int64), halvings)
+
+    @classmethod
+    def merge(cls, samples: Sequence["GroupSample"]) -> "GroupSample":
+        """Sample the groups of all records, given the samples of parts of them."""
+        halvings = max(sample.halvings for sample in samples)
+        merged = cls(
+            np.concatenate([sample.hashes for sample in samples]),
+            np.concatenate([sample.rests for sample in samples]),
+            np.concatenate([sample.counts for sample in samples]),
+            halvings,
+        )
+        if any(sample.halvings < halvings for sample in samples):
+            merged = merged._up_to(halvings)
+        return merged if len(merged.hashes) <= MOST_GROUPED else merged.sorted()
+
+    def sorted(self) -> "GroupSample":
+        """Put each record once; of too many, keep the groups up to a lower limit."""
+        order, starts = _runs(self.hashes)
+        first = order[starts]
+        counts = np.add.reduceat(self.counts[order], starts) if len(starts) else self.counts
+        sample = GroupSample(self.hashes[first], self.rests[first], counts, self.halvings)
+        while len(sample.hashes) > MOST_GROUPED:
+            sample = sample._up_to(sample.halvings + 1)
+        return sample
+
+    def grouping(self) -> Grouping:
+        """Count the groups by size, and compare those that are alike with those that are mixed."""
+        sample = self.sorted()
+        order, starts = _runs(sample.rests)
+        if not len(starts):
+            none = frequencies(np.zeros(0, dtype=np.int64))
+            return Grouping(none, none, none, 1.0)
+        times = sample.counts[order]
+        sizes, kinds = np.add.reduceat(times, starts), np.diff(starts, append=len(times))
+        left_out, values = _runs((sample.hashes - sample.rests)[order])
+        agreements = [
+            agreement_of(
+                same=_sum_of_squares(np.add.reduceat(counts[left_out], values)),
+                equal=_sum_of_squares(counts),
+                grouped=_sum_of_squares(np.add.reduceat(counts, starts)),
+                n=int(counts.sum()),
+            )
+            for counts in (times, np.ones_like(times))
+        ]
+        return Grouping(
+            alike=frequencies(sizes[kinds == 1]),
+            mixed=frequencies(sizes[kinds > 1]),
+            beside=frequencies(times[np.repeat(kinds > 1, kinds)]),
+            agreement=max(agreements),
+        )
+
+    def _up_to(self, halvings: int) -> "GroupSample":
+        kept = self.rests <= _limit(halvings)
+        return GroupSample(self.hashes[kept], self.rests[kept], self.counts[kept], halvings)
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatSample:
+    """Sample of records that shows whether more of them are equal than chance explains; samples add up.
+
+    Attributes
+    ----------
+    whole : HashSample
+        Of the records in all columns.
+    left_out : tuple of GroupSample
+        With each block of columns left out in turn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare.encoders.hashes import RepeatSample
+    >>> from certifare.frames import Frame
+    >>> rng = np.random.default_rng(0)
+    >>> visits = np.repeat(rng.normal(size=(1000, 3)), 1 + rng.poisson(0.5, 1000), axis=0)
+    >>> samples = [RepeatSample.of(Frame(part).fields(), b"salt") for part in (visits[:700], visits[700:])]
+    >>> found = RepeatSample.merge(samples).judge()
+    >>> found.records == len(visits), found.excessive
+    (True, True)
+    """
+
+    whole: HashSample
+    left_out: tuple[GroupSample, ...]
+
+    @classmethod
+    def of(cls, fields: Sequence[Field], salt: bytes = b"") -> "RepeatSample":
+        """Sample records; samples that are to be merged need the same salt."""
+        n = len(fields[0])
+        columns = [_HashedColumn.of(i, field, salt) for i, field in enumerate(fields)]
+        parts = [slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)] or [slice(0, 0)]
+        return cls.merge([cls._of_rows(columns, rows, n) for rows in parts])
+
+    @classmethod
+    def _of_rows(cls, columns: Sequence["_HashedColumn"], rows: slice, n_records: int) -> "RepeatSample":
+        """Sample some records. Their hash is a sum over columns, so that leaving out a block is a subtraction."""
+        blocks = blocks_of(len(columns))
+        of_blocks = np.zeros((len(blocks), rows.stop - rows.start), dtype=np.uint64)
+        for sums, block in zip(of_blocks, blocks, strict=True):
+            for i in block:
+                if n_records < WORTH_COMPILING:
+                    sums += mix(columns[i].bits(rows) + columns[i].offset)
+                else:
+                    _add_up(sums, columns[i].bits(rows), columns[i].offset)
+        hashes = of_blocks.sum(axis=0)
+        return cls(
+            HashSample.of(hashes, n_records),
+            tuple(GroupSample.of(hashes, hashes - sums, n_records) for sums in of_blocks),
+        )
+
+    @classmethod
+    def merge(cls, samples: Sequence["RepeatSample"]) -> "RepeatSample":
+        """Sample all records, given the samples of parts of them."""
+        return cls(
+            HashSample.merge([sample.whole for sample in samples]),
+            tuple(GroupSample.merge(own) for own in zip(*(sample.left_out for sample in samples), strict=True)),
+        )
+
+    def judge(self) -> Repeats:
+        """Say how many records equal another one, and whether chance explains it."""
+        times = self.whole.sorted().counts
+        # Most tables have hardly any equal records, whatever the columns say.
+        is_notable = np.count_nonzero(times > 1) >= NOTABLE * len(times)
+        return Repeats.of(times, [own.grouping() for own in self.left_out] if is_notable else ())
+
+
 def count_repeats(fields: Sequence[Field]) -> Repeats:
-    """Count the records that equal another one in every column."""
-    sample = HashSample.of(hash_records(fields, secrets.token_bytes(16)), len(fields[0]))
-    return Repeats.of(sample.sorted().counts)
+    """Count the records that equal another one in every column, and say whether chance explains it."""
+    return RepeatSample.of(fields).judge()
+
+
+def _runs(values: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Order values, and say where runs of equal ones start."""
+    order = np.argsort(values)
+    ordered = values[order]
+    return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(values)]
+
+
+def _sum_of_squares(numbers: NDArray[np.int64]) -> float:
+    return float((numbers.astype(np.float64) ** 2).sum())
+
+
+def _halvings(n_records: int, most: int) -> int:
+    return max(0, math.ceil(math.log2(max(n_records, 1) / most)))
 
 
 def _limit(halvings: int) -> np.uint64:
@@ -133,27 +309,62 @@ def _hash(fields: Sequence[Field], salt: bytes, shifts: tuple[int, ...]) -> NDAr
     """Hash records once for each shift: so many last bits of a number are rounded away."""
     n = len(fields[0])
     hashes = np.zeros((len(shifts), n), dtype=np.uint64)
-    drop = np.array(shifts, dtype=np.uint64)
     for i, field in enumerate(fields):
+        column = _HashedColumn.of(i, field, salt, exact=shifts == (0,))
+        drop = np.zeros(len(shifts), dtype=np.uint64) if column.is_text else np.array(shifts, dtype=np.uint64)
+        for start in range(0, n, BLOCK):
+            rows = slice(start, start + BLOCK)
+            bits = column.bits(rows)
+            if n < WORTH_COMPILING:
+                for row, shift in zip(hashes, drop, strict=True):
+                    row[rows] = mix(row[rows] ^ mix(_round(bits, shift) + column.offset))
+            else:
+                _add(hashes[:, rows], bits, drop, column.offset)
+    return hashes
+
+
+@dataclass(frozen=True, eq=False)
+class _HashedColumn:
+    """A column whose values become 64 bits each.
+
+    Attributes
+    ----------
+    column : ndarray or Dictionary
+    table : ndarray of uint64
+        Hashes of the texts, and 0 for a missing one.
+    factor : float
+        What numbers are multiplied by.
+    offset : uint64
+        What is added to the bits before they are mixed.
+    """
+
+    column: Column
+    table: NDArray[np.uint64]
+    factor: float
+    offset: np.uint64
+
+    @classmethod
+    def of(cls, i: int, field: Field, salt: bytes, *, exact: bool = True) -> "_HashedColumn":
+        """Prepare the i-th column of a table."""
         digest = hashlib.blake2b(f"{i}\x00{field.name}".encode("utf-8", "surrogatepass"), key=salt, digest_size=16)
         offset, dither = np.frombuffer(digest.digest(), dtype=np.uint64)
         # The exact hash multiplies by nothing, or numbers that differ could become equal.
-        factor = 1.0 if shifts == (0,) else 0.5 + float(dither >> np.uint64(12)) / 2.0**53
-        column = field.column
-        if isinstance(column, Dictionary):
-            table = np.array([*(_hash_text(value, salt) for value in column.values), 0], dtype=np.uint64)
-        for start in range(0, n, BLOCK):
-            rows = slice(start, start + BLOCK)
-            if isinstance(column, Dictionary):
-                bits, drops = table[column.indices[rows]], np.zeros_like(drop)
-            else:
-                bits, drops = _bits(column[rows], factor), drop
-            if n < WORTH_COMPILING:
-                for row, shift in zip(hashes, drops, strict=True):
-                    row[rows] = mix(row[rows] ^ mix(_round(bits, shift) + offset))
-            else:
-                _add(hashes[:, rows], bits, drops, offset)
-    return hashes
+        factor = 1.0 if exact else 0.5 + float(dither >> np.uint64(12)) / 2.0**53
+        texts = field.column.values if isinstance(field.column, Dictionary) else ()
+        table = np.array([*(_hash_text(text, salt) for text in texts), 0], dtype=np.uint64)
+        return cls(field.column, table, factor, offset)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are text."""
+        return isinstance(self.column, Dictionary)
+
+    def bits(self, rows: slice) -> NDArray[np.uint64]:
+        """Give the bits of some values."""
+        if isinstance(self.column, Dictionary):
+            bits: NDArray[np.uint64] = self.table[self.column.indices[rows]]
+            return bits
+        return _bits(self.column[rows], self.factor)
 
 
 def _round(bits: NDArray[np.uint64], shift: np.uint64) -> NDArray[np.uint64]:
@@ -171,6 +382,13 @@ def _add(hashes: NDArray[np.uint64], bits: NDArray[np.uint64], shifts: NDArray[n
     for k in range(len(shifts)):
         for i in range(len(bits)):
             hashes[k, i] = _mix_one(hashes[k, i] ^ _mix_one(_round_one(bits[i], shifts[k]) + offset))
+
+
+@kernel
+def _add_up(sums: NDArray[np.uint64], bits: NDArray[np.uint64], offset: np.uint64) -> None:
+    """Add the hashes of a column to sums."""
+    for i in range(len(bits)):
+        sums[i] += _mix_one(bits[i] + offset)
 
 
 def _bits(values: NDArray[Any], factor: float) -> NDArray[np.uint64]:

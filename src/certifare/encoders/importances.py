@@ -90,7 +90,7 @@ def find_importances(
     groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
     by_group = encoder.reads_groups and encoder.sensitive is None
     codes = encoder._groups(frame, groups if by_group else None)
-    fields = encoder._read(frame)
+    fields = encoder.read_fields(frame)
     labels = [_levels(field) for field in read_values(y, "label")]
     group = intersect([_levels(field) for field in read_values(groups, "group")])
     check_lengths({"X": len(frame), "sensitive_features": len(group)} | {label.name: len(label) for label in labels})

@@ -123,6 +123,11 @@ class FairTreeEncoder(GrownEncoder):
 
         return self.fit_from(prepare_parquet(self, paths, label=label, sensitive=sensitive, **options))
 
+    @property
+    def is_column(self) -> bool:
+        """Whether the cells are values or bins of one existing column: such a tree has neither labels nor groups."""
+        return not self.labels_ and not self.groups_
+
     def to_sql(self, dialect: str = "duckdb", table: str | Sequence[str] | None = None, name: str = "cell") -> str:
         """Write the encoder as SQL, so that cells are computed where the data is.
 

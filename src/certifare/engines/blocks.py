@@ -30,11 +30,14 @@ class Block:
         The features.
     labels, groups : tuple of Field
         Label columns and sensitive columns.
+    besides : tuple of Field
+        Further columns by which copies of a record are recognised.
     """
 
     fields: tuple[Field, ...]
     labels: tuple[Field, ...]
     groups: tuple[Field, ...]
+    besides: tuple[Field, ...] = ()
 
     def __len__(self) -> int:
         return len(next(iter((*self.fields, *self.labels, *self.groups))))
@@ -52,7 +55,7 @@ class Block:
 
     def take(self, keep: NDArray[np.bool_]) -> Block:
         """Take some of the records."""
-        columns = (self.fields, self.labels, self.groups)
+        columns = (self.fields, self.labels, self.groups, self.besides)
         return Block(*(tuple(_take(field, keep) for field in of_kind) for of_kind in columns))
 
 
@@ -87,9 +90,9 @@ class Role:
     def read(self, frame: Frame, table: Any) -> Field:
         """Read the values of a table's records."""
         if self.cuts:
-            field = _field(self.name, cut_into_bands(table.column(self.column), self.column, self.cuts))
+            field = _field(self.name, cut_into_bands(_column(table, self.column), self.column, self.cuts))
         elif self.comparison is not None:
-            values = self.comparison.evaluate(table.column(self.column))
+            values = self.comparison.evaluate(_column(table, self.column))
             field = Frame(pa.table({self.name: values})).read(0)
         else:
             field = frame.read(self.column)
@@ -122,7 +125,7 @@ class PooledRole:
 
 
 @dataclass(frozen=True)
-class Reading:
+class BlockReader:
     """How blocks are read from tables.
 
     Attributes
@@ -130,19 +133,22 @@ class Reading:
     features : tuple of Feature
     labels : tuple of Role
     groups : tuple of Role or PooledRole
+    besides : tuple of str
+        Further columns by which copies of a record are recognised.
     """
 
     features: tuple[Feature, ...]
     labels: tuple[Role, ...]
     groups: tuple[Role | PooledRole, ...]
+    besides: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
         """Names of all columns that are read."""
         roles = [column for role in (*self.labels, *self.groups) for column in role.columns]
-        return list(dict.fromkeys([*(feature.name for feature in self.features), *roles]))
+        return list(dict.fromkeys([*(feature.name for feature in self.features), *roles, *self.besides]))
 
-    def of(self, positions: Collection[int]) -> Reading:
+    def of(self, positions: Collection[int]) -> BlockReader:
         """Read some of the features only."""
         return replace(self, features=tuple(f for i, f in enumerate(self.features) if i in positions))
 
@@ -153,13 +159,14 @@ class Reading:
             fields=tuple(frame.read(feature.name).as_type(feature.type) for feature in self.features),
             labels=tuple(role.read(frame, table) for role in self.labels),
             groups=tuple(role.read(frame, table) for role in self.groups),
+            besides=tuple(frame.read(name) for name in self.besides),
         )
 
 
 class Piece(Protocol):
     """A part of a table that is worked on by itself: a row group of a file, a partition of a distributed frame."""
 
-    def blocks(self, reading: Reading) -> Iterator[Block]:
+    def blocks(self, reading: BlockReader) -> Iterator[Block]:
         """Read its records, in order."""
         ...
 
@@ -180,6 +187,14 @@ def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArr
     stops = np.cumsum(lengths)
     parts = np.split(positions, np.searchsorted(positions, stops[:-1]))
     return [part - (stop - length) for part, stop, length in zip(parts, stops, lengths, strict=True)]
+
+
+def _column(table: Any, name: str) -> pa.ChunkedArray:
+    """Return a column of a table (pandas, polars, pyarrow) as Arrow data."""
+    if isinstance(table, pa.Table):
+        return table.column(name)
+    found = pa.array(table[name], from_pandas=True)
+    return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
 
 
 def _field(name: str, levels: Levels) -> Field:

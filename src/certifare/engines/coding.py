@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from certifare.encoders.proxies import Coordinates
 from certifare.encoders.training import ColumnSchema, GroupValue
-from certifare.engines.blocks import Block, Piece, Reading
+from certifare.engines.blocks import Block, BlockReader, Piece
 from certifare.errors import TableError
 from certifare.frames import Field, Value
 from certifare.growth import Bins, Codes, Targets, encode
@@ -25,7 +25,7 @@ class Plan:
 
     Attributes
     ----------
-    reading : Reading
+    reading : BlockReader
     columns : tuple of ColumnSchema
         The features.
     bins : tuple of Bins
@@ -37,7 +37,7 @@ class Plan:
         What is to be retained of a record, if anything.
     """
 
-    reading: Reading
+    reading: BlockReader
     columns: tuple[ColumnSchema, ...]
     bins: tuple[Bins, ...]
     labels: tuple[tuple[str, tuple[Value, ...]], ...]

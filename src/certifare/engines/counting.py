@@ -1,6 +1,8 @@
 """Counts of records by cell, group and label, however many pieces, machines or databases they come from.
 
-Everything ends in a list of :class:`Entry`; :func:`lay_out` lays it out as ``CellCounts.from_cells`` would.
+Every source of records ends in :class:`CountedRecords`, from which a certificate, a counts file or a period is made.
+Sources that count in pieces make a :class:`Tally` of :class:`Entry` first; :func:`lay_out` lays it out as
+``CellCounts.from_cells`` would.
 """
 
 from __future__ import annotations
@@ -12,35 +14,39 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP, VOID
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion, Missing
-from certifare.certificates.issuing import FROM_COUNTS, issue
+from certifare.certificates.issuing import issue
+from certifare.certificates.provenance import Provenance, provenance_of
 from certifare.certificates.repeats import Repeats
-from certifare.certificates.sampling import Subsample
+from certifare.certificates.tail import Tail
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.fingerprint import Fingerprint, Overlap
-from certifare.encoders.hashes import HashSample, hash_records
-from certifare.engines.blocks import Block, Feature, Piece, Reading, Role
+from certifare.encoders.hashes import RepeatSample, hash_records
+from certifare.engines.blocks import Block, BlockReader, Feature, Piece, Role, roles_of
 from certifare.engines.preparing import Share, Worker
 from certifare.errors import (
     ArgumentError,
     CellIdError,
     ColumnTypeError,
+    DrawError,
     EmptyGroupError,
     GroupError,
+    LabelsRequiredError,
     MissingValueError,
     SensitiveFeatureError,
-    TrainingOverlapError,
 )
 from certifare.frames import Field
+from certifare.growth import Dictionary
 from certifare.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of, sort_key
-from certifare.table import POOLED, band_names
+from certifare.reading import POOLED, Reading
+from certifare.records import check_columns
+from certifare.roles import parse_role
+from certifare.table import band_names
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
 
@@ -54,7 +60,14 @@ class Entry(NamedTuple):
     records: int
 
 
-def lay_out(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: Missing = "refuse") -> CellCounts:
+def lay_out(
+    entries: Iterable[Entry],
+    n_cells: int,
+    *,
+    labelled: bool,
+    missing: Missing = "refuse",
+    drop_unlabelled: bool = False,
+) -> CellCounts:
     """Lay entries out as a table of counts.
 
     Parameters
@@ -66,6 +79,8 @@ def lay_out(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: 
         Whether the table has labels.
     missing : {"refuse", "unknown", "drop"}
         What to do with records without a group or label, as in ``CellCounts.from_cells``.
+    drop_unlabelled : bool
+        Leave records without a label out, and record how many, whatever ``missing`` says of groups.
 
     Examples
     --------
@@ -84,7 +99,6 @@ def lay_out(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: 
         if not 0 <= cell < n_cells:
             raise CellIdError(f"{records:,} records have the cell {cell}, which lies outside 0 … {n_cells - 1}.")
         total += records
-        label_names |= {label} - {None}  # type: ignore[arg-type]
         parts = tuple(value for value in values if value is not None)
         if len(parts) < len(values):
             without_group += records
@@ -98,6 +112,7 @@ def lay_out(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: 
         if labelled and label is None:
             without_label += records
             continue
+        label_names |= {label} - {None}  # type: ignore[arg-type]
         counted[cell, group, label if labelled else None] += records
     if without_group and missing == "refuse":
         raise MissingValueError(
@@ -105,16 +120,17 @@ def lay_out(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: 
             'Pass missing="unknown" to count them as a group of their own, or missing="drop" to leave them out and '
             "have their number recorded."
         )
-    if without_label and missing != "drop":
+    if without_label and missing != "drop" and not drop_unlabelled:
         raise MissingValueError(
             f'{without_label:,} records lack a label. Remove them, or pass missing="drop" to leave them out and have '
             "their number recorded."
         )
-    groups = sorted(parts_of, key=lambda group: [sort_key(part) for part in parts_of[group]])
-    if without_group and missing == "unknown" and UNKNOWN not in groups:
-        groups.append(UNKNOWN)
+    unknown = {UNKNOWN} if without_group and missing == "unknown" else set()
+    groups = sorted({*parts_of, *unknown}, key=sort_key)
     if not groups:
         raise EmptyGroupError("No record has a group: there is nothing to count.")
+    if labelled and not label_names:
+        raise LabelsRequiredError("No record has a label: name another column, or records that have one.")
     labels = sorted(label_names, key=sort_key)
     table = np.zeros((n_cells, len(groups), len(labels) if labelled else 1), dtype=np.int64)
     for (cell, group, label), records in counted.items():
@@ -125,45 +141,130 @@ def lay_out(entries: Iterable[Entry], n_cells: int, *, labelled: bool, missing: 
     return CellCounts(table if labelled else table[:, :, 0], groups, labels if labelled else None, exclusions)
 
 
-@dataclass(frozen=True)
-class Naming:
-    """How groups and labels that were counted one by one are named: small groups pooled, a quantity in bands.
+@dataclass(frozen=True, kw_only=True)
+class CountRequest:
+    """What is to be counted.
 
     Attributes
     ----------
-    label : str or None
-        What the bands of the label are named after.
-    cuts : tuple of float
-        Where the label is cut; nowhere: it stays as it is.
-    groups : tuple of str
-        If "other groups" is among these, all groups that are not are that one.
+    labelled : bool
+        Whether records are counted by label; those without one are left out then.
+    seed : int
+        Of random choices.
+    salt : bytes
+        Of the checksum of the records; none is computed without it.
+    halves : bool
+        Whether the records are split in two at random, for ``method="lemmas"``.
+    recorded_label : str or None
+        A label that the claim does not look at, and the certificate names all the same: it must be there.
+    allow_training_records : bool
+        Count records even if the encoder was fitted on them; a certificate says then that it is not valid.
+    progress : callable, optional
+        Told which share is done.
     """
 
-    label: str | None = None
-    cuts: tuple[float, ...] = ()
-    groups: tuple[str, ...] = ()
+    labelled: bool = False
+    seed: int = 0
+    salt: bytes = b""
+    halves: bool = False
+    recorded_label: str | None = None
+    allow_training_records: bool = False
+    progress: Share | None = None
 
-    def name(self, entry: Entry, *, unknown: bool = False) -> Entry:
-        """Name the group and the label of an entry."""
-        label, values = entry.label, entry.groups
-        if self.cuts and label is not None:
-            number = self._number(label)
-            # A database may hold NaN, which is no number, and no label.
-            lacks = math.isnan(number)
-            label = None if lacks else band_names(str(self.label), self.cuts)[bisect_right(self.cuts, number)]
-        if POOLED in self.groups:
-            lacking = None in values
-            group = UNKNOWN if lacking else INTERSECTION.join(str(value) for value in values)
-            values = (None,) if lacking and not unknown else (group if group in self.groups else POOLED,)
-        return Entry(entry.cell, values, label, entry.records)
+    def check_label(self, names: Sequence[str]) -> None:
+        """Refuse a label that is to be recorded and is not among the columns."""
+        if self.recorded_label is not None:
+            parse_role(self.recorded_label, names, "label")
 
-    def _number(self, value: str) -> float:
-        try:
-            return float(value)
-        except ValueError:
-            raise ColumnTypeError(
-                f"Column {self.label!r} holds {value!r}; a label that is cut must be numbers."
-            ) from None
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CountedRecords:
+    """Records by cell, group and label, and all that is known of them besides.
+
+    Attributes
+    ----------
+    counts : CellCounts
+        With the records that were left out, and why.
+    provenance : Provenance
+        What a certificate says of the records.
+    training : CellCounts or None
+        The encoder's training records, on which a set of cells for the lower limit may be chosen.
+    tail : Tail or None
+        The weight above a cap, if weights were capped.
+    sum_counts : CellCounts or None
+        A second random half of the records, if they were split in two (``method="lemmas"``).
+    digest : str or None
+        Names the records, so that random choices on them are independent of choices on others; None if nobody saw them.
+    checksum : str or None
+        Equal for equal records in any order, by the encoder's columns and a salt; None if nobody saw them.
+    overlap : Overlap or None
+        How many of the records are training records; None if they were not looked up here.
+    positive : str or None
+        The label that a comparison such as ``income>50000`` is about.
+    notes : tuple of str
+        What a reader should know.
+    """
+
+    counts: CellCounts
+    provenance: Provenance
+    training: CellCounts | None = None
+    tail: Tail | None = None
+    sum_counts: CellCounts | None = None
+    digest: str | None = None
+    checksum: str | None = None
+    overlap: Overlap | None = None
+    positive: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def certify(self, claim: Claim) -> Certificate:
+        """Certify the encoder by which the records were counted."""
+        if claim.positive is None and claim.distance.strata == "positive":
+            claim = replace(claim, positive=self.positive)
+        lemmas = claim.method == "lemmas"
+        if lemmas and self.sum_counts is None:
+            raise ArgumentError(
+                'method="lemmas" splits the records in two at random, so they must be in memory: certify a table that '
+                'fits, or choose method="exact".'
+            )
+        return issue(
+            self.counts,
+            claim,
+            self.provenance,
+            tail=self.tail,
+            witness=None if claim.labelled else self._witness(),
+            base_counts=self.counts if lemmas else None,
+            sum_counts=self.sum_counts,
+        )
+
+    def _witness(self) -> CellCounts | None:
+        """Return the training counts, if they are by the same cells and groups."""
+        training = self.training
+        if training is None or training.n_cells != self.counts.n_cells:
+            return None
+        return training if set(self.counts.groups) <= set(training.groups) else None
+
+
+def name_entry(entry: Entry, reading: Reading) -> Entry:
+    """Name the group and the label of an entry as a reading says: small groups pooled, a quantity in bands."""
+    label, values = entry.label, entry.groups
+    if reading.label_cuts and label is not None:
+        number = _number(label, str(reading.label))
+        # A database may hold NaN, which is no number, and no label.
+        bands = band_names(str(reading.label), reading.label_cuts)
+        label = None if math.isnan(number) else bands[bisect_right(reading.label_cuts, number)]
+    if reading.kept_groups is not None:
+        lacking = None in values
+        group = UNKNOWN if lacking else INTERSECTION.join(str(value) for value in values)
+        pooled = group if group in reading.kept_groups else POOLED
+        values = (None,) if lacking and not reading.unknown_groups else (pooled,)
+    return Entry(entry.cell, values, label, entry.records)
+
+
+def _number(value: str, column: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ColumnTypeError(f"Column {column!r} holds {value!r}; a label that is cut must be numbers.") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,40 +276,63 @@ class Tally:
     entries : tuple of Entry
     found : ndarray of int64 or None
         What looking the records up among the training records gave (:meth:`Fingerprint.look_up`); None if nobody did.
-    hashes : HashSample or None
-        Of the records, in all columns: they tell which are equal. None where nobody saw the records.
+    sample : RepeatSample or None
+        Of the records, in all columns: it shows whether too many are equal. None if nobody saw the records.
     checksum : pair of int
-        Sums of hashes of the records (modulo 2^64): equal for equal records, in any order and in any pieces. Records
-        that were not drawn are in it.
-    drawn : Subsample or None
-        How the records that were counted were drawn from all of them; None: all were counted.
+        Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and any pieces.
     """
 
     entries: tuple[Entry, ...]
     found: NDArray[np.int64] | None = None
-    hashes: HashSample | None = None
+    sample: RepeatSample | None = None
     checksum: tuple[int, int] = (0, 0)
-    drawn: Subsample | None = None
 
-    def table(self, n_cells: int, *, labelled: bool, missing: Missing = "refuse") -> CellCounts:
-        """Lay the entries out as a table (:func:`lay_out`), with what was left out by drawing."""
-        counts = lay_out(self.entries, n_cells, labelled=labelled, missing=missing)
-        if self.drawn is None:
-            return counts
-        return counts.with_exclusions((*counts.exclusions, *self.drawn.exclusions))
-
-    def named(self, naming: Naming, *, unknown: bool = False) -> Tally:
-        """Name groups and labels in another way (:class:`Naming`); ``unknown``: those without a group are one."""
-        return replace(self, entries=tuple(naming.name(entry, unknown=unknown) for entry in self.entries))
+    def named(self, reading: Reading) -> Tally:
+        """Name groups and labels as a reading says."""
+        return replace(self, entries=tuple(name_entry(entry, reading) for entry in self.entries))
 
     @property
     def repeats(self) -> Repeats:
         """How many of the records equal another one, of those that were seen."""
-        return Repeats(0, 0, False) if self.hashes is None else Repeats.of(self.hashes.sorted().counts)
+        return Repeats(0, 0, 0) if self.sample is None else self.sample.judge()
 
     def overlap(self, fingerprint: Fingerprint | None) -> Overlap | None:
         """How many of the records are training records; None if they were not looked up."""
         return None if fingerprint is None or self.found is None else fingerprint.judge(self.found)
+
+    def counted(
+        self,
+        encoder: RestrictedEncoder,
+        *,
+        labelled: bool,
+        missing: Missing = "refuse",
+        drop_unlabelled: bool = False,
+        allow_training_records: bool = False,
+    ) -> CountedRecords:
+        """Return the counts of these records, and what is known of them."""
+        overlap = self.overlap(encoder.fingerprint_)
+        seen = self.sample is not None
+        # Whether records were used to fit is asked first: copies of training records are that above all.
+        provenance = provenance_of(
+            overlap, reads_groups=encoder.reads_groups, allow_training_records=allow_training_records
+        )
+        repeats = self.repeats.check("certification records") if seen else ()
+        checksum = write_checksum(self.checksum) if seen else None
+        return CountedRecords(
+            counts=lay_out(
+                self.entries,
+                encoder.n_cells_,
+                labelled=labelled,
+                missing=missing,
+                drop_unlabelled=drop_unlabelled,
+            ),
+            provenance=provenance.assuming(*repeats),
+            training=getattr(encoder, "training_counts_", None),
+            digest=checksum,
+            checksum=checksum,
+            overlap=overlap,
+            notes=repeats,
+        )
 
 
 def merge_tallies(tallies: Sequence[Tally]) -> Tally:
@@ -220,7 +344,7 @@ def merge_tallies(tallies: Sequence[Tally]) -> Tally:
     return Tally(
         entries=tuple(Entry(*key, records) for key, records in counted.items()),
         found=None if tallies[0].found is None else np.sum([t.found for t in tallies if t.found is not None], axis=0),
-        hashes=HashSample.merge([t.hashes for t in tallies if t.hashes is not None]),
+        sample=RepeatSample.merge([t.sample for t in tallies if t.sample is not None]),
         checksum=(sum(t.checksum[0] for t in tallies) % 2**64, sum(t.checksum[1] for t in tallies) % 2**64),
     )
 
@@ -236,6 +360,10 @@ class Finder(Protocol):
     def fingerprint_(self) -> Fingerprint | None:
         """What tells training records."""
 
+    @property
+    def reads_groups(self) -> bool:
+        """Whether cells depend on the group."""
+
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
         """Codes of the groups that were read, if cells depend on them."""
 
@@ -250,109 +378,143 @@ class Teller:
     Attributes
     ----------
     encoder : Finder
-    reading : Reading
+    reading : BlockReader
     salt : bytes
         For the hashes of records.
+    unknown_groups : bool
+        Whether records without a group or label are in the checksum, as they are if they count.
     """
 
     encoder: Finder
-    reading: Reading
+    reading: BlockReader
     salt: bytes = b""
+    unknown_groups: bool = False
 
     def __call__(self, piece: Piece) -> Tally:
         """Count a piece."""
         return merge_tallies([self.tell(block) for block in piece.blocks(self.reading)])
 
-    def tell(self, block: Block, keep: NDArray[np.bool_] | None = None) -> Tally:
-        """Count a block, or some of its records; all of them are looked up and in the checksum."""
+    def tell(self, block: Block) -> Tally:
+        """Count a block."""
         fingerprint = self.encoder.fingerprint_
-        hashes = hash_records((*block.fields, *block.groups, *block.labels), self.salt)
         return Tally(
-            entries=tuple(self._count(block if keep is None else block.take(keep))),
+            entries=tuple(self._count(block)),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
-            hashes=HashSample.of(hashes, len(block)),
-            checksum=(int(hashes.sum(dtype=np.uint64)), int((hashes * (hashes ^ SECOND_SALT)).sum(dtype=np.uint64))),
+            sample=RepeatSample.of((*block.fields, *block.groups, *block.labels, *block.besides), self.salt),
+            checksum=checksum_of(block.take(self._taking_part(block)).fields, self.salt),
         )
 
+    def _taking_part(self, block: Block) -> NDArray[np.bool_]:
+        """Which records count: those with a label, if there is one, and with a group, unless that is unknown."""
+        keep = np.ones(len(block), dtype=bool)
+        for field in (*block.labels, *(() if self.unknown_groups else block.groups)):
+            keep &= ~field.missing()
+        return keep
+
     def _count(self, block: Block) -> list[Entry]:
+        known = np.ones(len(block), dtype=bool)
+        for field in block.groups:
+            known &= ~field.missing()
+        if self.encoder.reads_groups and self.unknown_groups:
+            groups = intersect([field.levels().by_name() for field in block.groups]).filled(UNKNOWN)
+            named = Field(groups.name, Dictionary(groups.codes, groups.names), "text", True)
+            return self._entries(block, self.encoder.find_cells(block.fields, self.encoder.group_codes([named])))
+        if self.encoder.reads_groups and not known.all():
+            # A record without a group has no cell, and is left out when counts are laid out.
+            without = block.take(~known)
+            entries = self._entries(without, np.zeros(len(without), dtype=np.int64))
+            return [*entries, *self._count(block.take(known))] if known.any() else entries
         cells = self.encoder.find_cells(block.fields, self.encoder.group_codes(block.groups))
+        return self._entries(block, cells)
+
+    def _entries(self, block: Block, cells: NDArray[Any]) -> list[Entry]:
         columns = [field.levels().filled(None) for field in (*block.groups, *block.labels)]
         joint = intersect([Levels("cell", cells.astype(np.int64), tuple(range(self.encoder.n_cells_))), *columns])
         entries = []
         for (cell, *values), n in zip(joint.values, joint.counts().tolist(), strict=True):
             names = [None if value is None else name_of(value) for value in values]
             groups, labels = names[: len(block.groups)], names[len(block.groups) :]
-            # Whoever lacks one of several labels counts as unlabelled, as in memory.
-            label = None if None in labels else next(iter(labels), None)
-            entries.append(Entry(cell, tuple(groups), label, n))
+            # Claims condition on the first of several labels.
+            entries.append(Entry(cell, tuple(groups), next(iter(labels), None), n))
         return entries
 
 
 def count_over(
     encoder: Finder,
     worker: Worker,
-    reading: Reading,
+    reading: BlockReader,
     *,
     salt: bytes = b"",
+    unknown_groups: bool = False,
     progress: Share | None = None,
 ) -> Tally:
     """Count the records that someone holds."""
-    return worker.reduce(Teller(encoder, reading, salt), merge_tallies, progress=progress)
+    return worker.reduce(Teller(encoder, reading, salt, unknown_groups), merge_tallies, progress=progress)
 
 
-def certify_tally(
+def count_pieces(
     encoder: RestrictedEncoder,
-    tally: Tally,
-    claim: Claim,
-    *,
-    missing: Missing = "refuse",
-    exclusions: Iterable[Exclusion] = (),
-    allow_training_records: bool = False,
-) -> Certificate:
-    """Certify an encoder from a tally of records that it has not seen, as :func:`certifare.certify` does.
+    worker: Worker,
+    names: Sequence[str],
+    reading: Reading,
+    request: CountRequest,
+) -> CountedRecords:
+    """Count records that are read in pieces, given the names of their columns."""
+    check_columns(encoder, names)
+    request.check_label(names)
+    groups = roles_of(reading.sensitive, names, "sensitive")
+    labels = () if reading.label is None else roles_of(reading.label, names, "label")
+    # Equal values of one column are no copies of a record: all columns are compared.
+    reader = reader_for(encoder, labels, groups, names if encoder.is_column else ())
+    tally = count_over(
+        encoder,
+        worker,
+        reader,
+        salt=request.salt,
+        unknown_groups=reading.unknown_groups,
+        progress=request.progress,
+    )
+    counted = tally.named(reading).counted(
+        encoder,
+        labelled=request.labelled,
+        missing=reading.missing_groups,
+        drop_unlabelled=True,
+        allow_training_records=request.allow_training_records,
+    )
+    return replace(counted, positive=_compared(labels))
 
-    ``method="lemmas"`` needs records, not counts, and is not possible here.
-    """
-    counts = tally.table(encoder.n_cells_, labelled=claim.labelled, missing=missing)
-    counts = counts.with_exclusions((*counts.exclusions, *exclusions))
-    assumptions = check_overlap(tally.overlap(encoder.fingerprint_), allow_training_records)
-    assumptions += tally.repeats.check("certification records")
-    assumptions += group_assumptions(encoder)
-    certificate = issue(counts, claim, witness=training_counts(encoder, counts, claim))
-    return msgspec.structs.replace(certificate, assumptions=tuple(assumptions))
+
+def _compared(labels: Sequence[Role]) -> str | None:
+    """Name the label that a comparison is about; None if the label is a column."""
+    comparison = labels[0].comparison if labels else None
+    return None if comparison is None else comparison.true
 
 
-def check_overlap(overlap: Any, allow_training_records: bool = False) -> list[str]:
-    """Refuse certification records that were used to fit; return what the certificate assumes.
+def checksum_of(fields: Sequence[Field], salt: bytes) -> tuple[int, int]:
+    """Add up hashes of records: equal for equal records in any order; sums of parts add up (modulo 2^64)."""
+    hashes = hash_records(fields, salt)
+    return int(hashes.sum(dtype=np.uint64)), int((hashes * (hashes ^ SECOND_SALT)).sum(dtype=np.uint64))
 
-    The last of it says whether the records were looked up among the training records.
-    """
-    if overlap is None:
-        return list(FROM_COUNTS)
-    if not overlap.excessive:
-        return [*ASSUMPTIONS, f"The certification records were looked up: {overlap}."]
-    if not allow_training_records:
-        raise TrainingOverlapError(
-            f"Of the certification records, {overlap}. A certificate needs records that played no part in fitting: "
-            "hold some out. (In Python, allow_training_records=True overrides this; the result is then no valid "
-            "certificate.)"
+
+def write_checksum(sums: tuple[int, int]) -> str:
+    """Write a checksum as hexadecimal digits."""
+    return f"{sums[0]:016x}{sums[1]:016x}"
+
+
+def refuse_draw(reading: Reading, request: CountRequest, where: str) -> None:
+    """Refuse to draw or to split records at random if they are not in memory."""
+    if request.halves:
+        raise ArgumentError(
+            f'method="lemmas" splits the records in two at random, which needs all of them in memory, and they are '
+            f'{where}: choose method="exact", or certify an extract that fits.'
         )
-    return [f"{VOID}: of the certification records, {overlap}.", *ASSUMPTIONS[1:]]
-
-
-def group_assumptions(encoder: Any) -> tuple[str, ...]:
-    """Say what a certificate takes for granted where the encoder reads the group."""
-    return (READS_GROUP,) if getattr(encoder, "reads_groups", False) else ()
-
-
-def training_counts(encoder: Any, counts: CellCounts, claim: Claim) -> CellCounts | None:
-    """Return the encoder's own training counts, on which a witness may be chosen, where it has them."""
-    training: CellCounts | None = getattr(encoder, "training_counts_", None)
-    if training is None or claim.labelled:
-        return None
-    if training.n_cells != counts.n_cells or not set(counts.groups) <= set(training.groups):
-        return None
-    return training
+    if reading.drawn:
+        column = reading.cluster or reading.weight
+        raise DrawError(
+            f"The records are drawn by the column {column!r}, which needs all of them in memory, and they are {where}: "
+            "export an extract that fits (the encoder's columns, groups, labels, weights and clusters), and count that "
+            "file with certifare count."
+        )
 
 
 def check_counted_by(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
@@ -366,11 +528,13 @@ def check_counted_by(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
             )
 
 
-def reading_for(encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequence[Role]) -> Reading:
-    """Say how records of a fitted encoder are read; one that reads groups finds cells by those that are counted."""
+def reader_for(
+    encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequence[Role], besides: Sequence[str] = ()
+) -> BlockReader:
+    """Say how blocks of a fitted encoder's records are read; one that reads groups takes those that are counted."""
     check_counted_by(encoder, [role.name for role in groups])
     features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
-    return Reading(features, tuple(labels), tuple(groups))
+    return BlockReader(features, tuple(labels), tuple(groups), tuple(besides))
 
 
 def one_label(labels: Sequence[Any]) -> None:

@@ -26,7 +26,7 @@ from certifare.encoders.proxies import Coordinates, check_retain, coordinate_row
 from certifare.encoders.representatives import Middle, Representatives, modes
 from certifare.encoders.training import ColumnSchema
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import MissingRoles, Piece, Reading, by_piece
+from certifare.engines.blocks import BlockReader, MissingRoles, Piece, by_piece
 from certifare.engines.coding import Plan
 from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_value_counts
 from certifare.engines.survey import Survey, Surveyor, merge_surveys
@@ -207,7 +207,7 @@ def check_kind(encoder: object, *kinds: type) -> None:
 def prepare_over(
     encoder: FairTreeEncoder | BoostedEncoder,
     engine: Engine,
-    reading: Reading,
+    reading: BlockReader,
     *,
     missing: MissingRoles = "refuse",
     progress: StepProgress | None = None,
@@ -218,7 +218,7 @@ def prepare_over(
     ----------
     encoder : FairTreeEncoder or BoostedEncoder
     engine : Engine
-    reading : Reading
+    reading : BlockReader
         Which columns are features, labels and groups.
     missing : {"refuse", "drop"}
         What becomes of records that lack a label or a group.
@@ -279,7 +279,11 @@ def _check_records(survey: Survey, missing: MissingRoles) -> None:
 
 
 def _fit_bins(
-    encoder: FairTreeEncoder | BoostedEncoder, engine: Engine, reading: Reading, survey: Survey, progress: Share | None
+    encoder: FairTreeEncoder | BoostedEncoder,
+    engine: Engine,
+    reading: BlockReader,
+    survey: Survey,
+    progress: Share | None,
 ) -> tuple[Bins, ...]:
     """Fit the bins that :func:`certifare.growth.fit_bins` would fit to the whole table."""
     sampled = survey.summary.sampled
@@ -297,7 +301,7 @@ def _fit_bins(
 class Sampler:
     """Takes the records at some positions of a piece."""
 
-    reading: Reading
+    reading: BlockReader
 
     def __call__(self, piece: Piece, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """Give numbers, (positions, features)."""

@@ -10,7 +10,7 @@ import numpy as np
 from certifare.encoders.fingerprint import merge_samples, samples_of
 from certifare.encoders.hashes import HashSample
 from certifare.encoders.training import MOST_LABELS, ColumnSchema, GroupValue
-from certifare.engines.blocks import Block, Piece, Reading
+from certifare.engines.blocks import Block, BlockReader, Piece
 from certifare.errors import EncoderError, MissingValueError
 from certifare.frames import ColumnType, Field, Value
 from certifare.growth import Dictionary
@@ -69,7 +69,7 @@ class Survey:
                 f'{count:,} records. Leave those out (missing="drop"), or give them a value of their own.'
             )
 
-    def schema(self, reading: Reading) -> tuple[ColumnSchema, ...]:
+    def schema(self, reading: BlockReader) -> tuple[ColumnSchema, ...]:
         """Describe the features."""
         return tuple(
             ColumnSchema(feature.name, type_ or feature.type, feature.categorical, missing)
@@ -91,7 +91,7 @@ class Surveyor:
 
     Attributes
     ----------
-    reading : Reading
+    reading : BlockReader
     salt : bytes
         For the hashes of records.
     n_records : int or None
@@ -100,7 +100,7 @@ class Surveyor:
         In how many pieces they come.
     """
 
-    reading: Reading
+    reading: BlockReader
     salt: bytes
     n_records: int | None
     n_pieces: int

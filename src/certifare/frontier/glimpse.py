@@ -32,9 +32,9 @@ class Grown:
 
 def glimpses(explorer: Explorer) -> Iterator[Grown]:
     """Grow group-aware trees from what a search has prepared."""
-    boosted = next((s for s in explorer.settings if s.kind == "boosted" and explorer.is_prepared("boosted")), None)
+    boosted = next((s for s in explorer.settings if s.kind == "boosted" and explorer.has_walked("boosted")), None)
     # Records that lie in files would have to be read again.
-    in_memory = explorer.is_prepared("tree") and isinstance(explorer.prepare("tree"), MemoryTraining)
+    in_memory = explorer.has_walked("tree") and isinstance(explorer.prepare("tree"), MemoryTraining)
     tree = next((s for s in explorer.settings if s.kind == "tree" and in_memory), None)
     first = boosted or tree
     if first is None:

@@ -23,7 +23,7 @@ WORTH_A_STEP = 1e-4
 #: Targets below and above these are not thought of when steps are spaced.
 SMALLEST_TARGET, LARGEST_TARGET = 1e-3, 0.4
 #: So many standard errors must an encoder's forecasts go with the label: on the select records to be worth a test; on
-#: the certification records, which are more and were not chosen by, to be delivered (5 % of cells that tell nothing).
+#: the certification records lest it be noted that it tells nothing (5 % of cells that do are not found out).
 WORTH_TESTING, BEYOND_CHANCE = 1.0, float(-ndtri(0.05))
 #: Where the select records are not expected to show so many, training records must, at an eighth of their number.
 SHOWN = 2.0

@@ -1,11 +1,11 @@
 """The whole job on Parquet files that do not fit into memory: what ``certifare fit`` does above a certain size.
 
-Rows are dealt at random, by their number alone. A sample of a million is read into memory; encoders are compared
-there. All other rows are training or certification records that nobody has looked at: fair trees grow from the former,
-a whole sweep from one coded file, and encoders are tested on the latter. Those that need the table in memory (boosted
-ones) are fitted on the sample, and tested on as many records as the trees. All boosted encoders of a search share one
-map of scores, so the certification records are scored once and counted by its squares, of which every such encoder's
-cells are made.
+Rows are split at random, by their number and a digest of the files. A sample of a million is read into memory, and
+encoders are compared there. All other rows are training or certification records that nobody has looked at: fair trees
+grow from the former, a whole sweep from one coded file, and encoders are tested on the latter. Those that need the
+table in memory (boosted ones) are fitted on the sample, and tested on as many records as the trees. All boosted
+encoders of a search share one map of scores, so the certification records are scored once and counted by its squares,
+of which every such encoder's cells are made.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Feature, PooledRole, Reading, by_piece, roles_of
+from certifare.engines.blocks import BlockReader, Feature, PooledRole, by_piece, roles_of
 from certifare.engines.counting import Finder, Tally, count_over, lay_out
 from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths
 from certifare.engines.preparing import EngineTraining, prepare_over
@@ -79,8 +79,8 @@ def search_large(
 
 
 @dataclass(frozen=True, eq=False)
-class Dealt:
-    """Rows that chance dealt to one part, by their number.
+class RandomRows:
+    """Rows of one part of a random split, by their number.
 
     Attributes
     ----------
@@ -88,17 +88,18 @@ class Dealt:
         A row is in the part if its number, hashed to a number from 0 to 1, lies between these.
     without : ndarray of int64
         Rows that are in no part, sorted: those of the sample.
-    seed : int
+    key : int
+        Of the hash: it knows the seed and the records.
     """
 
     low: float
     high: float
     without: NDArray[np.int64]
-    seed: int
+    key: int
 
     def mask(self, start: int, n_rows: int) -> NDArray[np.bool_]:
         """Say which of the rows ``start … start + n_rows - 1`` are in the part."""
-        hashes = hash_numbers(start, n_rows, number(self.seed, "parts", bits=64))
+        hashes = hash_numbers(start, n_rows, self.key)
         share = (hashes >> np.uint64(11)).astype(np.float64) / 2.0**53
         mask = (share >= self.low) & (share < self.high)
         first, last = np.searchsorted(self.without, [start, start + n_rows])
@@ -121,6 +122,11 @@ class Squares:
     def fingerprint_(self) -> Fingerprint | None:
         """What tells training records."""
         return self.encoder.fingerprint_
+
+    @property
+    def reads_groups(self) -> bool:
+        """Whether cells depend on the group."""
+        return self.encoder.reads_groups
 
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
         """Codes of the groups that were read, if cells depend on them."""
@@ -171,8 +177,12 @@ class LargeSearch(Search):
         self._files = ParquetFiles.find(paths)
         self._n_threads = n_jobs
         self._folder = folder
+        # Streams know the records: other files are split independently of these, at the same seed too.
+        self._file_digest = self._files.digest()
         self._sampled = sample_positions(
-            self._files.n_records, sample_records or SAMPLE_RECORDS, stream(seed, "records in memory")
+            self._files.n_records,
+            sample_records or SAMPLE_RECORDS,
+            stream(seed, "records in memory", self._file_digest),
         )
         sample = _take(self._files, self._sampled, n_jobs)
         table = Table.from_frame(sample, roles)
@@ -181,7 +191,7 @@ class LargeSearch(Search):
         self._checksum = (0, 0)
         self._by_square: Tally | None = None
         n_others = self._files.n_records - len(self._sampled)
-        self._n_train = round(n_others * (1.0 - parts[CERTIFY]) * float(table.labelled.mean()))
+        self._n_train = round(n_others * (1.0 - parts[CERTIFY]) * float(table.trainable.mean()))
         self.explorer = _LargeExplorer(
             self.train, {"select": self.select}, grid, self._common(), n_jobs, self._prepare_tree, self._n_train
         )
@@ -203,34 +213,31 @@ class LargeSearch(Search):
 
     def _traces(self) -> Traces:
         """Return what the ledger knows the certification records by: their checksum, and the files that they lie in."""
-        files = hashlib.sha256()
-        for piece in self._files.pieces():
-            files.update(repr(piece.metadata.row_group(piece.group).to_dict()).encode())
-        return self.ledger.origin(("records", self.certify_digest), ("files", files.hexdigest()))
+        return self.ledger.origin(("records", self.certify_digest), ("files", self._file_digest))
 
-    def _read_like(self, table: Table) -> Reading:
+    def _read_like(self, table: Table) -> BlockReader:
         """Say how all records are read, so that columns mean what they mean in the sample."""
         names = self._files.schema.names
         fields = Frame(table.features).fields()
         groups = roles_of(table.roles.sensitive, names, "sensitive")
-        return Reading(
+        return BlockReader(
             tuple(Feature(field.name, field.type, field.categorical) for field in fields),
             tuple(replace(role, cuts=table.roles.label_cuts) for role in roles_of(table.roles.label, names, "label")),
             # What is pooled follows from the sample, and so is fixed before any certification record is looked at.
             (PooledRole(groups, self._group_names()),) if self._pooled else groups,
         )
 
-    def _dealt(self, part: str) -> ParquetEngine:
+    def _engine(self, part: str) -> ParquetEngine:
         share = self.parts[CERTIFY]
         low, high = (0.0, share) if part == CERTIFY else (share, 1.0)
-        rows = Dealt(low, high, self._sampled, self.seed)
+        rows = RandomRows(low, high, self._sampled, number(self.seed, "parts", self._file_digest, bits=64))
         engine = ParquetEngine(self._files, self._n_threads, self._folder, rows)
         engine.n_records = round((self._files.n_records - len(self._sampled)) * (high - low))
         return engine
 
     def _prepare_tree(self, encoder: FairTreeEncoder) -> tuple[EngineTraining, Callable[[Any], PartCounts]]:
         """Code all training records; also give what counts them by an encoder's cells, in the order of the sample."""
-        training = prepare_over(encoder, self._dealt("train"), self._reading, missing="drop")
+        training = prepare_over(encoder, self._engine("train"), self._reading, missing="drop")
         plan = training.plan
         groups = _places([name_of(group) for group in plan.groups], self._group_names(), "group")
         labels = [
@@ -247,7 +254,7 @@ class LargeSearch(Search):
             by_label = [
                 table.sum(axis=tuple(axis for axis in range(1, table.ndim) if axis != 1 + i)) for i in range(len(shape))
             ]
-            # Files are read for training records alone; how many lack a label, the sample tells.
+            # Files are read for training records alone; how many lack a label is known from the sample.
             groups_first = np.pad(table.sum(axis=others).transpose(0, 2, 1), ((0, 0), (0, 0), (0, 1)))
             return PartCounts(groups_first, tuple(by_label))
 
@@ -290,7 +297,7 @@ class LargeSearch(Search):
             if self._progress is not None:
                 self._progress("counting certification records", round(100 * share), 100)
 
-        return count_over(finder, self._dealt(CERTIFY), self._reading, salt=b"certification records", progress=tell)
+        return count_over(finder, self._engine(CERTIFY), self._reading, salt=b"certification records", progress=tell)
 
     def _group_names(self) -> tuple[str, ...]:
         return () if self.table.groups is None else self.table.groups.names

@@ -7,25 +7,20 @@ over runs.
 
 from __future__ import annotations
 
-import base64
-import math
 import threading
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.information import Spreads
 from certifare.encoders.training import MemoryTraining
 from certifare.encoders.weighting import representative_rows
-from certifare.errors import StateFileError
 from certifare.frames import Field, Frame
 from certifare.frontier.settings import Grid, Setting
-from certifare.frontier.utility import Performance, base_rates, forecasts
+from certifare.frontier.utility import Figures, Performance, base_rates, forecasts
 from certifare.randomness import stream
 from certifare.table import Table
 
@@ -47,7 +42,7 @@ class PartCounts:
     groups : ndarray of int64, (cells, groups, labels + 1)
         By group and first label; records without a label come last.
     labels : tuple of ndarray of int64, (cells, values)
-        Those with a label, by each label.
+        By each label, of the records that have it.
     """
 
     groups: NDArray[np.int64]
@@ -56,9 +51,8 @@ class PartCounts:
     @classmethod
     def of(cls, table: Table, cells: NDArray[Any], n_cells: int) -> PartCounts:
         """Count the records of a table."""
-        labelled = table.labelled
         by_label = tuple(
-            np.bincount((cells * len(y.names) + y.codes)[labelled], minlength=n_cells * len(y.names)).reshape(
+            np.bincount((cells * len(y.names) + y.codes)[y.codes >= 0], minlength=n_cells * len(y.names)).reshape(
                 n_cells, -1
             )
             for y in table.labels
@@ -102,10 +96,18 @@ class GrowthPath:
         """Return the counts of a part under the encoder with k cells."""
         return self.counts[part].merged(self.starts[k])
 
-    def performance(self, k: int, counts: Sequence[NDArray[np.int64]], confidence: float = 0.95) -> Performance:
+    def figures(self, k: int, counts: Sequence[NDArray[np.int64]]) -> Figures:
         """Measure the forecasts of the encoder with k cells on records, counted by cell and value of each label."""
         train = self.at("train", k).labels
-        return Performance.of([forecasts(t) for t in train], [base_rates(t) for t in train], counts, confidence)
+        return Figures.of([forecasts(t) for t in train], [base_rates(t) for t in train], counts)
+
+    def performance(
+        self, k: int, counts: Sequence[NDArray[np.int64]], confidence: float = 0.95, candidates: int = 1
+    ) -> Performance:
+        """Measure the same, with intervals (:class:`~certifare.frontier.utility.Performance`)."""
+        train = self.at("train", k).labels
+        found = [forecasts(t) for t in train], [base_rates(t) for t in train]
+        return Performance.of(*found, counts, confidence, candidates)
 
     def votes(self, k: int) -> list[NDArray[np.int64]]:
         """For each label, the value that each cell forecasts as the likeliest."""
@@ -115,82 +117,6 @@ class GrowthPath:
         """Cell of each probe record under the encoder with k cells."""
         return np.searchsorted(self.starts[k], self.probe, side="right") - 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for a line of JSON."""
-        return {
-            "setting": self.setting.to_dict(),
-            "starts": {str(k): starts.tolist() for k, starts in self.starts.items()},
-            "counts": {
-                part: {"groups": counted.groups.tolist(), "labels": [table.tolist() for table in counted.labels]}
-                for part, counted in self.counts.items()
-            },
-            "probe": base64.b64encode(zlib.compress(self.probe.tobytes())).decode(),
-            "retained": {str(k): value for k, value in self.retained.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> GrowthPath:
-        """Read what :meth:`to_dict` wrote, checking that it fits together."""
-        try:
-            path = cls(
-                setting=msgspec.convert(document["setting"], Setting),
-                starts={int(k): np.array(s, dtype=np.int64) for k, s in document["starts"].items()},
-                counts={
-                    part: PartCounts(
-                        np.array(counted["groups"], dtype=np.int64),
-                        tuple(np.array(table, dtype=np.int64) for table in counted["labels"]),
-                    )
-                    for part, counted in document["counts"].items()
-                },
-                probe=np.frombuffer(_decompressed(base64.b64decode(document["probe"])), dtype=np.uint16),
-                retained={int(k): float(value) for k, value in document["retained"].items()},
-            )
-            fits = path._fits_together()
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, *_DAMAGES) as error:
-            raise StateFileError(f"A line of the state file is broken ({error}): delete the file.") from error
-        if not fits:
-            raise StateFileError("A line of the state file contradicts itself: delete the file.")
-        return path
-
-    def _fits_together(self) -> bool:
-        n_cells = len(self.counts["train"].groups)
-        tables = [table for counted in self.counts.values() for table in (counted.groups, *counted.labels)]
-        return (
-            all(len(table) == n_cells and (table >= 0).all() for table in tables)
-            and all(
-                counted.groups.ndim == 3 and all(table.ndim == 2 for table in counted.labels)
-                for counted in self.counts.values()
-            )
-            and all(
-                len(starts) == k > 0 and starts[0] == 0 and (np.diff(starts) > 0).all() and starts[-1] < n_cells
-                for k, starts in self.starts.items()
-            )
-            and set(self.retained) == set(self.starts)
-            and all(map(math.isfinite, self.retained.values()))
-            and bool((self.probe < n_cells).all())
-        )
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """What all growths of a search have in common: parts, groups, labels, and the number of probe records."""
-        of_parts = tuple(
-            (part, counted.groups.shape[1:], *(table.shape[1] for table in counted.labels))
-            for part, counted in sorted(self.counts.items())
-        )
-        return (*of_parts, len(self.probe))
-
-
-_DAMAGES = (zlib.error, msgspec.MsgspecError)
-
-
-def _decompressed(data: bytes) -> bytes:
-    """Decompress the cells of the probe records; a stranger's file may promise more than memory holds."""
-    stream = zlib.decompressobj()
-    content = stream.decompress(data, 2 * PROBE_RECORDS)
-    if stream.unconsumed_tail or not stream.eof:
-        raise ValueError("more probe records than there are, or fewer")
-    return content
-
 
 class Explorer:
     """Fits growths on training records and counts other records on them.
@@ -198,8 +124,8 @@ class Explorer:
     Parameters
     ----------
     train : Table
-        Encoders are fitted on its records with a label; the others are counted with them. Weights tell how often each
-        is counted.
+        Encoders are fitted on its records with every label; the others are counted with them. Weights say how often
+        each is counted.
     parts : mapping of name to Table
         Records to be counted; the first part is the one on which encoders are compared.
     grid : Grid
@@ -212,8 +138,8 @@ class Explorer:
     def __init__(
         self, train: Table, parts: Mapping[str, Table], grid: Grid, common: Mapping[str, Any], n_jobs: int = 1
     ) -> None:
-        self.train = train.of_labelled()
-        self._unlabelled = train.take(np.flatnonzero(~train.labelled))
+        self.train = train.take(np.flatnonzero(train.trainable))
+        self._unlabelled = train.take(np.flatnonzero(~train.trainable))
         self._counted = _counted(train, stream(common.get("random_state", 0), "weights of the train part"))
         self.parts = dict(parts)
         self.grid = grid
@@ -235,20 +161,6 @@ class Explorer:
         """The part that encoders are compared on: the first."""
         return next(iter(self.parts.values()))
 
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """What :attr:`GrowthPath.shape` is for every growth on these records."""
-        tables = {"train": self.train, **self.parts}
-        of_parts = tuple(
-            (
-                part,
-                (0 if table.groups is None else len(table.groups.names), len(table.labels[0].names) + 1),
-                *(len(y.names) for y in table.labels),
-            )
-            for part, table in sorted(tables.items())
-        )
-        return (*of_parts, len(self._probe_rows))
-
     def prepare(self, kind: str) -> Any:
         """Do for one kind of encoder what all its growths share: bins and codes, or scores."""
         with self._lock:
@@ -268,15 +180,12 @@ class Explorer:
                 )
             return self._prepared[kind]
 
-    def is_prepared(self, kind: str) -> bool:
-        """Whether a kind of encoder was prepared."""
-        return kind in self._prepared
+    def has_walked(self, kind: str) -> bool:
+        """Whether growths of a kind were counted."""
+        return (kind, next(iter(self.parts))) in self._codes
 
     def codes_of(self, kind: str, part: str) -> Codes:
-        """Give the codes of a part's records; a search that went on from its state may not have found them yet."""
-        if (kind, part) not in self._codes:
-            setting = next(s for s in self.settings if s.kind == kind)
-            self._find_codes(self.fit(replace(setting, max_cells=1), bare=True), kind, part, self.parts[part])
+        """Give the codes of a part's records, once growths of a kind were counted."""
         return self._codes[kind, part]
 
     def fit(self, setting: Setting, *, bare: bool = False) -> Any:
@@ -367,13 +276,13 @@ class Explorer:
 
 
 def _counted(train: Table, rng: np.random.Generator) -> dict[bool, NDArray[np.int64] | None]:
-    """Rows of the records with a label, and of those without, that are counted; None where all are, once."""
+    """Rows of the records with every label, and of the others, that are counted; None if all are, once."""
     if train.weights is None:
         return dict.fromkeys((True, False))
     times = np.bincount(representative_rows(train.weights, rng), minlength=len(train))
     return {
         kind: np.repeat(np.arange(kept.sum()), times[kept])
-        for kind, kept in ((True, train.labelled), (False, ~train.labelled))
+        for kind, kept in ((True, train.trainable), (False, ~train.trainable))
     }
 
 

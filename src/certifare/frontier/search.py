@@ -6,14 +6,11 @@ Fitting and choosing see the train and select parts only. Of the certify part no
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,12 +26,13 @@ from certifare.certificates import (
     one_per_cluster,
     thin,
 )
-from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP
+from certifare.certificates.certificate import READS_GROUP
 from certifare.certificates.claims import Claim
 from certifare.certificates.exact import epsilon_at
-from certifare.certificates.issuing import FROM_COUNTS, issue
+from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
-from certifare.certificates.population import Phrase, population_of
+from certifare.certificates.population import Phrase
+from certifare.certificates.provenance import Provenance
 from certifare.certificates.sampling import assumptions_of, check_population
 from certifare.certificates.tail import Tail
 from certifare.encoders.hashes import count_repeats
@@ -49,7 +47,6 @@ from certifare.errors import (
     RoleError,
     SmallGroupError,
     SplitError,
-    StateFileError,
 )
 from certifare.frames import Field, Frame
 from certifare.frontier.capping import CapForecast, choose_cap
@@ -70,16 +67,13 @@ from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
 from certifare.levels import sort_key
 from certifare.parts import CERTIFY, PARTS, split
 from certifare.randomness import stream
-from certifare.storage import check_writable, open_regular
-from certifare.table import POOLED, Table, suggest_comparison
+from certifare.reading import POOLED, Reading
+from certifare.table import Table, refuse_quantity, suggest_comparison
 from certifare.ticking import listening
 from certifare.words import amount
 
-STATE_VERSION = 4
 #: Labels whose names say that they are the positive one.
 POSITIVE_NAMES = frozenset({"1", "1.0", "true", "yes", "y"})
-#: A state file is not read beyond this; a growth takes some kilobytes.
-MAX_STATE_BYTES = 1 << 30
 PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
 """Why the certificate of a search need not look its records up among the training records."""
 #: A sensitive column of more numbers than this is probably a quantity.
@@ -98,7 +92,7 @@ class Candidate:
         The growth that it comes from.
     cells : int
     accuracy, explained : float
-        Of the cells' forecasts, on the select part (:class:`~certifare.frontier.utility.Performance`).
+        Of the cells' forecasts, on the select part (:class:`~certifare.frontier.utility.Figures`).
     auc : float or None
     utility : float
         What encoders are compared by, on the select and training parts.
@@ -221,20 +215,32 @@ class Search:
     ) -> None:
         if not table.labels:
             raise RoleError("The table has no label: name one, so that encoders know what to keep.")
+        for label in table.labels:
+            refuse_quantity(label.name, label.names, "label")
+            if len(label.values) < 2:
+                found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
+                raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
         if table.groups is None:
             raise MissingGroupError("The table has no groups: name a sensitive column.")
+        refuse_quantity(table.groups.name, table.groups.names, "sensitive column")
+        if len(table.groups.names) < 2:
+            raise MissingGroupError(
+                f"The sensitive column {table.groups.name!r} has one group only, {table.groups.names[0]!r}: a distance "
+                "between groups needs two."
+            )
         if sorted(parts) != sorted(PARTS):
             raise SplitError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
         claim = claim or Claim()
-        self.given = table
         self.rows = split(table, parts, int(seed), by_group=pool_groups is None)
         self._pooled: tuple[str, ...] = ()
+        self.kept_groups: tuple[str, ...] | None = None  # all others are pooled
         if pool_groups is not None:
             if group_aware:
                 raise ArgumentError(
                     "pool_groups: encoders that read the group need each by its own name. Leave one out."
                 )
-            table, self._pooled = _pool(table, self.rows, pool_groups, claim, self._seen)
+            self.kept_groups, self._pooled = _pool(table, self.rows, pool_groups, claim, self._seen)
+            table = table if self.kept_groups is None else table.pooled(self.kept_groups)
         self.table = table
         self.grid = grid
         self.claim = replace(
@@ -270,35 +276,25 @@ class Search:
 
     # -- fitting ----------------------------------------------------------------------------------------------
 
-    def run(self, *, state: str | os.PathLike[str] | None = None, progress: Progress | None = None) -> Search:
+    def run(self, *, progress: Progress | None = None) -> Search:
         """Fit and count every growth of the grid.
 
         Parameters
         ----------
-        state : path, optional
-            Finished growths are written here line by line; a search that was interrupted goes on from them.
         progress : callable, optional
         """
         report = progress or (lambda *_: None)
         settings = self.explorer.settings
-        log = None if state is None else StateFile(Path(state), self._identity())
-        done = {} if log is None else {path.setting: path for path in log.read()}
-        if any(path.shape != self.explorer.shape for path in done.values()):
-            raise StateFileError(f"The state file {str(state)!r} holds counts of other records: delete it.")
-        found: dict[Setting, GrowthPath] = {setting: done[setting] for setting in settings if setting in done}
+        found: dict[Setting, GrowthPath] = {}
         failure: EncoderError | None = None
         for kind in dict.fromkeys(setting.kind for setting in settings):
-            waiting = [setting for setting in settings if setting.kind == kind and setting not in found]
-            if not waiting:
-                continue
             report(f"preparing {kind} encoders", len(found), len(settings))
             try:
                 with listening(lambda done, total: report("fitting scores", done, total)):
                     self.explorer.prepare(kind)
-                for setting, path in _parallel(self.explorer.walk, waiting, self.explorer.n_jobs):
+                of_kind = [setting for setting in settings if setting.kind == kind]
+                for setting, path in _parallel(self.explorer.walk, of_kind, self.explorer.n_jobs):
                     found[setting] = path
-                    if log is not None:
-                        log.append(path)
                     report(f"growing {kind} encoders", len(found), len(settings))
             except EncoderError as error:
                 # One kind may need more records than there are (folds of a rare label); the others may not.
@@ -323,14 +319,14 @@ class Search:
             for k in path.starts:
                 train, select = path.at("train", k), path.at("select", k)
                 outlook = self._outlook(train, select, sizes)
-                performance = path.performance(k, select.labels)
+                figures = path.figures(k, select.labels)
                 found.append(
                     Candidate(
                         path=path,
                         cells=k,
-                        accuracy=performance.accuracy.estimate,
-                        explained=performance.explained.estimate,
-                        auc=None if performance.auc is None else performance.auc.estimate,
+                        accuracy=figures.accuracy,
+                        explained=figures.explained,
+                        auc=figures.auc,
                         utility=utility_of(self.utility, train.labels, select.labels),
                         promising=_promising(train.labels, select.labels),
                         retained=path.retained[k],
@@ -503,23 +499,19 @@ class Search:
     ) -> Certificate:
         sample = self.certify_sample
         witness = self._training_counts(self.candidates[number])
-        certificate = issue(counts, claim, sequence=sequence, tail=sample.tail, witness=witness)
-        besides = certificate.assumptions[len(FROM_COUNTS) :]
-        return msgspec.structs.replace(
-            certificate,
-            assumptions=(
-                *ASSUMPTIONS,
+        provenance = Provenance(
+            looked_up=PARTED,
+            besides=(
                 *((READS_GROUP,) if self.group_aware else ()),
-                *besides,
-                PARTED,
                 *self._pooled,
                 *self._repeats,
                 *sample.assumptions,
             ),
             seed=self.seed if sample.effective_size is not None else None,
             effective_size=sample.effective_size,
-            population=population_of(certificate.exclusions, *sample.population),
+            population=sample.population,
         )
+        return issue(counts, claim, provenance, sequence=sequence, tail=sample.tail, witness=witness)
 
     def _count_look(self, statement: Sequence[str]) -> None:
         """Count this look at the certification records, before anyone sees what it found."""
@@ -547,11 +539,29 @@ class Search:
             self._last_cells = asked, self.explorer.cells(encoder, candidate.setting, "certify", table)
         return self._last_cells[1]
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write every finished growth to a state file, from which :meth:`run` goes on."""
-        log = StateFile(Path(path), self._identity())
-        for growth in self.paths[len(log.read()) :]:
-            log.append(growth)
+    @property
+    def _records(self) -> str:
+        """Digest of the records of the whole table."""
+        return self.table.records or self.table.digest
+
+    @property
+    def reading(self) -> Reading:
+        """How records become those that the certificates are about."""
+        roles, claim = self.table.roles, self.claim
+        return Reading(
+            sensitive=roles.sensitive,
+            label=roles.label[0],
+            label_cuts=roles.label_cuts,
+            positive=claim.positive if claim.distance.strata == "positive" else None,
+            kept_groups=self.kept_groups,
+            unknown_groups=roles.missing_groups == "unknown",
+            weight=roles.weight,
+            cap=None if self.cap is None else self.cap.cap,
+            cluster=roles.cluster,
+            population=claim.population,  # type: ignore[arg-type]  # checked by the claim
+            missing_words=self.table.missing_words,
+            decimal=self.table.decimal,  # type: ignore[arg-type]  # checked when the file was read
+        )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -588,13 +598,14 @@ class Search:
         if self.claim.labelled:
             table = table.of_labelled()
         assert table.weights is not None  # noqa: S101  (a part has weights where the table has)
-        rows = representative_rows(table.weights, stream(self.seed, "weights of the select part"))
+        rows = representative_rows(table.weights, stream(self.seed, "weights of the select part", self._records))
         return replace(table.take(rows), weights=None)
 
     def _independent(self, part: str) -> Sample:
         """Draw records of a part that are independent draws of the population that the claim is about.
 
-        Each part has a stream of its own: drawn alike, the select part would tell which certification records are kept.
+        Each part has a stream of its own: drawn alike, the select part would say which certification records are kept.
+        The stream knows the records, so that other tables are drawn independently at the same seed.
         """
         table = self.table.take(self.rows[part])
         left_out: tuple[Exclusion, ...] = ()
@@ -603,7 +614,11 @@ class Search:
             left_out, table = labelled.exclusions[len(table.exclusions) :], labelled
         if table.clusters is not None:
             drawn = one_per_cluster(
-                table.clusters, weights=table.weights, population=self.claim.population, seed=self.seed, part=part
+                table.clusters,
+                weights=table.weights,
+                population=self.claim.population,
+                seed=self.seed,
+                part=f"{part} {self._records}",
             )
         elif table.weights is not None:
             drawn = self._thin(table.weights, part)
@@ -623,7 +638,7 @@ class Search:
         assert self.table.weights is not None  # noqa: S101  (a part has weights where the table has)
         largest = float(self.table.weights.max())
         cap = None if self.cap is None else self.cap.cap
-        drawn = thin(weights, seed=self.seed, part=part, max_weight=largest, cap=cap)
+        drawn = thin(weights, seed=self.seed, part=f"{part} {self._records}", max_weight=largest, cap=cap)
         return replace(drawn, assumptions=assumptions_of(largest, None, weighted=True))
 
     def _choose_cap(self) -> CapForecast | None:
@@ -711,92 +726,6 @@ class Search:
             "random_state": self.seed,
         }
 
-    def _identity(self) -> dict[str, Any]:
-        """Return what makes this search this one; a state file of another is refused."""
-        from certifare import __version__
-
-        return {
-            "certifare sweep": STATE_VERSION,
-            "version": __version__,
-            "table": self.table.digest,
-            "settings": [setting.to_dict() for setting in self.explorer.settings],
-            "cells": [int(k) for k in self.grid.cells],
-            "common": {name: None if value is None else str(value) for name, value in self._common().items()},
-            "parts": self.parts,
-            "rows": _digest(self.rows),
-            "population": self.claim.population,
-            "cap": None if self.cap is None else self.cap.cap,
-            "seed": self.seed,
-        }
-
-
-class StateFile:
-    """Finished growths of a search, a line of JSON each; the first line says of which search.
-
-    Parameters
-    ----------
-    path : path
-    identity : mapping
-        Plain data that another search would not have.
-    """
-
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        self.path = path
-        self.identity = json.loads(json.dumps(identity))
-
-    def read(self) -> list[GrowthPath]:
-        """Growths that are in the file; it is begun where there is none."""
-        if not self.path.exists():
-            check_writable(self.path.parent)
-            self.path.write_text(json.dumps(self.identity) + "\n", encoding="utf-8")
-            return []
-        try:
-            with open_regular(self.path) as file:
-                content = file.read(MAX_STATE_BYTES + 1)
-            if len(content) > MAX_STATE_BYTES:
-                raise StateFileError(f"{str(self.path)!r} is far too large for the state file of a sweep.")
-            lines = content.decode().split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise StateFileError(f"The state file {str(self.path)!r} cannot be read: {reason}.") from error
-        try:
-            if json.loads(lines[0]) != self.identity:
-                raise StateFileError(
-                    f"The state file {str(self.path)!r} belongs to another sweep (another table, grid, seed or "
-                    "version): name another file, or delete it."
-                )
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, StateFileError):
-                raise
-            raise StateFileError(f"{str(self.path)!r} is not the state file of a sweep: name another file.") from error
-        whole = lines[1:-1]
-        if lines[-1]:
-            # The last line has no end: the sweep was interrupted while writing it. The first lacks its end alone.
-            if len(lines) == 1:
-                self._write("\n")
-            else:
-                os.truncate(self.path, content.rfind(b"\n") + 1)
-        try:
-            return [GrowthPath.from_dict(json.loads(line)) for line in whole]
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise StateFileError(f"The state file {str(self.path)!r} is broken: delete it.") from error
-
-    def append(self, path: GrowthPath) -> None:
-        """Add a growth."""
-        self._write(json.dumps(path.to_dict(), separators=(",", ":")) + "\n")
-
-    def _write(self, text: str) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(text)
-
-
-def _digest(rows: Mapping[str, NDArray[np.int64]]) -> str:
-    """Fingerprint which records are in which part."""
-    found = hashlib.sha256()
-    for name in sorted(rows):
-        found.update(f"{name} {len(rows[name])} ".encode() + np.asarray(rows[name], dtype="<i8").tobytes())
-    return found.hexdigest()
-
 
 def _check_repeats(table: Table) -> tuple[str, ...]:
     """Refuse a table most of whose records repeat, before it is split: equal ones would be on both sides.
@@ -835,8 +764,8 @@ def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting]
 
 def _pool(
     table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, claim: Claim, seen: str = ""
-) -> tuple[Table, tuple[str, ...]]:
-    """Pool groups that are too small, and say so. The certification records, dealt by chance alone, have no say."""
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Choose the groups that are not pooled, None if all stay, and say so. Certification records are not used."""
     assert table.groups is not None  # noqa: S101  (checked at the start)
     if fewest < 1:
         raise ArgumentError(f"pool_groups={fewest}: give a number of records.")
@@ -850,7 +779,7 @@ def _pool(
     order = [int(i) for i in np.argsort(expected.min(0), kind="stable") if present[i]]
     n_small = int((expected.min(0)[order] < fewest).sum())
     if not n_small and len(order) == len(names):
-        return table, ()
+        return None, ()
     # One small group needs company, and so do several that are small together.
     while n_small and (n_small < 2 or expected[:, order[:n_small]].sum(1).min() < fewest) and n_small < len(order):
         n_small += 1
@@ -869,7 +798,7 @@ def _pool(
         f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records{seen}, a group of it has "
         f"fewer than {amount(fewest, 'certification record')}{where}, or is the next smallest."
     )
-    return table.pooled(kept), (note,)
+    return tuple(name for name in names if name in kept), (note,)
 
 
 def _strata(table: Table, claim: Claim, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.bool_]], str]:

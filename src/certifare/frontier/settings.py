@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -60,10 +60,6 @@ class Setting:
             max_distance=self.max_distance,
             **common,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
@@ -167,6 +166,8 @@ class Frontier:
         max_bound : float, optional
         min_cells : int
         """
+        if max_bound is not None and not 0.0 <= max_bound <= 1.0:
+            raise ArgumentError(f"max_bound={max_bound}: a distance between groups lies in [0, 1].")
         usable = [point for point in self.usable if point.cells >= min_cells]
         if not usable:
             raise CandidateError(f"No encoder has {min_cells} cells or more.")
@@ -207,12 +208,6 @@ class Frontier:
         ((self._encoders[number], self._certificates[number]),) = self.search.certify([number], progress=progress)
         self.points = tuple(self._point(i) if i == number else p for i, p in enumerate(self.points))
         return self._certificates[number]
-
-    def point(self, number: int) -> Point:
-        """Return the point of a number, as tables and charts name it."""
-        if not 0 <= number < len(self.points):
-            raise CandidateError(f"There is no point {number}: they are numbered from 0 to {len(self.points) - 1}.")
-        return self.points[number]
 
     def bundle(self, point: Point) -> Bundle:
         """Make the bundle of a point, with the certificate that it is entitled to.
@@ -317,7 +312,6 @@ def sweep(
     seed: int = 0,
     n_jobs: int = 2,
     progress: Progress | None = None,
-    state: str | os.PathLike[str] | None = None,
     **roles: Any,
 ) -> Frontier:
     """Try many encoders and certify those worth choosing from.
@@ -340,8 +334,6 @@ def sweep(
         The fewest cells of an encoder that is certified.
     utility, retain, group_aware, pool_groups, label_quantiles, parts, seed, n_jobs, progress
         Of the search, as in :func:`certifare.produce`.
-    state : path, optional
-        A file in which a sweep that was interrupted finds what was done.
     **roles
         For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.table.table_of`.
 
@@ -389,7 +381,7 @@ def sweep(
         n_jobs=n_jobs,
         ledger=open_ledger(ledger),
         pool_groups=pool_groups,
-    ).run(state=state, progress=progress)
+    ).run(progress=progress)
     if correction == "holdout":
         return Frontier(search, correction)
     large_enough = [i for i, candidate in enumerate(search.candidates) if candidate.cells >= min_cells]

@@ -21,10 +21,11 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from certifare.certificates import Interval
+from certifare.certificates.exact import epsilon_at
 from certifare.certificates.lemmas import clopper_pearson
+from certifare.certificates.means import mean_limits, ratio_limits
 from certifare.errors import ArgumentError
 from certifare.frontier.target import TRAINING_DISCOUNT
 
@@ -179,8 +180,40 @@ def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> fl
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """What forecasts of a label are worth on some records, as it appears in them; means over several labels.
+
+    Attributes
+    ----------
+    accuracy : float
+        How often the likeliest value is right.
+    auc : float or None
+        Area under the ROC curve; None where a label has more than two values.
+    explained : float
+        Share of the label's spread (Gini impurity) that the forecasts explain.
+    """
+
+    accuracy: float
+    auc: float | None
+    explained: float
+
+    @classmethod
+    def of(cls, forecasts: Sequence[Shares], bases: Sequence[Shares], counts: Sequence[Counts]) -> Figures:
+        """Measure forecasts, which are given as to :meth:`Performance.of`."""
+        found = list(zip(forecasts, bases, counts, strict=True))
+        two = all(t.shape[1] == 2 for t in counts)
+        return cls(
+            accuracy=float(np.mean([_right(p, t) / max(t.sum(), 1) for p, _, t in found])),
+            auc=float(np.mean([area(p, t) for p, _, t in found])) if two else None,
+            explained=float(np.mean([1.0 - _left(p, base, t) for p, base, t in found])),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Performance:
     """What forecasts of a label are worth on some records; means over several labels.
+
+    Each interval holds with its confidence as a whole, for every number of records and however rare a value is.
 
     Attributes
     ----------
@@ -188,9 +221,9 @@ class Performance:
     accuracy : Interval
         Of the likeliest value, by Clopper and Pearson.
     auc : Interval or None
-        Area under the ROC curve, by DeLong; None where a label has more than two values.
+        Area under the ROC curve, by the tails of a binomial; None where a label has more than two values.
     explained : Interval
-        Share of the label's spread (Gini impurity) that the forecasts explain.
+        Share of the label's spread (Gini impurity) that the forecasts explain, by betting.
     baseline : float
         Accuracy of always guessing the value that is commonest among training records.
     """
@@ -208,8 +241,11 @@ class Performance:
         bases: Sequence[Shares],
         counts: Sequence[Counts],
         confidence: float = 0.95,
+        candidates: int = 1,
+        *,
+        by_cell: bool = True,
     ) -> Performance:
-        """Measure forecasts.
+        """Measure forecasts that were made without these records.
 
         Parameters
         ----------
@@ -220,15 +256,32 @@ class Performance:
         counts : sequence of ndarray, (rows, values)
             How many records of each row turned out to have each value.
         confidence : float
-            With which each limit holds by itself.
+            With which each of the intervals holds.
+        candidates : int
+            Among how many the choice was made on these records: each has a share of ε.
+        by_cell : bool
+            Whether the rows are all that there can be, as cells are. If not, a record may have any forecast.
         """
         found = list(zip(forecasts, bases, counts, strict=True))
-        areas = [area(p, t, confidence) for p, _, t in found if t.shape[1] == 2]
+        estimates = Figures.of(forecasts, bases, counts)
+        # A mean of limits holds if all of them do.
+        level = epsilon_at(confidence) / candidates / len(found)
+
+        def interval(estimate: float, limits: Sequence[tuple[float, float]]) -> Interval:
+            lower, upper = (float(np.mean(side)) for side in zip(*limits, strict=True))
+            return Interval(
+                lower=min(lower, estimate), estimate=estimate, upper=max(upper, estimate), confidence=confidence
+            )
+
         return cls(
             records=max(int(t.sum()) for t in counts),
-            accuracy=_mean([_accuracy(p, t, confidence) for p, _, t in found]),
-            auc=_mean(areas) if len(areas) == len(found) else None,
-            explained=_mean([_explained(p, base, t, confidence) for p, base, t in found]),
+            accuracy=interval(estimates.accuracy, [_accuracy_limits(p, t, level) for p, _, t in found]),
+            auc=None
+            if estimates.auc is None
+            else interval(estimates.auc, [_area_limits(p, t, level) for p, _, t in found]),
+            explained=interval(
+                estimates.explained, [_explained_limits(p, base, t, level, by_cell) for p, base, t in found]
+            ),
             baseline=float(np.mean([t[:, base.argmax()].sum() / max(t.sum(), 1) for _, base, t in found])),
         )
 
@@ -238,10 +291,10 @@ class Performance:
         return document
 
 
-def area(shares: Shares, counts: Counts, confidence: float = 0.95) -> Interval:
-    """Area under the ROC curve of the second value's share, with DeLong's interval.
+def area(shares: Shares, counts: Counts) -> float:
+    """Area under the ROC curve of the second value's share; one half where there is but one kind of record.
 
-    >>> area(np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[30, 10], [10, 30]])).estimate
+    >>> area(np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[30, 10], [10, 30]]))
     0.75
     """
     # Rows with equal scores are one level: their records are ties.
@@ -249,45 +302,42 @@ def area(shares: Shares, counts: Counts, confidence: float = 0.95) -> Interval:
     negative, positive = (np.bincount(level, weights=counts[:, value]) for value in (0, 1))
     n, p = negative.sum(), positive.sum()
     if not n or not p:
-        return Interval(lower=0.0, estimate=0.5, upper=1.0, confidence=confidence)
+        return 0.5
     # For each level, the share of the other kind that a record is placed on the right side of; ties count half.
     above = (np.cumsum(negative) - negative / 2) / n
-    below = 1.0 - (np.cumsum(positive) - positive / 2) / p
-    estimate = float(positive @ above / p)
-    variance = (positive @ (above - estimate) ** 2 / p) / p + (negative @ (below - estimate) ** 2 / n) / n
-    return _around(estimate, math.sqrt(variance), confidence, 0.0)
+    return float(positive @ above / p)
 
 
-def _accuracy(shares: Shares, counts: Counts, confidence: float) -> Interval:
-    n = int(counts.sum())
-    right = int(counts[np.arange(len(counts)), shares.argmax(axis=1)].sum())
-    low, high = clopper_pearson(np.array([right]), np.array([n]), 2 * (1.0 - confidence))
-    return Interval(lower=float(low[0]), estimate=right / max(n, 1), upper=float(high[0]), confidence=confidence)
+def _area_limits(shares: Shares, counts: Counts, epsilon: float) -> tuple[float, float]:
+    # The area is an average, over all ways to pair them, of the mean over as many independent pairs as can be made.
+    return mean_limits(area(shares, counts), int(counts.sum(axis=0).min()), epsilon)
 
 
-def _explained(shares: Shares, base: Shares, counts: Counts, confidence: float) -> Interval:
-    n = max(int(counts.sum()), 1)
-    lost, without = losses("explained", shares), np.broadcast_to(losses("explained", base[None]), shares.shape)
-    ratio = float((counts * lost).sum() / max(float((counts * without).sum()), 1e-300))
-    # The error of a ratio of two means over the same records (delta method).
-    scale = float((counts * without).sum()) / n
-    variance = float((counts * (lost - ratio * without) ** 2).sum()) / n / max(scale, 1e-300) ** 2
-    return _around(1.0 - ratio, math.sqrt(variance / n), confidence, -math.inf)
+def _right(shares: Shares, counts: Counts) -> int:
+    """How many records have the value that was the likeliest."""
+    return int(counts[np.arange(len(counts)), shares.argmax(axis=1)].sum())
 
 
-def _around(estimate: float, error: float, confidence: float, least: float) -> Interval:
-    reach = float(ndtri(confidence)) * error
-    return Interval(
-        lower=max(estimate - reach, least),
-        estimate=estimate,
-        upper=min(estimate + reach, 1.0),
-        confidence=confidence,
-    )
+def _accuracy_limits(shares: Shares, counts: Counts, epsilon: float) -> tuple[float, float]:
+    low, high = clopper_pearson(np.array([_right(shares, counts)]), np.array([int(counts.sum())]), epsilon)
+    return float(low[0]), float(high[0])
 
 
-def _mean(intervals: Sequence[Interval]) -> Interval:
-    """Mean of several figures of the same records; errors may fall together, so their limits are averaged, too."""
-    lower, estimate, upper = (
-        float(np.mean([getattr(interval, name) for interval in intervals])) for name in ("lower", "estimate", "upper")
-    )
-    return Interval(lower=lower, estimate=estimate, upper=upper, confidence=intervals[0].confidence)
+def _quadratic(shares: Shares, base: Shares) -> tuple[Shares, Shares]:
+    """Loss of each forecast, and that of the base rates, if a value (column) comes true."""
+    return losses("explained", shares), np.broadcast_to(losses("explained", base[None]), shares.shape)
+
+
+def _left(shares: Shares, base: Shares, counts: Counts) -> float:
+    """Share of the base rates' loss that the forecasts leave; all of it where there is no record."""
+    lost, without = _quadratic(shares, base)
+    return float((counts * lost).sum() / (counts * without).sum()) if counts.any() else 1.0
+
+
+def _explained_limits(
+    shares: Shares, base: Shares, counts: Counts, epsilon: float, by_cell: bool
+) -> tuple[float, float]:
+    # Of all forecasts those that are sure of a value have the largest losses, and the smallest.
+    possible = None if by_cell else _quadratic(np.eye(len(base)), base)
+    low, high = ratio_limits(*_quadratic(shares, base), counts, epsilon, possible=possible)
+    return 1.0 - high, 1.0 - low

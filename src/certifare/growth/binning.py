@@ -337,7 +337,7 @@ def _search_step(b: Bins, column: NDArray[Any], codes: NDArray[Any]) -> _Encodin
         values = column[rows].astype(np.float64)
         out = np.empty(len(values), dtype=np.uint16)
         if not search(values, landmarks, exact, len(landmarks), b.missing_code, out):
-            refuse_infinite(values, b.name, rows.start)
+            refuse_infinite(values, b.name)
         codes[rows] = out
 
     return step
@@ -370,7 +370,7 @@ def _table_step(bins: Sequence[Bins], panel: NDArray[Any], codes: Sequence[NDArr
         look_up(values, low_of, flat, starts, exact, out, is_finite)
         for c, b in enumerate(bins):
             if not is_finite[c]:
-                refuse_infinite(values[:, c], b.name, rows.start)
+                refuse_infinite(values[:, c], b.name)
             codes[c][rows] = out[c]
 
     return step

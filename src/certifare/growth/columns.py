@@ -56,14 +56,15 @@ def check_arrays(columns: Sequence[Column], names: Sequence[str], numeric: Seque
     return len(columns[0]) if columns else 0
 
 
-def refuse_infinite(values: NDArray[Any], name: str, first_row: int = 0) -> None:
-    """Raise an error that names the first infinite value, if there is one."""
-    infinite = np.flatnonzero(np.isinf(values)) if values.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
+def refuse_infinite(values: NDArray[Any], name: str) -> None:
+    """Raise an error if there is an infinite value.
+
+    It names no row: these may be some rows of a file, and the number would be that among them.
+    """
+    infinite = values[np.isinf(values)] if values.dtype.kind == "f" else values[:0]
     if len(infinite):
-        row = int(infinite[0])
         raise InfiniteValueError(
-            f"Column {name!r} holds {values[row]} in row {first_row + row}; "
-            "give a finite number, or NaN for a missing value."
+            f"Column {name!r} holds {infinite[0]}; give a finite number, or NaN for a missing value."
         )
 
 

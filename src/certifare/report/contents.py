@@ -108,6 +108,8 @@ def report_data(
     >>> data["target"]["met"], [group["records"] for group in data["groups"]]
     (True, [1500, 1400])
     """
+    if target is not None and not 0.0 <= target <= 1.0:
+        raise ArgumentError(f"target={target}: a distance between groups lies in [0, 1].")
     document = certificate if isinstance(certificate, Document) else sign(make_statement(certificate), None)
     if verdict is None:
         verdict = verify_document(document, ANY)
@@ -143,7 +145,7 @@ def report_data(
             f"({MOST_SHARES:,} are the most). `certifare verify` and `certifare show` need no report."
         )
     sizes = found.counts.group_sizes
-    cells = _cells(found, stated.suppression.pooled if stated.suppression else (), encoder)
+    cells = _cells(found, found.pools, encoder)
     return {
         **about,
         "claim": {"words": stated.claim.words, "formula": stated.claim.formula},
@@ -199,12 +201,12 @@ def report_data(
         if stated.suppression is None
         else {
             "below": stated.suppression.below,
-            "pooled": [list(pool) for pool in stated.suppression.pooled],
+            "pooled": [list(pool) for pool in found.pools],
             "still_small": list(stated.suppression.still_small),
         },
         "columns": {
-            "sensitive": list(stated.columns.sensitive) if stated.columns else [],
-            "label": stated.columns.label if stated.columns else None,
+            "sensitive": list(stated.reading.sensitive) if stated.reading else [],
+            "label": stated.reading.label if stated.reading else None,
         },
         "population": list(found.population),
         "weights": list(found.cap_words),
@@ -284,7 +286,7 @@ def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
 
 def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return figures with texts that show their limits, rounded outwards."""
-    found: dict[str, Any] = {"records": figures["records"], "baseline": figures["baseline"]}
+    found: dict[str, Any] = {name: figures[name] for name in ("records", "baseline", "worthless")}
     for name, times, places, unit in (
         ("accuracy", 100, 1, " %"),
         ("auc", 1, 3, ""),
@@ -545,8 +547,6 @@ def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]
     """Return the commands that check the certificate, each with what it does."""
     base = f"certifare verify {shlex.quote(files['certificate'])}"
     encoder = f" --encoder {shlex.quote(files.get('encoder', 'encoder.json'))}"
-    columns = document.statement.predicate.columns
-    sensitive = "".join(f" --sensitive {shlex.quote(name)}" for name in (columns.sensitive if columns else ()))
     commands = [{"what": "Recompute every figure from the counts in the certificate.", "command": base}]
     if document.signatures:
         key = f" --key {shlex.quote(files.get('key', 'producer.pub.pem'))}"
@@ -557,7 +557,8 @@ def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]
             {"what": "Check that your encoder is the certified one, byte by byte.", "command": base + encoder},
             {
                 "what": "Certify the encoder anew on records of your own.",
-                "command": f"{base}{encoder} --data fresh.csv{sensitive or ' --sensitive COLUMN'}",
+                "command": f"{base}{encoder} --data fresh.csv"
+                + ("" if document.statement.predicate.reading else " --sensitive COLUMN"),
             },
         ]
     return commands

@@ -12,6 +12,7 @@ from certifare.certificates.claims import metric_of
 from certifare.report.html import environment, style_sheet
 from certifare.report.palette import SERIES
 from certifare.report.svg import Plane, ticks
+from certifare.words import undirected
 
 if TYPE_CHECKING:
     from certifare.monitoring import Finding, History
@@ -27,6 +28,7 @@ def course_data(history: History, findings: Sequence[Finding]) -> dict[str, Any]
         "target": history.target,
         "confidence": percent(history.confidence),
         "planned": history.planned,
+        "min_group_size": history.min_group_size,
         "groups": list(history.reference.groups),
         "outcome": findings[-1].outcome if findings else None,
         "periods": [
@@ -63,7 +65,8 @@ def render_course(data: Mapping[str, Any]) -> str:
     """Render the page; everything in it that came from data is escaped."""
     style = Markup(style_sheet())  # noqa: S704  (a file of our own)
     drawn = {"distance": _distance(data), "sizes": _group_sizes(data)} if data["periods"] else {}
-    return environment().get_template("course.html").render(data=data, style=style, charts=drawn, series=SERIES)
+    page = environment().get_template("course.html").render(data=data, style=style, charts=drawn, series=SERIES)
+    return undirected(page)
 
 
 def _distance(data: Mapping[str, Any]) -> Markup:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from certifare.certificates.certificate import round_up
 from certifare.report.charts import STEPS, draw_charts, drawn_points, largest_difference, lean, series_of
 from certifare.report.palette import LEANS, SERIES, variables
+from certifare.words import undirected
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,17 +33,17 @@ def render_html(data: Mapping[str, Any]) -> str:
     Returns
     -------
     str
-        A complete document. Everything in it that came from data is escaped, and a policy in its head forbids
-        scripts and connections altogether.
+        A complete document. Everything in it that came from data is escaped, nothing in it changes the direction of
+        text, and a policy in its head forbids scripts and connections altogether.
     """
     from markupsafe import Markup
 
     style = Markup(style_sheet())  # noqa: S704  (a file of our own)
     if data["figures"] is None:
-        return environment().get_template("refused.html").render(data=data, style=style)
+        return undirected(environment().get_template("refused.html").render(data=data, style=style))
     largest = largest_difference(data["cells"])
     points = drawn_points(data)
-    return (
+    page = (
         environment()
         .get_template("report.html")
         .render(
@@ -60,6 +61,7 @@ def render_html(data: Mapping[str, Any]) -> str:
             long=data["figures"]["cells"] > MOST_ROWS,
         )
     )
+    return undirected(page)
 
 
 @cache

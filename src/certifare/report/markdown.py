@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from certifare.report.html import FILTERS, best_points
+from certifare.words import undirected
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,7 +35,7 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     With 95 % confidence, no classifier, score or rule that sees
     """
     text = _environment().get_template("report.md").render(data=data, best_points=best_points)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    return undirected(re.sub(r"\n{3,}", "\n\n", text).strip()) + "\n"
 
 
 @cache

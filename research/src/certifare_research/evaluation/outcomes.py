@@ -85,7 +85,7 @@ class Outcome:
         raise UnknownMetricError(f"Unknown metric {metric!r}: choose one of {', '.join(METRICS)}.")
 
     def interval(self, confidence: float = 0.95, metric: str = "demographic_parity") -> Interval:
-        """Exact limits of the classifier's distance.
+        """Exact limits of the classifier's distance, which hold together with this confidence.
 
         Valid where the classifier was made without these records.
         """

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,19 +19,29 @@ from numpy.typing import NDArray
 
 from certifare.certificates import Certificate
 from certifare.certificates.claims import Claim
+from certifare.certificates.counts import Exclusion, Missing
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Block, Feature, Reading, Role
+from certifare.engines.blocks import Block, BlockReader, Feature, Role
 from certifare.engines.coding import Plan
-from certifare.engines.counting import certify_tally, count_over, one_label, reading_for
+from certifare.engines.counting import (
+    CountedRecords,
+    CountRequest,
+    count_over,
+    count_pieces,
+    one_label,
+    reader_for,
+    refuse_draw,
+)
 from certifare.engines.medians import add_counts
 from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
 from certifare.errors import ArgumentError, ColumnTypeError, SensitiveFeatureError, TableError
 from certifare.frames import Frame, is_dask
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Layout, Records
+from certifare.reading import Reading
 from certifare.records import check_columns
 
 if TYPE_CHECKING:
@@ -83,7 +93,7 @@ def prepare_dask(
     sample = Frame(frame[features]._meta_nonempty)
     fields = [sample.read(name) for name in features]
     marks = mark_categorical(sample, range(len(fields)), fields, encoder.categorical_features)
-    reading = Reading(
+    reading = BlockReader(
         tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True)), labels, groups
     )
     engine = DaskEngine(frame, client)
@@ -105,7 +115,9 @@ def certify_dask(
     weights: Any = None,
     clusters: Any = None,
     client: Client | None = None,
-    **options: Any,
+    missing: Missing = "refuse",
+    exclusions: Iterable[Exclusion] = (),
+    allow_training_records: bool = False,
 ) -> Certificate:
     """Certify an encoder on a Dask DataFrame of records that it has not seen; only counts leave the workers.
 
@@ -117,8 +129,8 @@ def certify_dask(
     weights, clusters
         Not possible here: which records to keep is drawn over all of them.
     claim : Claim
-    **options
-        ``missing``, ``exclusions`` and ``allow_training_records`` of :func:`certifare.certify`.
+    missing, exclusions, allow_training_records
+        As in :func:`certifare.certify`.
     """
     if weights is not None or clusters is not None or claim.method == "lemmas":
         raise ArgumentError(
@@ -128,8 +140,35 @@ def certify_dask(
     frame, labels, groups, _ = _combine(encoder, X, y, sensitive_features)
     one_label(labels)
     check_columns(encoder, list(frame.columns))
-    tally = count_over(encoder, DaskEngine(frame, client), reading_for(encoder, labels, groups))
-    return certify_tally(encoder, tally, claim, **options)
+    tally = count_over(encoder, DaskEngine(frame, client), reader_for(encoder, labels, groups))
+    counted = tally.counted(
+        encoder, labelled=claim.labelled, missing=missing, allow_training_records=allow_training_records
+    )
+    counts = counted.counts
+    counts = counts.with_exclusions((*counts.exclusions, *exclusions))
+    return replace(counted, counts=counts).certify(claim)
+
+
+@dataclass(frozen=True, eq=False)
+class DaskRecords:
+    """Records of a Dask DataFrame, counted on the workers.
+
+    Attributes
+    ----------
+    frame : dask.dataframe.DataFrame
+        With all columns that the encoder and the roles need.
+    client : distributed.Client or None
+        The current client unless given.
+    """
+
+    frame: Any
+    client: Client | None = None
+
+    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
+        """Count the records; only counts leave the workers."""
+        refuse_draw(reading, request, "on a cluster")
+        engine = DaskEngine(self.frame, self.client)
+        return count_pieces(encoder, engine, list(self.frame.columns), reading, request)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +177,7 @@ class FramePiece:
 
     frame: Any
 
-    def blocks(self, reading: Reading) -> Iterator[Block]:
+    def blocks(self, reading: BlockReader) -> Iterator[Block]:
         """Read the whole partition."""
         yield reading.read(self.frame[reading.columns])
 

@@ -1,32 +1,34 @@
-"""Certify an encoder on a table in memory."""
+"""Count records that are in memory."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates import Certificate
-from certifare.certificates.claims import Claim
 from certifare.certificates.counts import Exclusion, Missing, PlacedRecords
-from certifare.certificates.issuing import FROM_COUNTS, issue
-from certifare.certificates.population import population_of
+from certifare.certificates.provenance import provenance_of
 from certifare.certificates.sampling import Subsample, one_per_cluster, thin
-from certifare.engines.counting import check_overlap, group_assumptions, training_counts
+from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.hashes import count_repeats, hash_records
+from certifare.engines.counting import CountedRecords, checksum_of, write_checksum
 from certifare.errors import LengthMismatchError
+from certifare.frames import Field, Frame, read_values
+from certifare.levels import Levels
 from certifare.randomness import stream
+from certifare.reading import Reading
+from certifare.table import Table, readable_type
+
+#: The part of the records that choices are made on, in the words of a random stream.
+CERTIFY = "certify"
 
 
 class Encoder(Protocol):
-    """What certification asks of an encoder: cells, their number, and whether it has seen these records.
-
-    One that can also compare records (``repeats``, see :class:`certifare.encoders.RestrictedEncoder`) is asked to.
-    """
+    """What certification asks of an encoder: cells, their number, and whether it has seen these records."""
 
     n_cells_: int
 
@@ -34,133 +36,195 @@ class Encoder(Protocol):
         """Cell id of each record; only an encoder that ``reads_groups`` is given the groups."""
 
     def training_overlap(self, X: Any) -> Any:
-        """How many of the records were used to fit; None where that is not known."""
+        """How many of the records were used to fit; None if that is not known."""
 
     def sensitive_features_in(self, X: Any) -> Any:
         """Return the sensitive columns named by the encoder, taken from the table."""
 
 
-def place_records(
-    encoder: Encoder,
-    X: Any,
-    y: Any,
-    sensitive_features: Any,
-    *,
-    missing: Missing,
-    allow_training_records: bool,
-    clustered: bool,
-) -> PlacedTable:
-    """Find the cells of records in memory, and look the records up among the training records."""
-    groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
-    assumptions = check_overlap(encoder.training_overlap(X), allow_training_records)
-    # An encoder that reads groups, and does not know in which column, reads those that are certified.
-    by_group = getattr(encoder, "reads_groups", False) and getattr(encoder, "sensitive", None) is None
-    cells = np.asarray(encoder.apply(X, sensitive_features=groups) if by_group else encoder.apply(X))
-    records = PlacedRecords.of(cells, groups, y, encoder.n_cells_, missing=missing)
-    if not clustered and hasattr(encoder, "repeats"):
-        assumptions += encoder.repeats(X, records.places).check("certification records")
-    assumptions += group_assumptions(encoder)
-    # The cells stand for the records: draws on other records are independent of these, even at the same seed.
-    part = f"certify {hashlib.sha256(cells.astype('<i8').tobytes()).hexdigest()}"
-    return PlacedTable(encoder, records, tuple(assumptions), part)
-
-
-@dataclass(frozen=True, eq=False)
-class PlacedTable:
-    """Records in memory with their cells.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MemoryRecords:
+    """Records in memory, with their groups, labels, weights and clusters.
 
     Attributes
     ----------
-    encoder : Encoder
-    records : PlacedRecords
-    assumptions : tuple of str
-        What a certificate assumes of them.
-    part : str
-        Names their random choices.
+    X : table
+        What the encoder reads.
+    groups, y
+        The group and the label of each record; no ``y`` for metrics that look at no label.
+    weights, clusters : array-like or None
+    population : {"clusters", "records"}
+        With clusters: what a claim is about.
+    cap : float or None
+        Of the weights.
+    max_weight : float or None
+        The largest weight, or size of a cluster, in the population; unless given, the largest here stands for it.
+    missing : {"refuse", "unknown", "drop"}
+        What to do with records without a group or label.
+    exclusions : tuple of Exclusion
+        Records that were left out before.
+    digest : str or None
+        Digest of the records; computed from all that is here unless given.
+    besides : tuple of Field
+        Further columns by which copies of a record are recognised.
+    positive : str or None
+        The label that a comparison is about.
+    notes : tuple of str
     """
 
-    encoder: Encoder
-    records: PlacedRecords
-    assumptions: tuple[str, ...]
-    part: str
+    X: Any
+    groups: Any = None
+    y: Any = None
+    weights: ArrayLike | None = None
+    clusters: ArrayLike | None = None
+    population: str = "clusters"
+    cap: float | None = None
+    max_weight: float | None = None
+    missing: Missing = "refuse"
+    exclusions: tuple[Exclusion, ...] = ()
+    digest: str | None = None
+    besides: tuple[Field, ...] = ()
+    positive: str | None = None
+    notes: tuple[str, ...] = ()
 
-    def draw(
-        self, weights: ArrayLike | None, cap: float | None, clusters: ArrayLike | None, population: str, seed: int
-    ) -> DrawnTable:
-        """Draw records that are independent: all, unless they have weights or clusters."""
-        sample = _independent(self.records.known, weights, cap, clusters, population, seed, self.part)
-        return DrawnTable(self, sample, weights is not None or clusters is not None, seed)
+    @classmethod
+    def of_table(cls, table: Table, reading: Reading, *, labelled: bool, all_columns: bool = False) -> MemoryRecords:
+        """Take the records of a table that was read as a reading says.
 
+        With ``all_columns``, copies are recognised by all columns of the table, whatever the encoder reads.
+        """
+        table = table.of_labelled() if labelled else table
+        besides = () if not all_columns or table.others is None else _fields_of(table.others)
+        return cls(
+            X=table.features,
+            groups=table.groups,
+            y=table.labels[0] if labelled and table.labels else None,
+            weights=table.weights,
+            clusters=table.clusters,
+            population=reading.population,
+            cap=reading.cap,
+            max_weight=reading.max_weight,
+            missing="drop",  # Who has no group was left out, or made a group of, when the table was read.
+            exclusions=table.exclusions,
+            digest=table.records or table.digest,
+            besides=besides,
+            positive=table.positive,
+            notes=table.notes,
+        )
 
-@dataclass(frozen=True, eq=False)
-class DrawnTable:
-    """Independent records of a table in memory.
+    @property
+    def drawn(self) -> bool:
+        """Whether independent records are drawn by weights or clusters."""
+        return self.weights is not None or self.clusters is not None
 
-    Attributes
-    ----------
-    table : PlacedTable
-    sample : Subsample
-    drawn : bool
-        Whether chance took part.
-    seed : int
-    """
+    def count(
+        self,
+        encoder: Encoder,
+        *,
+        seed: int = 0,
+        salt: bytes = b"",
+        halves: bool = False,
+        allow_training_records: bool = False,
+    ) -> CountedRecords:
+        """Find the cells of the records, draw independent ones, and count them.
 
-    table: PlacedTable
-    sample: Subsample
-    drawn: bool
-    seed: int
-
-    def certify(self, claim: Claim, exclusions: Iterable[Exclusion] = ()) -> Certificate:
-        """Certify the encoder."""
-        records, sample = self.table.records, self.sample
-        counts, base_counts, sum_counts = records.count(sample.keep), None, None
-        if claim.method == "lemmas":
-            first = stream(self.seed, "halves", self.table.part).random(len(sample.keep)) < 0.5
-            counts = base_counts = records.count(sample.keep & first)
-            sum_counts = records.count(sample.keep & ~first)
-        counts = counts.with_exclusions((*exclusions, *records.exclusions, *sample.exclusions))
-        certificate = issue(
-            counts,
-            claim,
+        Parameters
+        ----------
+        encoder : Encoder
+        seed : int
+            Of random choices.
+        salt : bytes
+            Of the checksum.
+        halves : bool
+            Split the records in two at random, for ``method="lemmas"``.
+        allow_training_records : bool
+            Count records even if the encoder was fitted on them; the certificate says then that it is not valid.
+        """
+        reads_groups = bool(getattr(encoder, "reads_groups", False))
+        groups = encoder.sensitive_features_in(self.X) if self.groups is None else self.groups
+        if reads_groups and isinstance(groups, Levels):
+            # The groups that are counted are those that it reads, whatever column it knows them by.
+            encoder = copy(encoder).set_params(sensitive=None)  # type: ignore[attr-defined]
+        own = encoder if isinstance(encoder, RestrictedEncoder) else None
+        X = self.X if own is None else Frame(self.X, keep=True)
+        overlap = encoder.training_overlap(X)
+        by_group = reads_groups and getattr(encoder, "sensitive", None) is None
+        cells = np.asarray(encoder.apply(X, sensitive_features=groups) if by_group else encoder.apply(X))
+        records = PlacedRecords.of(cells, groups, self.y, encoder.n_cells_, missing=self.missing)
+        provenance = provenance_of(overlap, reads_groups=reads_groups, allow_training_records=allow_training_records)
+        fields = () if own is None else own.read_fields(X)
+        repeats: tuple[str, ...] = ()
+        if own is not None and self.clusters is None and (not own.is_column or self.besides):
+            _, *codes = np.unravel_index(np.maximum(records.places, 0), records.shape)
+            roles = [Field(f"role {i}", np.where(records.known, c, -1), "number", False) for i, c in enumerate(codes)]
+            repeats = count_repeats([*fields, *roles, *self.besides]).check("certification records")
+            provenance = provenance.assuming(*repeats)
+        digest = self.digest
+        if digest is None and (self.drawn or halves):
+            digest = self._digest(groups)
+        sample = self._draw(records.known, seed, f"{CERTIFY} {digest}")
+        counts, sum_counts = records.count(sample.keep), None
+        if halves:
+            first = stream(seed, "halves", f"{CERTIFY} {digest}").random(len(sample.keep)) < 0.5
+            counts, sum_counts = records.count(sample.keep & first), records.count(sample.keep & ~first)
+        if self.drawn:
+            provenance = provenance.drawn(sample)
+        elif halves:
+            provenance = replace(provenance, seed=seed)
+        return CountedRecords(
+            counts=counts.with_exclusions((*self.exclusions, *records.exclusions, *sample.exclusions)),
+            provenance=provenance,
+            training=getattr(encoder, "training_counts_", None),
             tail=sample.tail(records.count),
-            witness=training_counts(self.table.encoder, counts, claim),
-            base_counts=base_counts,
             sum_counts=sum_counts,
-        )
-        besides = certificate.assumptions[len(FROM_COUNTS) :]
-        return msgspec.structs.replace(
-            certificate,
-            assumptions=(*self.table.assumptions, *besides, *sample.assumptions),
-            seed=self.seed if self.drawn or claim.method == "lemmas" else None,
-            effective_size=sample.effective_size if self.drawn else None,
-            population=population_of(counts.exclusions, *sample.population),
+            digest=digest,
+            checksum=write_checksum(checksum_of(fields, salt)) if fields and salt else None,
+            overlap=overlap,
+            positive=self.positive,
+            notes=(*self.notes, *repeats),
         )
 
+    def _draw(self, known: NDArray[np.bool_], seed: int, part: str) -> Subsample:
+        """Draw independent records among those that are known: all, unless they have weights or clusters."""
+        columns = []
+        for name, column in (("weights", self.weights), ("clusters", self.clusters)):
+            values = None if column is None else np.asarray(column)
+            if values is not None and len(values) != len(known):
+                raise LengthMismatchError(f"{name} has {len(values):,} records, X has {len(known):,}.")
+            columns.append(None if values is None else values[known])
+        weights, clusters = columns
+        if clusters is not None:
+            drawn = one_per_cluster(
+                clusters,
+                weights=weights,
+                population=self.population,
+                max_weight=self.max_weight,
+                seed=seed,
+                part=part,
+            )
+        elif weights is not None:
+            drawn = thin(weights, seed=seed, part=part, max_weight=self.max_weight, cap=self.cap)
+        else:
+            return Subsample(known, (), float(known.sum()), seed, (), ())
+        keep, beyond = known.copy(), known.copy()
+        keep[known] = drawn.keep
+        beyond[known] = False if drawn.beyond is None else drawn.beyond
+        return replace(drawn, keep=keep, beyond=None if drawn.beyond is None else beyond)
 
-def _independent(
-    known: NDArray[np.bool_],
-    weights: ArrayLike | None,
-    cap: float | None,
-    clusters: ArrayLike | None,
-    population: str,
-    seed: int,
-    part: str,
-) -> Subsample:
-    """Draw independent records among those that are known."""
-    columns = []
-    for name, column in (("weights", weights), ("clusters", clusters)):
-        values = None if column is None else np.asarray(column)
-        if values is not None and len(values) != len(known):
-            raise LengthMismatchError(f"{name} has {len(values):,} records, X has {len(known):,}.")
-        columns.append(None if values is None else values[known])
-    w, cluster = columns
-    if cluster is not None:
-        drawn = one_per_cluster(cluster, weights=w, population=population, seed=seed, part=part)
-    elif w is not None:
-        drawn = thin(w, seed=seed, part=part, cap=cap)
-    else:
-        return Subsample(known, (), float(known.sum()), seed, (), ())
-    keep, beyond = known.copy(), known.copy()
-    keep[known] = drawn.keep
-    beyond[known] = False if drawn.beyond is None else drawn.beyond
-    return replace(drawn, keep=keep, beyond=None if drawn.beyond is None else beyond)
+    def _digest(self, groups: Any) -> str:
+        """Digest all that is known of the records."""
+        state = hashlib.blake2b(digest_size=32)
+        for name in ("y", "weights", "clusters"):
+            values = getattr(self, name)
+            if values is not None:
+                for field in read_values(values, name):
+                    state.update(hash_records([field], b"").tobytes())
+        for field in (*read_values(groups, "groups"), *Frame(self.X).fields()):
+            state.update(hash_records([field], b"").tobytes())
+        return state.hexdigest()
+
+
+def _fields_of(table: Any) -> tuple[Field, ...]:
+    """Read the columns of a table that can be read."""
+    readable = [field.name for field in table.schema if readable_type(field.type)]
+    return tuple(Frame(table.select(readable)).fields()) if readable else ()

@@ -7,6 +7,7 @@ order from both ends, so that the system can keep what is in use in memory and w
 from __future__ import annotations
 
 import glob
+import hashlib
 import mmap
 import os
 import tempfile
@@ -22,23 +23,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.certificates import Certificate
-from certifare.certificates.claims import Claim
-from certifare.certificates.counts import Missing
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Block, Feature, MissingRoles, Reading, Role, roles_of
+from certifare.engines.blocks import Block, BlockReader, Feature, MissingRoles, Role
 from certifare.engines.coding import Plan
-from certifare.engines.counting import certify_tally, count_over, reading_for
+from certifare.engines.counting import CountedRecords, CountRequest, count_pieces, refuse_draw
 from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
 from certifare.errors import ArgumentError, EmptyTableError, FileFormatError, MissingColumnError, OutputError, RoleError
 from certifare.files import BATCH_ROWS, kind_of, readable, validated
 from certifare.frames import Frame
 from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
-from certifare.records import check_columns
+from certifare.reading import Reading
 from certifare.roles import Names, Roles
+from certifare.storage import open_regular
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
@@ -99,40 +98,23 @@ def prepare_parquet(
     return prepare_over(encoder, engine, reading, missing=missing, progress=progress)
 
 
-def certify_parquet(
-    encoder: RestrictedEncoder,
-    paths: Paths,
-    *,
-    sensitive: Names,
-    label: str | None = None,
-    missing: Missing = "refuse",
-    allow_training_records: bool = False,
-    progress: Share | None = None,
-    **claim: Any,
-) -> Certificate:
-    """Certify an encoder on Parquet files of any size, in constant memory.
+@dataclass(frozen=True, eq=False)
+class ParquetRecords:
+    """Records of Parquet files of any size, counted in constant memory.
 
-    Parameters
+    Attributes
     ----------
-    encoder : RestrictedEncoder
-        Its ``n_jobs`` says how many threads read and count.
-    paths, sensitive, label
-        As in :func:`prepare_parquet`; the label for metrics that condition on it.
-    missing, allow_training_records
-        As in :func:`certifare.certify`.
-    progress : callable, optional
-        Told which share is done.
-    **claim
-        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence`` …
+    paths : path, pattern, or sequence of paths
     """
-    files = ParquetFiles.find(paths)
-    names = files.schema.names
-    check_columns(encoder, names)
-    groups = roles_of(sensitive, names, "sensitive")
-    labels = () if label is None else roles_of(label, names, "label")
-    engine = ParquetEngine(files, encoder.n_threads)
-    tally = count_over(encoder, engine, reading_for(encoder, labels, groups), progress=progress)
-    return certify_tally(encoder, tally, Claim(**claim), missing=missing, allow_training_records=allow_training_records)
+
+    paths: Paths
+
+    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
+        """Count the records with as many threads as the encoder's ``n_jobs``."""
+        refuse_draw(reading, request, "in files too large for it")
+        files = ParquetFiles.find(self.paths)
+        engine = ParquetEngine(files, encoder.n_threads)
+        return count_pieces(encoder, engine, files.schema.names, reading, request)
 
 
 @dataclass(frozen=True)
@@ -177,6 +159,15 @@ class ParquetFiles:
         """How many records there are."""
         return sum(m.num_rows for m in self.metadata)
 
+    def digest(self) -> str:
+        """Digest the content of all files, by which random streams and the ledger know the records."""
+        state = hashlib.blake2b(digest_size=32)
+        for path in self.paths:
+            with open_regular(path) as file:
+                while block := file.read(1 << 24):
+                    state.update(block)
+        return state.hexdigest()
+
     def pieces(self, rows: Rows | None = None) -> list[ParquetPiece]:
         """List the row groups of all files; of each, the rows that were chosen (all, unless given)."""
         pieces = []
@@ -188,14 +179,14 @@ class ParquetFiles:
                     start += metadata.row_group(group).num_rows
         return pieces
 
-    def reading(self, label: Names, sensitive: Names, drop: Names = (), categorical: Any = "from_dtype") -> Reading:
+    def reading(self, label: Names, sensitive: Names, drop: Names = (), categorical: Any = "from_dtype") -> BlockReader:
         """Say how the files are read: all columns but those with roles, and those to drop, are features."""
         found = Roles.of(label=label, sensitive=sensitive, drop=drop).find(self.schema.names)
         frame = Frame(self.schema.empty_table().select(found.features))
         fields = frame.fields()
         marks = mark_categorical(frame, range(len(fields)), fields, categorical)
         features = tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True))
-        return Reading(features, tuple(map(Role.of, found.label)), tuple(map(Role.of, found.sensitive)))
+        return BlockReader(features, tuple(map(Role.of, found.label)), tuple(map(Role.of, found.sensitive)))
 
 
 class Rows(Protocol):
@@ -244,7 +235,7 @@ class ParquetPiece:
                 yield table if self.rows is None else table.filter(pa.array(self.rows.mask(start, len(table))))
                 start += len(table)
 
-    def blocks(self, reading: Reading) -> Iterator[Block]:
+    def blocks(self, reading: BlockReader) -> Iterator[Block]:
         """Read the columns that are wanted, a batch at a time."""
         text = [feature.name for feature in reading.features if feature.type == "text"]
         return (reading.read(table) for table in self.tables(reading.columns, text))

@@ -6,52 +6,30 @@ Only the counts leave it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import math
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-import numpy as np
-
-from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import ASSUMPTIONS
-from certifare.certificates.claims import Claim
-from certifare.certificates.counts import Exclusion, Missing
-from certifare.certificates.issuing import NOT_LOOKED_UP, issue
-from certifare.certificates.population import population_of
-from certifare.certificates.sampling import Subsample, assumptions_of, drawn_population
 from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.expressions import DIALECTS, identifier, known_dialect, quoted_table, table_parts
-from certifare.engines.counting import Entry, Naming, Tally, group_assumptions
-from certifare.engines.sql.queries import (
-    INCOMPLETE,
-    KEPT,
-    REFUSED,
-    Draw,
-    counts_query,
-    draw_query,
-    examination,
-    key_query,
-)
+from certifare.encoders.expressions import DIALECTS, identifier, is_read, known_dialect, quoted_table, table_parts
+from certifare.engines.counting import CountedRecords, CountRequest, Entry, Tally, refuse_draw
+from certifare.engines.sql.queries import REFUSED, ask_repeats, counts_query, examination
 from certifare.errors import (
-    ArgumentError,
     CertifareError,
     FileError,
     InfiniteValueError,
     NotPublishableError,
-    RoleError,
     UnknownGroupError,
     WarehouseError,
 )
 from certifare.levels import name_of
+from certifare.reading import Reading
 from certifare.roles import Comparison, Names, as_names, parse_role
 
 
@@ -99,9 +77,6 @@ class SQLite(Warehouse):
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        # SQLite has no hash, and a logarithm only where it was compiled in.
-        connection.create_function("MD5", 1, _md5, deterministic=True)
-        connection.create_function("LN", 1, math.log, deterministic=True)
 
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
         # A column may hold values of any type, whatever it was declared as: ask for those of its values.
@@ -203,7 +178,10 @@ def _open(address: str, stack: contextlib.ExitStack) -> Warehouse:
         if scheme in ("duckdb", "sqlite"):
             path = rest.removeprefix("//").removeprefix("/")
             if not Path(path).is_file():
-                raise FileError(f"There is no file {path!r}; an address looks like {scheme}:///people.db.")
+                raise FileError(
+                    f"There is no file of the {describe_address(address)}; an address looks like {scheme}:///people.db "
+                    f"(absolute: {scheme}:////data/people.db)."
+                )
             return _open_duckdb(path, stack) if scheme == "duckdb" else _open_sqlite(path, stack)
         if scheme == "spark":
             from pyspark.sql import SparkSession
@@ -269,7 +247,7 @@ def describe_address(address: str) -> str:
     >>> describe_address("postgresql://me:secret@host/staff"), describe_address("postgresql://me:se#cret@host/staff")
     ("postgres database 'staff'", 'postgres database')
     """
-    found = re.fullmatch(r"[\w+]+://(?:[^/?#@]*@)?[^/?#@]*/(\w+)(?:\?[^/@]*)?", address)
+    found = re.fullmatch(r"[\w+]+://(?:[^/?#@]*@)?[^/?#@]*/(\w+(?:\.\w+)*)(?:\?[^/@]*)?", address)
     return " ".join([*filter(None, [_dialect(address)]), "database", *([repr(found[1])] if found else [])])
 
 
@@ -281,209 +259,72 @@ def _dialect(address: str) -> str | None:
         return None
 
 
-def count_sql(
-    encoder: RestrictedEncoder,
-    warehouse: Warehouse,
-    table: Names,
-    *,
-    sensitive: Names,
-    label: str | None = None,
-    missing: Missing = "refuse",
-    naming: Naming | None = None,
-) -> CellCounts:
-    """Count a table by cell, group and label in the database that holds it.
+@dataclass(frozen=True, eq=False)
+class DatabaseRecords:
+    """Records of a table in a database, which counts them itself; only the counts leave it.
 
-    Equals ``CellCounts.from_cells(encoder.apply(X), …)`` of the same records.
-
-    Parameters
+    Attributes
     ----------
-    encoder : FairTreeEncoder
     warehouse : Warehouse
         From :func:`connect`, or around a connection of your own: :class:`DuckDB`, :class:`SQLite`,
         :class:`Database`, :class:`Spark`.
-    table, sensitive, label
-        As in :func:`counts_query`.
-    missing : {"refuse", "unknown", "drop"}
-        What to do with records without a group or label.
-    naming : Naming, optional
-        As in :func:`tally_sql`.
+    table : str or sequence of str
+        ``"people"``, ``"schema.people"``, or the parts of the name.
     """
-    tally = tally_sql(encoder, warehouse, table, sensitive=sensitive, label=label, missing=missing, naming=naming)
-    return tally.table(encoder.n_cells_, labelled=label is not None, missing=missing)
 
+    warehouse: Warehouse
+    table: Names
 
-def certify_sql(
-    encoder: RestrictedEncoder,
-    warehouse: Warehouse,
-    table: Names,
-    *,
-    sensitive: Names,
-    label: str | None = None,
-    missing: Missing = "refuse",
-    weight: str | None = None,
-    cluster: str | None = None,
-    max_weight: float | None = None,
-    key: Names = (),
-    seed: int = 0,
-    naming: Naming | None = None,
-    **claim: Any,
-) -> Certificate:
-    """Certify an encoder on a table in a database; only counts leave it.
-
-    Parameters
-    ----------
-    encoder, warehouse, table, sensitive, label, missing
-        As in :func:`count_sql`. The label is used only if the metric conditions on it.
-    weight, cluster, max_weight, key, seed, naming
-        As in :func:`tally_sql`.
-    **claim
-        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence``, ``population`` …
-    """
-    asked = Claim(**claim)
-    label = label if asked.labelled else None
-    tally = tally_sql(
-        encoder,
-        warehouse,
-        table,
-        sensitive=sensitive,
-        label=label,
-        missing=missing,
-        weight=weight,
-        cluster=cluster,
-        population=asked.population,
-        max_weight=max_weight,
-        key=key,
-        seed=seed,
-        part="certify",
-        naming=naming,
-    )
-    counts = tally.table(encoder.n_cells_, labelled=label is not None, missing=missing)
-    drawn = tally.drawn
-    certificate = issue(counts, asked)
-    return msgspec.structs.replace(
-        certificate,
-        assumptions=(
-            *ASSUMPTIONS,
-            NOT_LOOKED_UP,
-            *group_assumptions(encoder),
-            *(() if drawn is None else drawn.assumptions),
-        ),
-        seed=None if drawn is None else seed,
-        effective_size=None if drawn is None else drawn.effective_size,
-        population=population_of(certificate.exclusions, *(() if drawn is None else drawn.population)),
-    )
-
-
-def tally_sql(
-    encoder: RestrictedEncoder,
-    warehouse: Warehouse,
-    table: Names,
-    *,
-    sensitive: Names,
-    label: str | None = None,
-    missing: Missing = "refuse",
-    weight: str | None = None,
-    cluster: str | None = None,
-    population: str = "clusters",
-    max_weight: float | None = None,
-    key: Names = (),
-    seed: int = 0,
-    part: str = "count",
-    naming: Naming | None = None,
-) -> Tally:
-    """Count a table in its database: all records, or independent ones that are drawn there.
-
-    Parameters
-    ----------
-    encoder, warehouse, table, sensitive, label, missing
-        As in :func:`count_sql`. Records without a group take part in a draw where they are a group of their own.
-    weight, cluster : str, optional
-        Columns of survey weights and of clusters: records are thinned, and one of each cluster kept, as
-        :func:`certifare.thin` and :func:`certifare.one_per_cluster` do, but by a hash of ``key`` and ``seed``.
-    population, max_weight
-        As in :func:`certifare.one_per_cluster` and :func:`certifare.thin`.
-    key : str or sequence of str
-        With ``weight`` or ``cluster``: columns that together identify a record.
-    seed : int
-        Of the draw.
-    part : str
-        What the draw is for; draws for different purposes, or on other records, are independent.
-    naming : Naming, optional
-        Pools groups, and cuts the label, after the database has counted them one by one.
-    """
-    naming = naming or Naming()
-    roles: dict[str, Any] = {"sensitive": sensitive, "label": label}
-    draw = None
-    if weight is not None or cluster is not None:
-        draw = Draw(weight, cluster, population, max_weight, as_names(key), seed, part)
-    elif key or max_weight is not None or population != "clusters":
-        raise ArgumentError(
-            "key, max_weight and population are about a draw, and there is no weight or cluster for one."
+    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
+        """Count the records: as ``CellCounts.from_cells(encoder.apply(X), …)`` does in memory."""
+        refuse_draw(reading, request, "in a database")
+        columns = self.warehouse.columns(table_parts(self.table))
+        request.check_label(list(columns))
+        tally = self.tally(encoder, reading, columns)
+        counted = tally.named(reading).counted(
+            encoder, labelled=request.labelled, missing=reading.missing_groups, drop_unlabelled=True
         )
-    sql, expected = examination(warehouse.dialect, drawing=draw is not None)
-    found = warehouse.query(sql)
-    if found != [expected]:
-        raise WarehouseError(
-            f"The database reads or compares texts and numbers in another way than {warehouse.dialect} should: it "
-            f"answers {found} instead of {expected}. Look at its settings (escapes in texts, character set)."
+        role = None if reading.label is None else parse_role(reading.label, list(columns), "label")
+        repeats = self._repeats(encoder, reading, columns)
+        return replace(
+            counted,
+            provenance=counted.provenance.assuming(*repeats),
+            positive=role.true if isinstance(role, Comparison) else None,
+            notes=(*counted.notes, *repeats),
         )
-    columns = warehouse.columns(table_parts(table))
-    n_groups, labelled = len(as_names(sensitive)), label is not None
-    rows = warehouse.query(counts_query(encoder, warehouse.dialect, table, columns, **roles))
-    entries = [_entry(row, n_groups, labelled) for row in rows]
-    if draw is None:
-        return Tally(tuple(entries)).named(naming, unknown=missing == "unknown")
-    # The counts stand for the records: draws on other records are independent of these, even at the same seed.
-    digest = hashlib.sha256(repr(sorted(map(repr, entries))).encode()).hexdigest()
-    draw = replace(draw, part=f"{part} {digest}")
-    # Written before any other query: it looks whether the table has the columns.
-    sql = draw_query(encoder, warehouse.dialect, table, columns, draw, missing=missing, **roles)
-    ((records, with_key, keys),) = warehouse.query(key_query(warehouse.dialect, table, draw))
-    if not int(records) == int(with_key) == int(keys):
-        raise RoleError(
-            f"{' and '.join(map(repr, draw.key))} does not identify the records: {int(records):,} have "
-            f"{int(keys):,} different values, {int(records) - int(with_key):,} have none. Name further columns."
-        )
-    return _drawn(warehouse.query(sql), draw, n_groups, labelled).named(naming, unknown=missing == "unknown")
+
+    def _repeats(self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str]) -> tuple[str, ...]:
+        """Refuse a table most of whose records are copies; say what a certificate says of fewer."""
+        roles = [parse_role(text, list(columns)) for text in (*reading.sensitive, *as_names(reading.label))]
+        named = [role.column if isinstance(role, Comparison) else role for role in roles]
+        if encoder.is_column:  # Equal values of one column are no copies: all columns are compared.
+            named = [name for name, type_ in columns.items() if is_read(type_, self.warehouse.dialect)]
+        compared = dict.fromkeys([*(column.name for column in encoder.columns_), *named])
+        types = {name: columns[name] for name in compared}
+        found = ask_repeats(self.warehouse.query, self.warehouse.dialect, self.table, types)
+        return found.check("certification records")
+
+    def tally(self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str]) -> Tally:
+        """Ask the database for the counts, by values as they stand there."""
+        warehouse, label = self.warehouse, reading.label
+        sql, expected = examination(warehouse.dialect)
+        found = warehouse.query(sql)
+        if found != [expected]:
+            raise WarehouseError(
+                f"The database reads or compares texts and numbers in another way than {warehouse.dialect} should: it "
+                f"answers {found} instead of {expected}. Look at its settings (escapes in texts, character set)."
+            )
+        query = counts_query(encoder, warehouse.dialect, self.table, columns, sensitive=reading.sensitive, label=label)
+        rows = warehouse.query(query)
+        return Tally(tuple(_entry(row, reading) for row in rows))
 
 
-def _drawn(rows: Sequence[Sequence[Any]], draw: Draw, n_groups: int, labelled: bool) -> Tally:
-    """Read what became of the records in a draw."""
-    entries, left_out = [], []
-    largest = total = squares = 0.0
-    n_shown = 1 + n_groups + labelled
-    for row in rows:
-        shown, (end, records, most, sizes, square, lightest, heaviest) = row[:n_shown], row[n_shown:]
-        for weight in (lightest, heaviest):
-            if weight is not None and not 0 <= float(weight) < math.inf:
-                raise RoleError(
-                    f"Column {draw.weight!r} has the weight {float(weight):g}; weights must be finite and not negative."
-                )
-        largest = max(largest, float(most or 0))
-        total, squares = total + float(sizes), squares + float(square)
-        if end in (KEPT, INCOMPLETE):
-            entries.append(_entry((*shown, records), n_groups, labelled))
-        else:
-            left_out.append(Exclusion(end, int(records)))
-    if not total:
-        raise RoleError(f"No record has a weight above zero in column {draw.weight!r}: there is nothing to draw.")
-    population = None if draw.cluster is None else draw.population
-    words = assumptions_of(largest, draw.max_weight, weighted=draw.weight is not None, population=population)
-    hashed = f"Records were drawn by a hash of {' and '.join(draw.key)}, which was not filled with a view to the draw."
-    sample = Subsample(
-        keep=np.zeros(0, dtype=bool),  # known to the database alone
-        exclusions=tuple(left_out),
-        effective_size=total**2 / squares,
-        seed=draw.seed,
-        assumptions=(*words, hashed),
-        population=drawn_population(weighted=draw.weight is not None, population=population),
-    )
-    return Tally(tuple(entries), drawn=sample)
-
-
-def _entry(row: Sequence[Any], n_groups: int, labelled: bool) -> Entry:
+def _entry(row: Sequence[Any], reading: Reading) -> Entry:
     """Read a row of counts: cell, groups, label, and the number of records as the last."""
     cell, *values, records = row
+    n_groups, labelled = len(reading.sensitive), reading.label is not None
+    if cell is None and None in values[:n_groups] and not reading.unknown_groups:
+        cell = 0  # A record without a group has no cell, and is left out when counts are laid out.
     if cell is None:
         raise UnknownGroupError(
             f"{int(records):,} records have a group that the encoder was not fitted with, or none; leave them out, in "
@@ -503,18 +344,8 @@ def _name(value: Any) -> str | None:
     return None if value is None else name_of(float(value) if isinstance(value, Decimal) else value)
 
 
-def parse_blindly(text: str) -> str | Comparison:
-    """Understand a role without knowing the table's columns: a comparison if it looks like one."""
-    found = re.match(r"\s*(\S.*?)\s*(>=|<=|==|!=|≥|≤|≠|=|>|<)", text)
-    return text.strip() if found is None else parse_role(text, [found[1]])
-
-
 def _quoted(name: str, dialect: str) -> str:
     return str(identifier(name, dialect).sql(dialect=dialect))
-
-
-def _md5(text: str | None) -> str | None:
-    return None if text is None else hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 @contextlib.contextmanager

@@ -1,0 +1,96 @@
+"""Where counted records come from: what a certificate says of them besides its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP, VOID
+from certifare.certificates.population import Phrase
+from certifare.certificates.sampling import Subsample
+from certifare.errors import TrainingOverlapError
+
+NOT_LOOKED_UP = "Whether any of the certification records was used to fit the encoder was not looked up."
+"""What a certificate says if nobody could compare its records with the training records."""
+
+
+class LookedUp(Protocol):
+    """What looking records up among the training records gave."""
+
+    @property
+    def excessive(self) -> bool:
+        """Whether more of them were found than chance explains."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Where counted records come from.
+
+    Attributes
+    ----------
+    first : str
+        The first assumption of the certificate; one that begins with VOID says that it is not valid.
+    looked_up : str
+        Whether the records were compared with the training records.
+    besides : tuple of str
+        What else the certificate assumes of the encoder and the records.
+    seed : int or None
+        Of a random draw or split; None if there was none.
+    effective_size : float or None
+        Kish's effective sample size of the records that were drawn from; None if all were counted.
+    population : tuple of str
+        Whom the draw makes the claim be about.
+    """
+
+    first: str = ASSUMPTIONS[0]
+    looked_up: str = NOT_LOOKED_UP
+    besides: tuple[str, ...] = ()
+    seed: int | None = None
+    effective_size: float | None = None
+    population: tuple[Phrase, ...] = ()
+
+    def assumptions(self, of_bound: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return all that a certificate takes for granted, given what its bound does."""
+        return (self.first, *ASSUMPTIONS[1:], *of_bound, self.looked_up, *self.besides)
+
+    def assuming(self, *words: str) -> Provenance:
+        """Return the same with more assumptions."""
+        return replace(self, besides=(*self.besides, *words))
+
+    def drawn(self, sample: Subsample) -> Provenance:
+        """Return the same for records that a draw left."""
+        return replace(
+            self,
+            besides=(*self.besides, *sample.assumptions),
+            seed=sample.seed,
+            effective_size=sample.effective_size,
+            population=sample.population,
+        )
+
+
+def provenance_of(overlap: LookedUp | None, *, reads_groups: bool, allow_training_records: bool = False) -> Provenance:
+    """Refuse records that were used to fit; say what a certificate assumes of others.
+
+    Parameters
+    ----------
+    overlap : LookedUp or None
+        How many of the records are training records; None if they were not looked up.
+    reads_groups : bool
+        Whether the encoder reads the group.
+    allow_training_records : bool
+        Accept training records. The certificate then says that it is not valid.
+    """
+    besides = (READS_GROUP,) if reads_groups else ()
+    if overlap is None:
+        return Provenance(besides=besides)
+    if not overlap.excessive:
+        return Provenance(looked_up=f"The certification records were looked up: {overlap}.", besides=besides)
+    if not allow_training_records:
+        raise TrainingOverlapError(
+            f"Of the certification records, {overlap}. A certificate needs records that played no part in fitting: "
+            "hold some out. (In Python, allow_training_records=True overrides this; the result is then no valid "
+            "certificate.)"
+        )
+    words = f"{VOID}: of the certification records, {overlap}."
+    return Provenance(first=words, looked_up=f"The certification records were looked up: {overlap}.", besides=besides)

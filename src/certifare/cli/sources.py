@@ -1,0 +1,210 @@
+"""Where commands find records, and how they read them: in a file, in counts files, or in a database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from certifare.cli.common import ENCODER, encoder_file
+
+if TYPE_CHECKING:
+    from certifare.certificates import CellCounts
+    from certifare.document import Document
+    from certifare.document.counts_files import CountsFile
+    from certifare.encoders import RestrictedEncoder
+    from certifare.engines.counting import CountedRecords, CountRequest
+    from certifare.ledger import Ledger, Traces
+    from certifare.reading import Reading
+    from certifare.table import Table
+
+
+@dataclass(frozen=True)
+class Certified:
+    """An encoder's file, and the certificate that lies beside it in its bundle.
+
+    Attributes
+    ----------
+    encoder : Path
+    document : Document or None
+        None if the bundle has no certificate.
+    """
+
+    encoder: Path
+    document: Document | None
+
+    @classmethod
+    def load(cls, path: Path, key: Path | None = None) -> Certified:
+        """Read a bundle, or an encoder's file. A certificate that lies beside it must hold, and be about it."""
+        from certifare.document import Policy, digest, read_document, verify_document
+        from certifare.errors import CertificateMismatchError
+
+        encoder = encoder_file(path)
+        beside = encoder.parent / "certificate.json"
+        if not os.path.lexists(beside):
+            return cls(encoder, None)
+        document = read_document(beside)
+        if encoder.name != ENCODER and document.statement.digest_of("encoder") != digest(encoder):
+            return cls(encoder, None)  # It is about the bundle's encoder, and another file of the folder was named.
+        verdict = verify_document(document, Policy(min_confidence=0.0), key=key, encoder=encoder)
+        if verdict.failures:
+            failures = "; ".join(f"{check.name}: {check.message}" for check in verdict.failures)
+            raise CertificateMismatchError(
+                f"The certificate beside the encoder, {str(beside)!r}, does not hold: {failures} Put back the one that "
+                "was written with this encoder, or move it away."
+            )
+        return cls(encoder, document)
+
+    @property
+    def reading(self) -> Reading:
+        """How the certificate's records were read; an empty reading if nobody says so."""
+        from certifare.reading import Reading
+
+        found = None if self.document is None else self.document.statement.predicate.reading
+        return found or Reading()
+
+    @property
+    def metric(self) -> str:
+        """What the certificate bounds; demographic parity if there is none."""
+        return "demographic_parity" if self.document is None else self.document.certificate.metric
+
+
+def read_as(
+    known: Reading,
+    *,
+    sensitive: Sequence[str] = (),
+    label: str | None = None,
+    label_cuts: Sequence[float] | None = None,
+    **given: Any,
+) -> Reading:
+    """Return how records are read: as the bundle says, but for what was given on the command line.
+
+    Other sensitive columns make other groups, which are not pooled as the bundle's are; another label has other values.
+    """
+    import msgspec
+
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None and value is not False}
+    if sensitive and tuple(sensitive) != known.sensitive:
+        changes = {"sensitive": tuple(sensitive), "kept_groups": None, "unknown_groups": False, **changes}
+    if label is not None and label != known.label:
+        changes = {**changes, "label": label, "label_cuts": (), "positive": given.get("positive")}
+    if label_cuts is not None:
+        changes["label_cuts"] = tuple(label_cuts)
+    if "cluster" in changes or changes.get("weight", known.weight) != known.weight:
+        changes = {"cap": None, **changes}  # The bundle's cap is one on its own weights.
+    if changes.get("cap") == float("inf"):
+        changes["cap"] = None
+    return msgspec.structs.replace(known, **changes)
+
+
+def read_source(
+    encoder: RestrictedEncoder, data: Sequence[Path], reading: Reading, *, labelled: bool, **options: Any
+) -> tuple[Any, Table | None]:
+    """Open files of records: in memory, or as a stream if they are Parquet and too large for that.
+
+    Parameters
+    ----------
+    encoder, reading, labelled, **options
+        As in :func:`certifare.records.read_records`.
+    data : sequence of Path
+
+    Returns
+    -------
+    source : Source
+    table : Table or None
+        None if the records are not in memory.
+    """
+    from certifare.certification import TableSource
+    from certifare.engines.parquet.streaming import ParquetRecords
+    from certifare.frontier.parquet_search import is_large
+    from certifare.records import read_records
+
+    if len(data) == 1 and is_large(data[0]) and options.get("sensitive_file") is None:
+        return ParquetRecords(data[0]), None
+    table = read_records(encoder, data if len(data) > 1 else data[0], reading, labelled=labelled, **options)
+    return TableSource(table), table
+
+
+def count_database(
+    encoder: RestrictedEncoder, address: str, table: str, reading: Reading, request: CountRequest
+) -> CountedRecords:
+    """Let a database count its own records."""
+    from certifare.certification import count_records
+    from certifare.engines.sql.warehouse import DatabaseRecords, connect
+
+    with connect(address) as warehouse:
+        return count_records(encoder, DatabaseRecords(warehouse, table), reading, request)
+
+
+def checksum_salt(encoder_digest: str) -> bytes:
+    """Return the salt of checksums of records that were counted by an encoder."""
+    return bytes.fromhex(encoder_digest)[:16]
+
+
+def counts_files(first: Path, others: Sequence[Path]) -> list[Path]:
+    """Return the counts files among arguments; none, if these are records.
+
+    Parameters
+    ----------
+    first : path
+        The encoder; or the first of the counts files, if no encoder was named.
+    others : sequence of path
+        Counts files, or tables.
+    """
+    from certifare.document.counts_files import is_counts_file
+    from certifare.errors import ArgumentError
+
+    files = [first, *others] if is_counts_file(first) else list(others)
+    records = [path for path in files if not is_counts_file(path)]
+    if records and len(records) < len(files):
+        raise ArgumentError(f"{str(records[0])!r} is no counts file, and the others are: give one kind only.")
+    return [] if records else files
+
+
+def load_counts(files: Sequence[Path]) -> dict[str, CountsFile]:
+    """Read counts files, each under the name that messages call it by; one that is given twice is there twice."""
+    from certifare.document.counts_files import CountsFile
+
+    loaded: dict[str, CountsFile] = {}
+    for path in files:
+        name = str(path)
+        while name in loaded:
+            name += ", again"
+        loaded[name] = CountsFile.load(path)
+    return loaded
+
+
+def trace_counts(ledger: Ledger, files: dict[str, CountsFile]) -> Traces | None:
+    """Return what the ledger knows records by that were counted elsewhere; None if looks at them cannot be counted."""
+    from certifare.ledger import sizes_origin
+
+    # A checksum is that of one encoder. Sizes of groups are not, but records that were drawn have others every time.
+    if any(file.checksum is None or file.reading.drawn for file in files.values()):
+        return None
+    return ledger.origin(
+        *(
+            origin
+            for file in files.values()
+            for origin in (("checksum", file.checksum or ""), sizes_origin(file.counts))
+        )
+    )
+
+
+def trace_database(ledger: Ledger, address: str, table: str, counts: CellCounts) -> Traces:
+    """Return what the ledger knows the records of a table in a database by: where they lie, and sizes of groups."""
+    from certifare.ledger import sizes_origin
+
+    place = _place(address)
+    # The same table, or another name of it.
+    return ledger.origin(("table", place, table), sizes_origin(counts))
+
+
+def _place(address: str) -> str:
+    """Name a database, without who asks it: a file by where it lies."""
+    scheme, _, rest = address.partition("://")
+    # A password may hold any character, so who asks is all before the last @; options behind the name may hold one too.
+    place = rest.rpartition("@")[2].partition("?")[0]
+    path = Path(place.removeprefix("/"))
+    return f"{scheme} {path.resolve() if path.exists() else place}"
