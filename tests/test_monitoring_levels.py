@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -296,14 +297,19 @@ def test_without_training_records_half_of_the_certification_records_are_tested_o
     assert len({movement.lower for movement in year.latest().movements}) > 1
 
 
+def pooled_certificate(shown, *pools):
+    certificate = certify_counts(CellCounts(shown, "abc" if shown.shape[1] == 3 else "fm"))
+    return msgspec.structs.replace(certificate, pools=pools)
+
+
 def test_a_pooled_certificate_has_no_direction_in_a_second_period():
     """What is pooled depends on the records, and so would a set of pools: the closed form stands alone."""
     then = REFERENCE.sum(axis=2)
     shown = then.copy()
     shown[1] += shown[3]
     shown[3] = 0
-    options = {"planned": 4, "training": CellCounts(TRAINING, "abc"), "pools": [(1, 3)]}
-    year = begin(certificate=certify_counts(CellCounts(shown, "abc")), **options)
+    options = {"planned": 4, "training": CellCounts(TRAINING, "abc")}
+    year = begin(certificate=pooled_certificate(shown, (1, 3)), **options)
     level = 0.05 / 4 / 9
     for number, month in enumerate(MONTHS, 1):
         now = month.sum(axis=2)
@@ -325,7 +331,7 @@ def test_a_pooled_certificate_has_no_direction_in_a_second_period():
 
 def test_pools_of_three_cells_are_added_up():
     then = np.array([[700, 650], [0, 0], [0, 0], [300, 350]])
-    year = History.begin(certify_counts(CellCounts(then, "fm")), ENCODER, target=0.5, pools=[(0, 1, 2)])
+    year = History.begin(pooled_certificate(then, (0, 1, 2)), ENCODER, target=0.5)
     finding = year.add("May", CellCounts([[200, 300], [300, 200], [205, 155], [302, 349]], "fm")).latest()
     expected = [abs(705 / 1007 - 0.7), abs(655 / 1004 - 0.65)]
     assert [movement.estimate for movement in finding.movements] == pytest.approx(expected, abs=1e-12)
@@ -339,6 +345,8 @@ def test_a_target_is_met_where_the_bound_equals_it_and_refuted_only_above():
     at = {name: replace(finding, target=getattr(finding, name)) for name in ("bound", "lower")}
     assert at["bound"].outcome == "CONFIRMED"
     assert replace(finding, target=math.nextafter(finding.bound, 0)).outcome == "OPEN"
+    # Nothing is known of a group that is too small.
+    assert replace(at["bound"], small=("b",)).outcome == "OPEN"
     assert not at["lower"].refuted
     assert at["lower"].outcome == "OPEN"
     below = replace(finding, target=math.nextafter(finding.lower, 0))
