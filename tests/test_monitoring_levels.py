@@ -425,3 +425,87 @@ def test_digests_of_two_periods_without_one_are_not_the_same_records():
     assert len(year.add("3", labelled(MONTHS[2]), digest="b" * 64).periods) == 3
     with pytest.raises(HistoryError, match="already, as '2'"):
         year.add("3", labelled(MONTHS[2]), digest="a" * 64)
+
+
+# -- edges --------------------------------------------------------------------------------------------------------
+
+
+def test_a_thousand_periods_are_the_most():
+    counts = CellCounts([[60, 50], [40, 50]], "fm")
+    year = History.begin(certify_counts(counts), ENCODER, target=0.5)
+    year = year.add("0", CellCounts([[61, 50], [40, 50]], "fm"))
+
+    def of_length(n):
+        periods = [msgspec.structs.replace(year.periods[0], name=str(i)) for i in range(n)]
+        return msgspec.structs.replace(year, periods=tuple(periods))
+
+    assert len(of_length(1000).periods) == 1000
+    with pytest.raises(HistoryError, match="1,000 are the most"):
+        of_length(1001)
+
+
+def test_ten_thousand_statements_are_the_most():
+    """Three, and two for each group and label: 4,998 of these are 9,999."""
+    year = begin()
+    for groups, labels, accepted in ((4998, None, True), (4999, None, False), (1666, 3, True), (1667, 3, False)):
+        table = np.ones((4, groups) if labels is None else (4, groups, labels), dtype=int)
+        reference = CellCounts(table, range(groups), None if labels is None else range(labels))
+        if accepted:
+            assert msgspec.structs.replace(year, reference=reference).reference == reference
+        else:
+            with pytest.raises(HistoryError, match="more than 10,000"):
+                msgspec.structs.replace(year, reference=reference)
+
+
+@pytest.mark.parametrize(
+    ("pools", "accepted"),
+    [([[0, 3]], True), ([[0, 4]], False), ([[0, 1], [2, 3]], True), ([[0, 1], [1, 2]], False), ([[]], False)],
+)
+def test_pools_of_a_history_are_sets_of_its_cells(pools, accepted):
+    pools = tuple(map(tuple, pools))
+    if accepted:
+        assert msgspec.structs.replace(begin(), pools=pools).pools == pools
+    else:
+        with pytest.raises(HistoryError, match="Pools"):
+            msgspec.structs.replace(begin(), pools=pools)
+
+
+def test_a_file_that_does_not_name_the_smallest_group_means_thirty(tmp_path):
+    document = begin().to_dict()
+    assert document.pop("min_group_size") == 30
+    (tmp_path / "h.json").write_bytes(msgspec.json.encode(document))
+    assert History.load(tmp_path / "h.json").min_group_size == 30
+
+
+def test_movements_are_named_in_the_order_of_the_groups():
+    finding = begin(planned=2).add("May", labelled(MONTHS[0])).latest()
+    assert [movement.group for movement in finding.movements] == ["a", "b", "c"]
+    assert finding.moved == finding.movements
+    one = replace(finding.movements[1], lower=0.0)
+    some = replace(finding, movements=(finding.movements[0], one, finding.movements[2]))
+    assert [movement.group for movement in some.moved] == ["a", "c"]
+
+
+def test_labels_and_groups_are_matched_by_name():
+    """A period that names them in another order, or lacks a group, says the same of the others."""
+    for metric in ("equalized_odds", "equal_opportunity", "demographic_parity"):
+        year = begin(metric, planned=3)
+        turned = CellCounts(MONTHS[0][:, ::-1, ::-1], groups="cba", labels=["yes", "no"])
+        one, other = year.add("1", labelled(MONTHS[0])), year.add("1", turned)
+        assert one.latest() == other.latest()
+        again = [history.add("2", labelled(MONTHS[1])).latest() for history in (one, other)]
+        assert again[0] == again[1]
+        lacking = year.add("1", CellCounts(MONTHS[0][:, :2], groups="ab", labels=["no", "yes"])).latest()
+        assert lacking.small == ("c",)
+        assert lacking.groups["c"] == 0
+        assert lacking.exclusions == ()
+
+
+def test_one_record_of_a_group_takes_part_where_that_is_asked_for():
+    then, now = np.array([[1, 70], [0, 30]]), np.array([[0, 60], [1, 50]])
+    certificate = certify_counts(CellCounts(then, "fm"), min_group_size=1)
+    finding = (
+        History.begin(certificate, ENCODER, target=0.5, min_group_size=1).add("May", CellCounts(now, "fm")).latest()
+    )
+    assert finding.small == ()
+    assert finding.estimate == pytest.approx(60 / 110)
