@@ -509,3 +509,35 @@ def test_one_record_of_a_group_takes_part_where_that_is_asked_for():
     )
     assert finding.small == ()
     assert finding.estimate == pytest.approx(60 / 110)
+
+
+def test_a_group_without_any_record_is_too_small_however_few_are_asked_for():
+    then = np.array([[50, 70, 9], [40, 30, 8]])
+    certificate = certify_counts(CellCounts(then, "abc"), min_group_size=1)
+    year = History.begin(certificate, ENCODER, target=0.5, min_group_size=1)
+    finding = year.add("May", CellCounts(then[:, :2] + 1, "ab")).latest()
+    assert finding.small == ("c",)
+    assert [movement.group for movement in finding.movements] == ["a", "b"]
+
+
+def test_without_a_direction_nothing_has_moved():
+    """Earlier periods have no cell more than the training records: no set of cells is left to test."""
+    then = np.array([[600, 500], [400, 500]])
+    year = begin(certificate=certify_counts(CellCounts(then, "fm")), training=CellCounts(then * 3, "fm"))
+    year = year.add("1", CellCounts(then * 2, "fm")).add("2", CellCounts(then + 1, "fm"))
+    assert [movement.lower for movement in year.latest().movements] == [0.0, 0.0]
+
+
+def test_a_group_that_earlier_periods_or_the_training_records_lack_has_no_direction():
+    then = np.array([[600, 500, 300], [400, 500, 200]])
+    moved = np.array([[300, 350, 100], [700, 650, 400]])
+    level = 0.05 * 6 / (2 * math.pi) ** 2 / 9
+    expected = [max(0.0, closed_form(moved[:, g], then[:, g], level)) for g in range(3)]
+    for training, first in (
+        (CellCounts(then * 3, "abc"), CellCounts((then * 2)[:, :2], "ab")),
+        (CellCounts([[900, 800, 0], [800, 900, 0]], "abc"), CellCounts(then * 2, "abc")),
+    ):
+        year = begin(certificate=certify_counts(CellCounts(then, "abc")), training=training)
+        year = year.add("1", first).add("2", CellCounts(moved, "abc"))
+        assert year.latest().movements[2].lower == pytest.approx(expected[2], abs=1e-9)
+        assert expected[2] > 0.1

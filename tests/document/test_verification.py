@@ -23,8 +23,10 @@ from certifare import (
 )
 from certifare.certificates import Tail, Witness
 from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP
+from certifare.certificates.looks import Look
 from certifare.document import digest, make_statement, new_key, sign, verify_document, write_document
 from certifare.document.statement import PREDICATE, canonical
+from certifare.document.verification import ANY
 from certifare.errors import ArgumentError, CertificateFormatError, NewerVersionError
 
 from .documents import certificate, changed, fixed_key, in_sequence, plain, signed
@@ -760,3 +762,48 @@ def test_a_count_below_the_number_is_named(below, accepted):
     if not accepted:
         named = changed(content, "predicate", "suppression", "still_small", to=[2])
         assert verify_document(named).passed
+
+
+# -- what is looked at, in what order, and at which edge --------------------------------------------------------------
+
+
+def test_checks_come_in_order():
+    policy = Policy(
+        max_bound=0.9, metrics=["demographic_parity"], groups=["Male"], max_candidates=3, max_age=10**9, max_looks=9
+    )
+    content = plain(created="2020-01-31T12:00:00Z")
+    names = [check.name for check in verify_document(content, policy).checks]
+    assert names == [
+        "version", "signature", "statement", "figures", "validity", "encoder", "confidence", "metric", "groups",
+        "candidates", "date", "looks", "bound", "data",
+    ]  # fmt: skip
+    assert [check.name for check in verify_document(content, ANY).checks] == [*names[:6], "data"]
+
+
+def test_as_many_looks_as_are_accepted():
+    third = certificate().at_look(Look(number=3, spent=0.02))
+    content = sign(make_statement(third), None).to_bytes()
+    for most, accepted in ((2, False), (3, True), (4, True)):
+        verdict = verify_document(content, Policy(min_confidence=0.0, max_looks=most))
+        assert verdict.passed is accepted
+    assert verify_document(content, Policy(min_confidence=0.93)).passed
+    assert refusal(verify_document(content, Policy(min_confidence=0.9301))).name == "confidence"
+
+
+def test_signers_are_named_by_the_beginning_of_their_keys():
+    keyid = fixed_key().public_key.keyid
+    (check,) = [check for check in verify_document(signed()).checks if check.name == "signature"]
+    assert f"(key {keyid[:16]})" in check.message
+    envelope = json.loads(signed())
+    envelope["signatures"][0]["keyid"] = ""
+    (check,) = [c for c in verify_document(json.dumps(envelope).encode()).checks if c.name == "signature"]
+    assert "(key unnamed)" in check.message
+
+
+def test_a_certificate_may_be_a_day_ahead_of_the_clock():
+    for ahead, accepted in ((timedelta(hours=23), True), (timedelta(hours=25), False)):
+        created = (datetime.now(UTC) + ahead).strftime("%Y-%m-%dT%H:%M:%SZ")
+        assert verify_document(plain(created=created), Policy(max_age=1)).passed is accepted
+    for ago, accepted in ((timedelta(days=3, hours=23), True), (timedelta(days=4, hours=1), False)):
+        created = (datetime.now(UTC) - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
+        assert verify_document(plain(created=created), Policy(max_age=3)).passed is accepted
