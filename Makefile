@@ -37,8 +37,9 @@ demo: $(READY)  ## the main job on the Adult data
 test: $(READY)  ## all tests, simulations at reduced size
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 
-test-slow: $(READY)  ## simulations and real-data runs at full size
+test-slow: $(READY)  ## simulations and real-data runs at full size, and mutants of the core
 	CERTIFARE_FULL=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
+	$(BIN)/python benchmarks/mutation.py --mutants 200
 
 audit: $(READY)  ## the auditor's page, followed to the letter in a fresh environment
 	CERTIFARE_FULL=1 $(BIN)/python -m pytest tests/test_documents.py -k fresh_environment

@@ -360,6 +360,12 @@ def equivalents(path: Path = EQUIVALENT) -> dict[tuple[str, str, str], str]:
     return found
 
 
+def stale(known: dict[tuple[str, str, str], str], modules: set[str]) -> list[tuple[str, str, str]]:
+    """List the entries of these modules that are no mutants of the source as it is now."""
+    made = {mutant.key for module in modules for mutant in mutants_of(module)}
+    return [key for key in known if key[0] in modules and key not in made]
+
+
 class Tree:
     """A copy of the source tree, in which one mutant at a time is run."""
 
@@ -469,6 +475,8 @@ def main() -> int:
 
     known = equivalents()
     drawn = chosen(arguments)
+    for module, line, becomes in stale(known, {mutant.module for mutant in drawn}):
+        print(f"{EQUIVALENT.name}: {module} has no line {line!r} any more that could become {becomes!r}")
     if arguments.list:
         for mutant in drawn:
             reason = known.get(mutant.key)

@@ -297,6 +297,11 @@ def test_without_training_records_half_of_the_certification_records_are_tested_o
     assert len({movement.lower for movement in year.latest().movements}) > 1
 
 
+def pooled_certificate(shown, *pools):
+    certificate = certify_counts(CellCounts(shown, "abc" if shown.shape[1] == 3 else "fm"))
+    return msgspec.structs.replace(certificate, pools=pools)
+
+
 def test_a_pooled_certificate_has_no_direction_in_a_second_period():
     """What is pooled depends on the records, and so would a set of pools: the closed form stands alone."""
     then = REFERENCE.sum(axis=2)
@@ -304,8 +309,7 @@ def test_a_pooled_certificate_has_no_direction_in_a_second_period():
     shown[1] += shown[3]
     shown[3] = 0
     options = {"planned": 4, "training": CellCounts(TRAINING, "abc")}
-    certificate = msgspec.structs.replace(certify_counts(CellCounts(shown, "abc")), pools=((1, 3),))
-    year = begin(certificate=certificate, **options)
+    year = begin(certificate=pooled_certificate(shown, (1, 3)), **options)
     level = 0.05 / 4 / 9
     for number, month in enumerate(MONTHS, 1):
         now = month.sum(axis=2)
@@ -327,8 +331,7 @@ def test_a_pooled_certificate_has_no_direction_in_a_second_period():
 
 def test_pools_of_three_cells_are_added_up():
     then = np.array([[700, 650], [0, 0], [0, 0], [300, 350]])
-    certificate = msgspec.structs.replace(certify_counts(CellCounts(then, "fm")), pools=((0, 1, 2),))
-    year = History.begin(certificate, ENCODER, target=0.5)
+    year = History.begin(pooled_certificate(then, (0, 1, 2)), ENCODER, target=0.5)
     finding = year.add("May", CellCounts([[200, 300], [300, 200], [205, 155], [302, 349]], "fm")).latest()
     expected = [abs(705 / 1007 - 0.7), abs(655 / 1004 - 0.65)]
     assert [movement.estimate for movement in finding.movements] == pytest.approx(expected, abs=1e-12)
@@ -342,6 +345,8 @@ def test_a_target_is_met_where_the_bound_equals_it_and_refuted_only_above():
     at = {name: replace(finding, target=getattr(finding, name)) for name in ("bound", "lower")}
     assert at["bound"].outcome == "CONFIRMED"
     assert replace(finding, target=math.nextafter(finding.bound, 0)).outcome == "OPEN"
+    # Nothing is known of a group that is too small.
+    assert replace(at["bound"], small=("b",)).outcome == "OPEN"
     assert not at["lower"].refuted
     assert at["lower"].outcome == "OPEN"
     below = replace(finding, target=math.nextafter(finding.lower, 0))
@@ -420,3 +425,119 @@ def test_digests_of_two_periods_without_one_are_not_the_same_records():
     assert len(year.add("3", labelled(MONTHS[2]), digest="b" * 64).periods) == 3
     with pytest.raises(HistoryError, match="already, as '2'"):
         year.add("3", labelled(MONTHS[2]), digest="a" * 64)
+
+
+# -- edges --------------------------------------------------------------------------------------------------------
+
+
+def test_a_thousand_periods_are_the_most():
+    counts = CellCounts([[60, 50], [40, 50]], "fm")
+    year = History.begin(certify_counts(counts), ENCODER, target=0.5)
+    year = year.add("0", CellCounts([[61, 50], [40, 50]], "fm"))
+
+    def of_length(n):
+        periods = [msgspec.structs.replace(year.periods[0], name=str(i)) for i in range(n)]
+        return msgspec.structs.replace(year, periods=tuple(periods))
+
+    assert len(of_length(1000).periods) == 1000
+    with pytest.raises(HistoryError, match="1,000 are the most"):
+        of_length(1001)
+
+
+def test_ten_thousand_statements_are_the_most():
+    """Three, and two for each group and label: 4,998 of these are 9,999."""
+    year = begin()
+    for groups, labels, accepted in ((4998, None, True), (4999, None, False), (1666, 3, True), (1667, 3, False)):
+        table = np.ones((4, groups) if labels is None else (4, groups, labels), dtype=int)
+        reference = CellCounts(table, range(groups), None if labels is None else range(labels))
+        if accepted:
+            assert msgspec.structs.replace(year, reference=reference).reference == reference
+        else:
+            with pytest.raises(HistoryError, match="more than 10,000"):
+                msgspec.structs.replace(year, reference=reference)
+
+
+@pytest.mark.parametrize(
+    ("pools", "accepted"),
+    [([[0, 3]], True), ([[0, 4]], False), ([[0, 1], [2, 3]], True), ([[0, 1], [1, 2]], False), ([[]], False)],
+)
+def test_pools_of_a_history_are_sets_of_its_cells(pools, accepted):
+    pools = tuple(map(tuple, pools))
+    if accepted:
+        assert msgspec.structs.replace(begin(), pools=pools).pools == pools
+    else:
+        with pytest.raises(HistoryError, match="Pools"):
+            msgspec.structs.replace(begin(), pools=pools)
+
+
+def test_a_file_that_does_not_name_the_smallest_group_means_thirty(tmp_path):
+    document = begin().to_dict()
+    assert document.pop("min_group_size") == 30
+    (tmp_path / "h.json").write_bytes(msgspec.json.encode(document))
+    assert History.load(tmp_path / "h.json").min_group_size == 30
+
+
+def test_movements_are_named_in_the_order_of_the_groups():
+    finding = begin(planned=2).add("May", labelled(MONTHS[0])).latest()
+    assert [movement.group for movement in finding.movements] == ["a", "b", "c"]
+    assert finding.moved == finding.movements
+    one = replace(finding.movements[1], lower=0.0)
+    some = replace(finding, movements=(finding.movements[0], one, finding.movements[2]))
+    assert [movement.group for movement in some.moved] == ["a", "c"]
+
+
+def test_labels_and_groups_are_matched_by_name():
+    """A period that names them in another order, or lacks a group, says the same of the others."""
+    for metric in ("equalized_odds", "equal_opportunity", "demographic_parity"):
+        year = begin(metric, planned=3)
+        turned = CellCounts(MONTHS[0][:, ::-1, ::-1], groups="cba", labels=["yes", "no"])
+        one, other = year.add("1", labelled(MONTHS[0])), year.add("1", turned)
+        assert one.latest() == other.latest()
+        again = [history.add("2", labelled(MONTHS[1])).latest() for history in (one, other)]
+        assert again[0] == again[1]
+        lacking = year.add("1", CellCounts(MONTHS[0][:, :2], groups="ab", labels=["no", "yes"])).latest()
+        assert lacking.small == ("c",)
+        assert lacking.groups["c"] == 0
+        assert lacking.exclusions == ()
+
+
+def test_one_record_of_a_group_takes_part_where_that_is_asked_for():
+    then, now = np.array([[1, 70], [0, 30]]), np.array([[0, 60], [1, 50]])
+    certificate = certify_counts(CellCounts(then, "fm"), min_group_size=1)
+    finding = (
+        History.begin(certificate, ENCODER, target=0.5, min_group_size=1).add("May", CellCounts(now, "fm")).latest()
+    )
+    assert finding.small == ()
+    assert finding.estimate == pytest.approx(60 / 110)
+
+
+def test_a_group_without_any_record_is_too_small_however_few_are_asked_for():
+    then = np.array([[50, 70, 9], [40, 30, 8]])
+    certificate = certify_counts(CellCounts(then, "abc"), min_group_size=1)
+    year = History.begin(certificate, ENCODER, target=0.5, min_group_size=1)
+    finding = year.add("May", CellCounts(then[:, :2] + 1, "ab")).latest()
+    assert finding.small == ("c",)
+    assert [movement.group for movement in finding.movements] == ["a", "b"]
+
+
+def test_without_a_direction_nothing_has_moved():
+    """Earlier periods have no cell more than the training records: no set of cells is left to test."""
+    then = np.array([[600, 500], [400, 500]])
+    year = begin(certificate=certify_counts(CellCounts(then, "fm")), training=CellCounts(then * 3, "fm"))
+    year = year.add("1", CellCounts(then * 2, "fm")).add("2", CellCounts(then + 1, "fm"))
+    assert [movement.lower for movement in year.latest().movements] == [0.0, 0.0]
+
+
+def test_a_group_that_earlier_periods_or_the_training_records_lack_has_no_direction():
+    then = np.array([[600, 500, 300], [400, 500, 200]])
+    moved = np.array([[300, 350, 100], [700, 650, 400]])
+    level = 0.05 * 6 / (2 * math.pi) ** 2 / 9
+    expected = [max(0.0, closed_form(moved[:, g], then[:, g], level)) for g in range(3)]
+    for training, first in (
+        (CellCounts(then * 3, "abc"), CellCounts((then * 2)[:, :2], "ab")),
+        (CellCounts([[900, 800, 0], [800, 900, 0]], "abc"), CellCounts(then * 2, "abc")),
+    ):
+        year = begin(certificate=certify_counts(CellCounts(then, "abc")), training=training)
+        year = year.add("1", first).add("2", CellCounts(moved, "abc"))
+        assert year.latest().movements[2].lower == pytest.approx(expected[2], abs=1e-9)
+        assert expected[2] > 0.1

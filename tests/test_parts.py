@@ -1,11 +1,12 @@
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certifare.errors import SplitError
-from certifare.parts import PARTS, split
+from certifare.errors import RoleError, SplitError
+from certifare.parts import PARTS, split, training_quantiles
 from certifare.table import Table
 
 
@@ -177,3 +178,83 @@ def test_without_groups_the_other_parts_tell_nothing_of_the_certify_part():
     assert 0.6 * expected < np.var(numbers) < 1.6 * expected
     assert np.mean(numbers) == pytest.approx(40, abs=4 * np.sqrt(expected / 120))
     assert {int((table.groups.codes[split(table, PARTS, seed)["certify"]] == 0).sum()) for seed in range(20)} == {40}
+
+
+def test_the_seed_is_zero_unless_given_and_groups_count():
+    table = make(["a", "b"] * 100, [0, 0, 1, 1] * 50)
+    unsaid, said = split(table), split(table, PARTS, 0, by_group=True)
+    assert all(np.array_equal(unsaid[name], said[name]) for name in PARTS)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 10])
+def test_bands_of_a_quantity_are_cut_by_the_records_that_are_not_certified(n):
+    rng = np.random.default_rng(n)
+    frame = pd.DataFrame({"pay": rng.normal(size=500), "s": ["f", "m"] * 250})
+    rows = split(Table.from_frame(frame, sensitive="s"), PARTS, 3)
+    seen = np.sort(frame["pay"].to_numpy()[np.concatenate([rows["train"], rows["select"]])])
+    # The smallest value that at least so large a share of them does not exceed, as NumPy counts positions.
+    expected = [seen[int(np.ceil(i / n * (len(seen) - 1)))] for i in range(1, n)]
+    assert training_quantiles(frame, n, label="pay", sensitive="s", seed=3) == tuple(expected)
+
+
+def test_a_band_below_the_smallest_value_is_none():
+    """Half of all records have the smallest value: a cut there would leave an empty band."""
+    frame = pd.DataFrame({"pay": [0.0] * 200 + [1.0] * 100 + [2.0] * 100, "s": ["f", "m"] * 200})
+    assert set(training_quantiles(frame, 10, label="pay", sensitive="s")) == {1.0, 2.0}
+    missing = frame.assign(pay=frame["pay"].where(frame["pay"] > 0))
+    assert training_quantiles(missing, 10, label="pay", sensitive="s") == (2.0,)
+
+
+def test_quantiles_need_one_column_of_numbers_and_two_bands():
+    frame = pd.DataFrame({"pay": np.arange(100.0), "job": ["x", "y"] * 50, "age": np.arange(100), "s": ["f", "m"] * 50})
+    assert len(training_quantiles(frame, 2, label="age", sensitive="s")) == 1
+    for n, label in ((1, "pay"), (0, "pay"), (2, ["pay", "age"]), (2, "job")):
+        with pytest.raises(RoleError):
+            training_quantiles(frame, n, label=label, sensitive="s")
+    with pytest.raises(RoleError, match="no value"):
+        training_quantiles(frame.assign(pay=np.nan), 2, label="pay", sensitive="s")
+
+
+def test_shares_are_positive_and_add_up_to_one_but_for_roundings():
+    table = make(["a", "b"] * 50, [0, 0, 1, 1] * 25)
+    assert len(split(table, {"train": 1.0})["train"]) == 100
+    assert len(split(table, {"certify": 1.0})["certify"]) == 100
+    for more in (9.5e-7, -9.5e-7):
+        assert len(split(table, {"train": 0.5, "certify": 0.5 + more})["train"]) == 50
+    for parts in (
+        {"train": 1.0, "test": 0.0},
+        {"train": 0.5, "test": 0.5 + 1.05e-6},
+        {"train": 0.5, "test": 0.5 - 1.05e-6},
+    ):
+        with pytest.raises(SplitError, match="add up to 1"):
+            split(table, parts)
+
+
+def deviation(table, parts, seed):
+    """By how much a part was ahead or behind at most, after any number of strata in their order."""
+    rows = split(table, parts, seed)
+    each = np.array([np.bincount(table.groups.codes[rows[name]], minlength=len(table.groups.names)) for name in parts])
+    wanted = np.outer(list(parts.values()), np.bincount(table.groups.codes))
+    assert (each.sum(axis=0) == np.bincount(table.groups.codes)).all()
+    return np.abs(np.cumsum(each - wanted, axis=1)).max()
+
+
+def of_sizes(sizes):
+    """A table without labels, of so many records of each group."""
+    groups = np.repeat([f"{i:02}" for i in range(len(sizes))], sizes)
+    return Table.from_frame(pa.table({"x": np.arange(len(groups)), "s": groups}), sensitive="s")
+
+
+def test_many_parts_of_small_strata_are_never_far_ahead_or_behind():
+    rng = np.random.default_rng(0)
+    for seed in range(60):
+        weights = rng.integers(1, 12, rng.integers(2, 6))
+        parts = {f"part {i}": weight / weights.sum() for i, weight in enumerate(weights)}
+        assert deviation(of_sizes(rng.integers(1, 5, 30)), parts, seed) < 1.0 + 1e-9
+
+
+def test_what_was_given_too_early_is_taken_from_the_part_that_is_furthest_ahead():
+    """Parts that are ahead get nothing in a stratum; what the others are owed together may then be too much for it."""
+    parts = {f"part {i}": weight / 35 for i, weight in enumerate([9, 7, 9, 7, 1, 1, 1])}
+    table = of_sizes([1, 3, 3, 2, 1, 3, 2, 2, 3, 2, 2, 2, 3])
+    assert deviation(table, parts, 0) <= 1.0 + 1e-9

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import beta, binomtest
 
 from certifare import CellCounts, certify_counts
-from certifare.certificates.lemmas import lemmas_bound
-from certifare.errors import ArgumentError, CellCountMismatchError, ConfidenceError
+from certifare.certificates.lemmas import clopper_pearson, lemmas_bound, one_population
+from certifare.errors import ArgumentError, CellCountMismatchError, ConfidenceError, CountsError
 
 
 def independent(base, cells, sums, eps_b=0.005, eps_c=0.04, eps_s=0.005):
@@ -82,3 +82,66 @@ def test_one_group_absent_from_base_rates_gives_the_trivial_bound():
     tables = random_tables(0, 3)
     tables[0][:, 1] = 0
     assert lemmas_bound(*tables, 0.05) == 1.0
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(3, 40), (39, 40), (0, 40), (40, 40), (500, 10**6), (0, 0)])
+@pytest.mark.parametrize("epsilon", [0.5, 0.05, 1e-12])
+def test_limits_of_a_share_are_those_of_scipy_rounded_outwards(successes, trials, epsilon):
+    """By 10⁻¹¹ of the smaller share; nothing is known where there were no trials."""
+    (low,), (high,) = clopper_pearson(np.array([successes]), np.array([trials]), epsilon)
+    expected = beta.ppf(epsilon / 2, successes, trials - successes + 1) if successes else 0.0
+    other = beta.ppf(epsilon / 2, trials - successes, successes + 1) if successes < trials else 0.0
+    assert low == pytest.approx(expected * (1 - 1e-11), rel=5e-13)
+    assert 1 - high == pytest.approx(other * (1 - 1e-11), rel=5e-13, abs=2e-16)
+
+
+def test_a_small_group_and_a_large_distance():
+    """A group of 4 %, and a bound above .9: no figure is cut off before its time."""
+    rng = np.random.default_rng(3)
+    for share in (0.04, 0.96):
+        tables = []
+        for n in (400_000, 300_000, 500_000):
+            first, second = round(n * share), round(n * (1 - share))
+            tables.append(np.stack([rng.multinomial(first, [0.5, 0.5]), rng.multinomial(second, [0.45, 0.55])], axis=1))
+        expected = independent(*[t.tolist() for t in tables])
+        assert expected < 0.5
+        assert lemmas_bound(*tables, 0.05) == pytest.approx(expected, abs=1e-9)
+    apart = [np.array([[970_000, 20_000], [30_000, 980_000]])] * 3
+    expected = independent(*[t.tolist() for t in apart])
+    assert 0.92 < expected < 1.0
+    assert lemmas_bound(*apart, 0.05) == pytest.approx(expected, abs=1e-9)
+    assert lemmas_bound(*apart, 0.05) > expected
+
+
+@pytest.mark.parametrize("group", [0, 1])
+def test_either_group_absent_from_base_rates_gives_the_trivial_bound(group):
+    tables = random_tables(0, 3)
+    tables[0][:, group] = 0
+    assert lemmas_bound(*tables, 0.05) == 1.0
+
+
+@pytest.mark.parametrize("cells", [False, True])
+def test_samples_of_one_population_differ_by_hoeffdings_radius_at_most(cells):
+    """Every comparison of shares has an equal part of 10⁻⁹, for either side: 4 or 12 of them with two groups."""
+    n, m = 10**10, 4 * 10**10
+    comparisons = 2 * 2 * (3 if cells else 1)
+    radius = math.sqrt((1 / n + 1 / m) * math.log(comparisons / 1e-9) / 2)
+    largest = math.floor(radius * m)
+    first = np.array([[n // 2, 0], [0, n // 2]])
+    for more, refused in ((-3, False), (3, True)):
+        second = np.array([[m // 2 + largest + more, 0], [0, m // 2 - largest - more]])
+        counts, other = CellCounts(first, "fm"), CellCounts(second, "fm")
+        if refused:
+            with pytest.raises(CountsError, match="contradict"):
+                one_population(counts, other, "sum_counts", cells=cells)
+        else:
+            one_population(counts, other, "sum_counts", cells=cells)
+
+
+def test_base_rates_may_come_from_records_in_other_cells():
+    """Only the groups' shares are taken from them; the sum needs the same cells."""
+    counts, other = CellCounts([[500, 400], [500, 600]], "fm"), CellCounts([[900, 100], [100, 900]], "fm")
+    certificate = certify_counts(counts, method="lemmas", base_counts=other, sum_counts=counts)
+    assert certificate.base_counts == other
+    with pytest.raises(CountsError, match="sum_counts contradict"):
+        certify_counts(counts, method="lemmas", base_counts=counts, sum_counts=other)

@@ -133,3 +133,20 @@ def test_looks_that_contradict_themselves_are_refused(look, words):
 )
 def test_looks_that_are_possible_are_accepted(look):
     Look(**look).check(0.95)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "least"), [(0.95, 1e-6), (0.5, 1e-6), (0.999999, 1e-6), (0.99999999, 1e-8), (0.9999999, 1e-7)]
+)
+def test_an_earlier_look_counts_with_a_millionth_at_least_unless_this_one_is_surer(confidence, least):
+    for number in (2, 3, 100):
+        look = Look(number=number, spent=0.1)
+        assert look.least_spent(confidence) == pytest.approx((number - 1) * least, rel=1e-12)
+        for share, accepted in ((1.0, True), (1 - 0.9e-9, True), (1 - 1.1e-9, False), (0.5, False)):
+            look = Look(number=number, spent=(number - 1) * least * share)
+            if accepted:
+                look.check(confidence)
+            else:
+                with pytest.raises(CertificateFormatError, match="earlier looks spent no more"):
+                    look.check(confidence)
+    assert Look(number=1).least_spent(confidence) == 0.0

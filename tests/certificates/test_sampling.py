@@ -307,3 +307,20 @@ def test_a_draw_with_a_cap_has_a_tail_and_one_without_has_none():
     )
     assert thin(weights, seed=6).tail(count) is None
     assert one_per_cluster(np.arange(900), seed=6).tail(count) is None
+
+
+def test_what_a_draw_takes_for_granted():
+    clusters, weights = np.array([1, 1, 2]), np.array([1.0, 2.0, 4.0])
+    independent = "Clusters are independent of one another."
+    largest = "The largest {} in the sample, {}, is the largest in the population."
+    assert thin(weights).assumptions == (largest.format("weight", 4),)
+    assert thin(weights, max_weight=4.0).assumptions == ()
+    assert one_per_cluster(clusters).assumptions == (independent,)
+    for options, expected in (
+        ({}, (independent, largest.format("cluster size", 2))),
+        ({"weights": weights}, (independent, largest.format("total weight of a cluster", 4))),
+        ({"max_weight": 2.0}, (independent,)),
+    ):
+        assert one_per_cluster(clusters, population="records", **options).assumptions == expected
+    with pytest.raises(ArgumentError, match="max_weight=1.9, but the sample has a cluster size of 2"):
+        one_per_cluster(clusters, population="records", max_weight=1.9)

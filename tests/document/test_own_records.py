@@ -103,3 +103,33 @@ def test_own_records_of_a_single_person_in_a_group_contradict_nothing(written):
     checks, verdict = written([[50_000, 50_000], [50_000, 50_000]])(apart(40, 1))
     assert checks["data"].ok is not False
     assert verdict.outcome != "FAIL"
+
+
+def test_own_records_are_not_looked_at_where_the_encoder_is_another(written, tmp_path):
+    verified = written([[50_000, 50_000], [50_000, 50_000]])
+    assert verified(alike(500))[1].outcome == "PASS"
+    KMeansEncoder(n_cells=2).fit(pd.DataFrame({"x": [0.0, 3.0] * 5})).save(tmp_path / "encoder.json")
+    checks, verdict = verified(apart(500))
+    assert [name for name, check in checks.items() if check.ok is False] == ["encoder"]
+    assert checks["data"].ok is None
+    assert "training records" not in checks
+    assert verdict.outcome == "FAIL"
+
+
+def test_whether_the_encoder_saw_own_records_is_said_before_what_they_show(written):
+    """Whatever they show: nothing against the certificate, something, records of other groups, or of too few."""
+    verified = written(np.full((2, 2, 2), 50_000), ["no", "yes"], metric="equal_opportunity", positive="yes")
+    labels = ["no", "yes"] * 500
+    policy = Policy(min_confidence=0.5, max_bound=0.5)
+    for data, ok in (
+        (alike(500).assign(y=labels), True),
+        (apart(500).assign(y=labels), False),
+        (alike(500).assign(y=labels, s=["f", "x"] * 500), None),
+        (alike(500).assign(y=labels, s="f"), None),
+        (alike(500).assign(y=["yes"] * 500 + ["no"] * 500), None),
+    ):
+        checks, _ = verified(data, policy, label="y")
+        assert [name for name in checks if name in ("training records", "data")] == ["training records", "data"]
+        assert checks["data"].ok is ok
+        assert checks["data"].undecided is (ok is None)
+        assert ("data bound" in checks) is (ok is True)

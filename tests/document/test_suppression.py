@@ -223,3 +223,13 @@ def test_thresholds_that_make_no_sense(n):
 
     with pytest.raises(SuppressionError, match="whole number from 2"):
         suppress(certificate, n)
+
+
+def test_a_count_of_just_the_smallest_that_may_be_shown_is_shown():
+    certificate = certify_counts(CellCounts([[500, 480], [10, 15], [490, 505]], ["f", "m"]))
+    assert suppress(certificate, 10)[0].pools == ()
+    assert suppress(certificate, 11)[0].pools == ((1, 2),)
+    # A pool that has just so many takes in no other cell.
+    certificate = certify_counts(CellCounts([[500, 480], [6, 9], [4, 6], [490, 505]], ["f", "m"]))
+    assert suppress(certificate, 10)[0].pools == ((1, 2),)
+    assert suppress(certificate, 11)[0].pools == ((1, 2, 3),)

@@ -2,7 +2,6 @@
 
 import ast
 import base64
-import contextlib
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -24,8 +23,10 @@ from certifare import (
 )
 from certifare.certificates import Tail, Witness
 from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP
+from certifare.certificates.looks import Look
 from certifare.document import digest, make_statement, new_key, sign, verify_document, write_document
 from certifare.document.statement import PREDICATE, canonical
+from certifare.document.verification import ANY
 from certifare.errors import ArgumentError, CertificateFormatError, NewerVersionError
 
 from .documents import certificate, changed, fixed_key, in_sequence, plain, signed
@@ -719,32 +720,32 @@ def pooled_certificate(witness=()):
 
 
 @pytest.mark.parametrize(
-    ("pooled", "accepted"),
+    "pools",
     [
-        ([[0, 1, 4], [2, 3]], True),
-        ([[0, 4, 1], [2, 3]], False),  # not in order
-        ([[1, 0, 4], [2, 3]], False),
-        ([[2, 3], [0, 1, 4]], False),  # pools are in order, too
-        ([[0, 1, 4], [2, 3], [5]], False),  # a pool of one
-        ([[0, 1, 4], [2, 3], []], False),
-        ([[0, 1, 4]], False),  # row 3 shows a small count then, which is not named
-        ([[0, 1, 4], [2, 3, 5]], False),  # row 5 is not empty
-        ([[0, 1, 4], [2, 3, 6]], False),
-        ([[-1, 1, 4], [2, 3]], False),
-        ([[0, 1, 4], [2, 3, 3]], False),
-        ([[0, 1, 3], [2, 4]], True),  # which of the empty rows belongs where, the counts do not tell
+        [[0, 4, 1], [2, 3]],  # not in order
+        [[1, 0, 4], [2, 3]],
+        [[0, 1, 4], [2, 3], [5]],  # a pool of one
+        [[0, 1, 4], [2, 3], []],
+        [[0, 1, 4], [2, 3, 5]],  # row 5 is not empty
+        [[0, 1, 4], [2, 3, 6]],
+        [[-1, 1, 4], [2, 3]],
+        [[0, 1, 4], [2, 3, 3]],
+        [[0, 1, 4], [2, 4]],
     ],
 )
-def test_pools_are_sorted_apart_and_as_the_counts_show_them(pooled, accepted):
+def test_pools_that_are_out_of_order_or_that_the_counts_do_not_show_are_refused(pools):
     document = pooled_certificate()
     assert document.certificate.pools == ((0, 1, 4), (2, 3))
-    content = changed(document.to_bytes(), "predicate", "certificate", "pools", to=pooled)
-    verdict = None
-    with contextlib.suppress(CertificateFormatError):
-        verdict = verify_document(content)
-    assert (verdict is not None and verdict.passed) is accepted
-    if verdict is not None and not accepted:
-        assert "not pooled as stated" in refusal(verdict).message
+    assert verify_document(document.to_bytes()).passed
+    with pytest.raises(CertificateFormatError, match="pool"):
+        verify_document(changed(document.to_bytes(), "predicate", "certificate", "pools", to=pools))
+
+
+def test_a_row_that_no_pool_empties_is_small_and_must_be_named():
+    """Row 3 shows 0 records, and without the pool it belongs to nothing says why."""
+    content = changed(pooled_certificate().to_bytes(), "predicate", "certificate", "pools", to=[[0, 1, 4]])
+    assert "not pooled as stated" in refusal(verify_document(content)).message
+    assert verify_document(changed(content, "predicate", "suppression", "still_small", to=[3])).passed
 
 
 @pytest.mark.parametrize("cells", [(0, 1, 4), (2, 3), (0, 1, 4, 5), ()])
@@ -752,10 +753,9 @@ def test_a_witness_holds_pools_as_a_whole(cells):
     document = pooled_certificate([Witness(groups=("f", "m"), label=None, cells=cells)])
     assert verify_document(document.to_bytes()).passed
     # Rows that are empty could be in any set of cells: a set that parts a pool is refused for that alone.
-    parted = [*sorted({*cells} ^ {4})]
-    content = changed(document.to_bytes(), "predicate", "certificate", "witnesses", 0, "cells", to=parted)
-    with pytest.raises(CertificateFormatError, match="a witness holds a part of a pool"):
-        verify_document(content)
+    parted = sorted({*cells} ^ {4})
+    with pytest.raises(CertificateFormatError, match="part of a pool"):
+        verify_document(changed(document.to_bytes(), "predicate", "certificate", "witnesses", 0, "cells", to=parted))
 
 
 @pytest.mark.parametrize(("below", "accepted"), [(9, True), (10, True), (292, True), (293, False)])
@@ -766,3 +766,48 @@ def test_a_count_below_the_number_is_named(below, accepted):
     if not accepted:
         named = changed(content, "predicate", "suppression", "still_small", to=[2])
         assert verify_document(named).passed
+
+
+# -- what is looked at, in what order, and at which edge --------------------------------------------------------------
+
+
+def test_checks_come_in_order():
+    policy = Policy(
+        max_bound=0.9, metrics=["demographic_parity"], groups=["Male"], max_candidates=3, max_age=10**9, max_looks=9
+    )
+    content = plain(created="2020-01-31T12:00:00Z")
+    names = [check.name for check in verify_document(content, policy).checks]
+    assert names == [
+        "version", "signature", "statement", "figures", "validity", "encoder", "confidence", "metric", "groups",
+        "candidates", "date", "looks", "bound", "data",
+    ]  # fmt: skip
+    assert [check.name for check in verify_document(content, ANY).checks] == [*names[:6], "data"]
+
+
+def test_as_many_looks_as_are_accepted():
+    third = certificate().at_look(Look(number=3, spent=0.02))
+    content = sign(make_statement(third), None).to_bytes()
+    for most, accepted in ((2, False), (3, True), (4, True)):
+        verdict = verify_document(content, Policy(min_confidence=0.0, max_looks=most))
+        assert verdict.passed is accepted
+    assert verify_document(content, Policy(min_confidence=0.93)).passed
+    assert refusal(verify_document(content, Policy(min_confidence=0.9301))).name == "confidence"
+
+
+def test_signers_are_named_by_the_beginning_of_their_keys():
+    keyid = fixed_key().public_key.keyid
+    (check,) = [check for check in verify_document(signed()).checks if check.name == "signature"]
+    assert f"(key {keyid[:16]})" in check.message
+    envelope = json.loads(signed())
+    envelope["signatures"][0]["keyid"] = ""
+    (check,) = [c for c in verify_document(json.dumps(envelope).encode()).checks if c.name == "signature"]
+    assert "(key unnamed)" in check.message
+
+
+def test_a_certificate_may_be_a_day_ahead_of_the_clock():
+    for ahead, accepted in ((timedelta(hours=23), True), (timedelta(hours=25), False)):
+        created = (datetime.now(UTC) + ahead).strftime("%Y-%m-%dT%H:%M:%SZ")
+        assert verify_document(plain(created=created), Policy(max_age=1)).passed is accepted
+    for ago, accepted in ((timedelta(days=3, hours=23), True), (timedelta(days=4, hours=1), False)):
+        created = (datetime.now(UTC) - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
+        assert verify_document(plain(created=created), Policy(max_age=3)).passed is accepted

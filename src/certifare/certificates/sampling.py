@@ -305,7 +305,8 @@ def check_draw(
         return
     # All were kept, each with the probability w / max w. (Σw)²/Σw² = n_eff, so that this has a chance of at most
     # (n_eff / n)^n.
-    if records * math.log(min(1.0, effective_size / records)) < math.log(LUCK):
+    share = effective_size / records
+    if share == 0.0 or records * math.log(min(1.0, share)) < math.log(LUCK):
         raise CertificateMismatchError(
             f"One record of each cluster was kept, and the certificate does not say that it is about records "
             f"{ONE_OF_CLUSTER}."
