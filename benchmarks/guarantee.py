@@ -766,23 +766,30 @@ def certifying_visits(seed: int) -> bool:
     return certificate.bound < distance_by_sample(encoder)
 
 
-def counting_every_month(seed: int, *, months: int = 6, fixed: int = 5) -> bool:
-    """Count a panel every month with one script, which always names the same seed; each month has a share of ε."""
+def counting_every_month(seed: int, *, months: int = 5, fixed: int = 5) -> bool:
+    """Count a panel every month with a script that always names the same seed, and monitor the counts.
+
+    Nothing changes: any movement that is found, and any limit that is wrong, is a miss.
+    """
     people = panel()
     encoder = panel_encoder(people)
-    path = workplace() / "panel-encoder.json"
-    if not path.exists():
-        encoder.save(path)
     truth = people.distance(encoder)
-    for month in range(months):
-        visits, counts = workplace() / "month.parquet", workplace() / "month.json"
-        people.draw(PANEL_PEOPLE // 2, np.random.default_rng([seed, 28, month])).to_parquet(visits)
-        counts.unlink(missing_ok=True)
-        command("count", path, visits, "--sensitive", "group", "--cluster", "person", "--seed", fixed, "-o", counts)
-        confidence = 1 - EPSILON / months
-        found = command("certify", path, counts, "--confidence", confidence, "--min-group-size", 5)
-        if found["bound"] < truth - ROUNDING:
-            return True
+    with tempfile.TemporaryDirectory() as folder:
+        bundle, visits, counts = Path(folder, "bundle"), Path(folder, "month.parquet"), Path(folder, "month.json")
+        bundle.mkdir()
+        encoder.save(bundle / "encoder.json")
+        drawn_by = ("--sensitive", "group", "--cluster", "person", "--seed", fixed)
+        for month in range(months):
+            people.draw(PANEL_PEOPLE, np.random.default_rng([seed, 28, month])).to_parquet(visits)
+            if month == 0:
+                command("certify", bundle, visits, *drawn_by, "-o", bundle / "certificate.json")
+                continue
+            counts.unlink(missing_ok=True)
+            command("count", bundle, visits, *drawn_by, "-o", counts)
+            history = ("--history", Path(folder, "history.json"), "--period", month, "--periods", months)
+            found = command("monitor", bundle, counts, "--target", truth, *history)["periods"][-1]
+            if found["moved"] or found["lower"] > truth + ROUNDING or found["bound"] < truth - ROUNDING:
+                return True
     return False
 
 
