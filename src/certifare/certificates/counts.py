@@ -366,13 +366,13 @@ class PlacedRecords:
         lacking = known & labels.missing
         # Labels of records that are left out are none that anything is said about.
         labels = replace(labels, codes=np.where(known, labels.codes, -1)).sorted().by_name()
-        if not labels.values:
-            raise LabelsRequiredError("No record has a label: name another column, or records that have one.")
         if lacking.any() and missing != "drop":
             raise MissingValueError(
                 f"{int(lacking.sum()):,} records lack a label in y. Remove them, or pass "
                 'missing="drop" to leave them out and have their number recorded.'
             )
+        if not labels.values:
+            raise LabelsRequiredError("No record has a label: name another column, or records that have one.")
         exclusions.append(Exclusion(LABEL_MISSING, int(lacking.sum())))
         places, known = places * len(labels.values) + labels.codes, known & ~lacking
         return cls(

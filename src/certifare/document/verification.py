@@ -312,7 +312,7 @@ def _read_so(reading: Reading, certificate: Certificate) -> bool:
     named = {*(reading.kept_groups or ()), POOLED, UNKNOWN}
     return (
         (reading.label is not None or not certificate.claim.labelled)
-        and reading.positive == certificate.positive
+        and reading.positive in (None, certificate.positive)
         and (reading.kept_groups is None or named.issuperset(certificate.counts.groups))
         and reading.drawn == (certificate.effective_size is not None)
         and draw_of(certificate.population) == reading.about
