@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from certifare import CellCounts, joint_cells
 from certifare.certificates import Exclusion
 from certifare.certificates.claims import estimate_of
+from certifare.certificates.counts import MAX_RECORDS
 from certifare.errors import (
     ArgumentError,
     CellCountMismatchError,
@@ -247,3 +248,105 @@ def test_joint_release():
         joint_cells([0, 1], n_cells=[2, 3])
     with pytest.raises(LengthMismatchError):
         joint_cells([0, 1], [0], n_cells=[2, 3])
+
+
+# -- edges --------------------------------------------------------------------------------------------------------
+
+
+def test_as_many_records_as_stay_exact_are_counted():
+    assert CellCounts([[MAX_RECORDS - 5, 5]], "fm").n_records == MAX_RECORDS == 2**53
+    with pytest.raises(CountsError, match="More than"):
+        CellCounts([[MAX_RECORDS, 2]], "fm")
+    for records, accepted in ((0, True), (MAX_RECORDS, True), (MAX_RECORDS + 1, False), (-1, False)):
+        document = {**CellCounts([[1, 2]], "fm").to_dict(), "exclusions": [{"reason": "why", "records": records}]}
+        if accepted:
+            counts = CellCounts.from_dict(document)
+            assert counts == CellCounts([[1, 2]], "fm", exclusions=[Exclusion("why", records)])
+            assert counts.exclusions == ((Exclusion("why", records),) if records else ())
+        else:
+            with pytest.raises(CountsError):
+                CellCounts.from_dict(document)
+            with pytest.raises(CountsError):
+                CellCounts([[1, 2]], "fm", exclusions=[Exclusion("why", records)])
+
+
+@pytest.mark.parametrize("count", [-1, -0.5, 0.5, -2, 1e17])
+def test_what_is_no_number_of_records_is_refused(count):
+    with pytest.raises(CountsError):
+        CellCounts([[3, count]], "fm")
+
+
+def test_counts_are_equal_in_all_they_hold_or_they_are_not():
+    counts = CellCounts([[[1, 2], [3, 4]]], "fm", "01", [Exclusion("why", 3)])
+    others = [
+        CellCounts([[[1, 2], [3, 5]]], "fm", "01", [Exclusion("why", 3)]),
+        CellCounts([[[1, 2], [3, 4]]], "fx", "01", [Exclusion("why", 3)]),
+        CellCounts([[[1, 2], [3, 4]]], "fm", "02", [Exclusion("why", 3)]),
+        CellCounts([[[1, 2], [3, 4]]], "fm", "01", [Exclusion("why", 4)]),
+        CellCounts([[[1, 2], [3, 4]]], "fm", "01"),
+    ]
+    assert counts == CellCounts([[[1, 2], [3, 4]]], "fm", "01", [Exclusion("why", 3)])
+    assert not any(counts == other for other in others)
+    assert counts != "counts"
+
+
+def test_exclusions_are_added_up_and_sorted():
+    exclusions = [Exclusion("b", 2), Exclusion("a", 1), Exclusion("c", 0), Exclusion("b", 5)]
+    assert CellCounts([[1, 2]], "fm", exclusions=exclusions).exclusions == (Exclusion("a", 1), Exclusion("b", 7))
+
+
+@pytest.mark.parametrize("what", ["groups", "labels", "exclusions"])
+def test_a_thousand_names_are_read_from_a_file_and_no_more(what):
+    for n, accepted in ((1000, True), (1001, False)):
+        names = [f"{i:04}" for i in range(n)]
+        shapes = {"groups": (1, n, 2), "labels": (1, 2, n), "exclusions": (1, 2, 2)}
+        document = {
+            "groups": names if what == "groups" else ["f", "m"],
+            "labels": names if what == "labels" else ["0", "1"],
+            "table": np.ones(shapes[what], dtype=int).tolist(),
+            "exclusions": [{"reason": name, "records": 1} for name in names] if what == "exclusions" else [],
+        }
+        if accepted:
+            assert CellCounts.from_dict(document).n_records == np.prod(shapes[what])
+        else:
+            with pytest.raises(CountsError, match=f"1,001 {what}"):
+                CellCounts.from_dict(document)
+
+
+def test_counts_are_added_to_counts_alone():
+    assert CellCounts([[1, 2]], "fm").__add__(3) is NotImplemented
+    with pytest.raises(TypeError):
+        CellCounts([[1, 2]], "fm") + 3
+
+
+def test_a_table_of_a_million_counts_is_read_from_a_file_and_no_larger_one():
+    for cells, accepted in ((2**19, True), (2**19 + 1, False)):
+        document = {"groups": ["f", "m"], "table": np.ones((cells, 2), dtype=int).tolist()}
+        if accepted:
+            assert CellCounts.from_dict(document).n_cells == cells
+        else:
+            with pytest.raises(CountsError, match="1,048,578 counts"):
+                CellCounts.from_dict(document)
+
+
+def test_names_in_a_file_are_all_text():
+    good = CellCounts([[[1, 2], [3, 4]]], "fm", "01").to_dict()
+    for change in (
+        {"groups": ["f", 1]},
+        {"labels": ["0", 1]},
+        {"labels": "01"},
+        {"labels": ("0", "1")},
+        {"groups": None},
+    ):
+        with pytest.raises(CountsError, match="lists of strings"):
+            CellCounts.from_dict({**good, **change})
+
+
+def test_cells_may_be_whole_numbers_of_any_type():
+    expected = CellCounts.from_cells([0, 2, 1], ["f", "m", "f"], n_cells=3)
+    for cells in (np.array([0.0, 2.0, 1.0]), np.array([0, 2, 1], dtype=np.uint8), pd.Series([0, 2, 1])):
+        assert CellCounts.from_cells(cells, ["f", "m", "f"], n_cells=3) == expected
+    assert CellCounts.from_cells([0, 2, 1], ["f", "m", "f"]) == expected
+    for cells in ([0.0, 2.5, 1.0], [0.0, np.nan, 1.0], [0.0, np.inf, 1.0], ["0", "2", "1"], [-1, 2, 1], [0, 3, 1]):
+        with pytest.raises(CellIdError):
+            CellCounts.from_cells(cells, ["f", "m", "f"], n_cells=3)

@@ -100,9 +100,21 @@ def test_own_records_are_certified_for_the_same_metric_and_label(written):
 
 def test_own_records_of_a_single_person_in_a_group_contradict_nothing(written):
     """Of one record no two halves can be made: nothing is shown, and nothing breaks."""
-    checks, verdict = written([[50_000, 50_000], [50_000, 50_000]])(apart(40, 1))
-    assert checks["data"].ok is not False
-    assert verdict.outcome != "FAIL"
+    verified = written([[50_000, 50_000], [50_000, 50_000]])
+    for n in range(40, 52):  # it is in either half
+        checks, verdict = verified(apart(n, 1))
+        assert checks["data"].ok is not False
+        assert verdict.outcome != "FAIL"
+
+
+def test_own_records_contradict_a_certificate_though_a_cell_is_empty(tmp_path):
+    encoder = tmp_path / "encoder.json"
+    KMeansEncoder(n_cells=3).fit(pd.DataFrame({"x": [0.0, 1.0, 2.0] * 5})).save(encoder)
+    certificate = certify_counts(CellCounts(np.full((3, 2), 50_000), GROUPS))
+    write_document(tmp_path / "certificate.json", certificate, encoder=encoder)
+    table = Table.from_frame(apart(400), sensitive="s")
+    verdict = verify_document(tmp_path / "certificate.json", encoder=encoder, data=table)
+    assert [check.name for check in verdict.failures] == ["data"]
 
 
 def test_own_records_are_not_looked_at_where_the_encoder_is_another(written, tmp_path):

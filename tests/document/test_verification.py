@@ -811,3 +811,16 @@ def test_a_certificate_may_be_a_day_ahead_of_the_clock():
     for ago, accepted in ((timedelta(days=3, hours=23), True), (timedelta(days=4, hours=1), False)):
         created = (datetime.now(UTC) - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
         assert verify_document(plain(created=created), Policy(max_age=3)).passed is accepted
+
+
+def test_a_dozen_names_are_listed_and_others_are_counted():
+    for n, listed in (
+        (12, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12."),
+        (13, "9, 10, 11, 12 and 1 more."),
+        (40, "12 and 28 more."),
+    ):
+        counts = CellCounts(np.full((2, n), 100), range(1, n + 1))
+        content = sign(make_statement(certify_counts(counts, method="mcdiarmid")), None).to_bytes()
+        (check,) = [c for c in verify_document(content, Policy(groups=["1"])).checks if c.name == "groups"]
+        assert check.ok
+        assert check.message.endswith(listed)

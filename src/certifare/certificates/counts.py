@@ -291,7 +291,9 @@ class CellCounts:
                 raise CountsError(f"An exclusion needs a reason and a number of records, at most {MAX_RECORDS:,}.")
             exclusions.append(Exclusion(entry["reason"], entry["records"]))
         names = [document["groups"], document.get("labels")]
-        if not all(n is None or (isinstance(n, list) and all(isinstance(v, str) for v in n)) for n in names):
+        if names[0] is None or not all(
+            n is None or (isinstance(n, list) and all(isinstance(v, str) for v in n)) for n in names
+        ):
             raise CountsError("Groups and labels must be lists of strings.")
         for what, found in (("groups", names[0]), ("labels", names[1]), ("exclusions", exclusions)):
             if len(found or ()) > MOST_NAMES:
