@@ -1210,7 +1210,10 @@ def write(page: Path, outcomes: Sequence[Outcome]) -> None:
     others = f"; {lacking} paths have not been run at this size yet (the tests run all)" if lacking else ""
     summary = f"{jobs:,} jobs on {len(lines)} paths, certifare {certifare.__version__}, {date.today()}{others}:"
     head = "| path | jobs | misses | rate | 95 % interval |\n|---|--:|--:|--:|---|"
-    page.write_text("\n".join([text + MARKER, "", summary, "", head, *lines]) + "\n", encoding="utf-8")
+    first = next((i for i, line in enumerate(lines) if line.startswith("| sequence")), len(lines))
+    parts = [["### Fit and sweep", "", head, *lines[:first]], ["### Everything else", "", head, *lines[first:]]]
+    tables = "\n\n".join("\n".join(part) for part in parts if len(part) > 3)
+    page.write_text(f"{text}{MARKER}\n\n{summary}\n\n{tables}\n", encoding="utf-8")
 
 
 def row(outcome: Outcome) -> str:
