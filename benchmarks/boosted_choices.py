@@ -23,8 +23,8 @@ from certifare.encoders import scoremap, scores
 from certifare.encoders.boosted import Mapped
 from certifare.encoders.scores import Fold, Forest, Opaque, Scores
 from certifare.encoders.training import Training
-from certifare.frames import Frame
 from certifare.growth import CategoricalBins
+from certifare.tables.frames import Frame
 from frontier import GAMMAS, Data, Point, acs_income, best
 
 LIMITS = (0.03, 0.05, 0.10)

@@ -33,8 +33,8 @@ from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import Search
 from certifare.frontier.utility import Figures, base_rates, beyond_chance
-from certifare.parts import PARTS, split
-from certifare.table import Table
+from certifare.tables.splitting import PARTS, split
+from certifare.tables.table import Table
 from certifare_research import datasets
 from certifare_research.experiments.shortlist import shortlist
 

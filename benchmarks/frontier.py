@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify_counts
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.information import retained_information
-from certifare.frames import Field, Frame
+from certifare.tables.frames import Field, Frame
 
 LIMITS = (0.02, 0.03, 0.05, 0.08, 0.10, 0.15, 0.30)
 GAMMAS = (

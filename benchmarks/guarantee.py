@@ -48,7 +48,7 @@ import certifare
 from certifare import CellCounts, FairTreeEncoder, Grid, History, Table, certify, certify_counts, produce, sweep
 from certifare.bundle import Bundle
 from certifare.certificates import FixedSequence
-from certifare.errors import CandidateError, CertifareError
+from certifare.errors import ArgumentError, CertifareError
 
 EPSILON = 0.05
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
@@ -798,7 +798,7 @@ def delivering_the_useless(seed: int, *, n: int = 1_500) -> bool:
     population = faint_columns()
     for attempt in itertools.count():
         table = population.draw(n, np.random.default_rng([seed, 29, attempt]))
-        with contextlib.suppress(CandidateError):  # the column seems to tell nothing at all
+        with contextlib.suppress(ArgumentError):  # the column seems to tell nothing at all
             bundle = produce(table, **ROLES, grid=FAINT_GRID, n_jobs=1, min_group_size=5)
             if bundle.certificate is not None:
                 return _missed(bundle, population.distance)

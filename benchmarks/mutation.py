@@ -53,28 +53,33 @@ LINKED = ("docs", "research", "benchmarks", "examples", "README.md", "CHANGELOG.
 CERTIFICATES = "tests/certificates/"
 TESTS = {
     "certificates/exact.py": ["test_exact.py", "test_levels_spent.py", "test_certificate.py"],
-    "certificates/issuing.py": [
+    "certificates/bounding.py": [
         "test_levels_spent.py", "test_certificate.py", "test_tail.py", "test_lemmas.py", "test_population.py",
         "test_sequence.py",
     ],
+    "certificates/issuing.py": ["test_levels_spent.py", "test_certificate.py", "test_population.py"],
+    "certificates/consequences.py": ["test_consequences.py", "test_certificate.py"],
+    "certificates/classifier.py": ["test_certificate.py", "test_tail.py", "test_levels_spent.py"],
     "certificates/claims.py": [
         "test_claims.py", "test_certificate.py", "test_levels_spent.py", "test_consequences.py", "test_tail.py",
     ],
     "certificates/sequence.py": ["test_sequence.py", "test_tail.py", "test_levels_spent.py"],
     "certificates/tail.py": ["test_tail.py", "test_levels_spent.py", "test_certificate.py"],
-    "certificates/looks.py": ["test_looks.py", "test_certificate.py", "../test_ledger.py"],
+    "certificates/looks.py": ["test_looks.py", "test_certificate.py", "../certification/test_ledger.py"],
     "certificates/sampling.py": ["test_sampling.py", "test_tail.py", "test_population.py"],
     "certificates/lemmas.py": ["test_lemmas.py", "test_certificate.py", "test_tail.py"],
     "certificates/counts.py": ["test_counts.py", "test_population.py", "test_certificate.py"],
     "certificates/population.py": ["test_population.py", "test_certificate.py", "../document/test_verification.py"],
-    "monitoring.py": ["../test_monitoring_levels.py", "../test_monitoring.py", "../cli/test_monitor.py"],
-    "parts.py": ["../test_parts.py", "../test_walk.py"],
+    "certification/monitoring.py": [
+        "../certification/test_monitoring_levels.py", "../certification/test_monitoring.py", "../cli/test_monitor.py",
+    ],
+    "tables/splitting.py": ["../tables/test_splitting.py", "../test_walk.py"],
     "document/verification.py": [
         "../document/test_verification.py", "../document/test_own_records.py", "../cli/test_verify.py",
     ],
     "document/suppression.py": ["../document/test_suppression.py", "../document/test_verification.py"],
     "document/envelopes.py": ["../document/test_envelopes.py", "../document/test_verification.py"],
-    "randomness.py": ["../test_randomness.py", "test_sampling.py", "../test_parts.py"],
+    "foundation/randomness.py": ["../foundation/test_randomness.py", "test_sampling.py", "../tables/test_splitting.py"],
 }  # fmt: skip
 
 COMPARISONS = {

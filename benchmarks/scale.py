@@ -115,10 +115,10 @@ class Watch:
 def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, folder: str = "") -> dict[str, Any]:
     """Fit from Parquet, step by step; then certify on fresh records, also from Parquet."""
     from certifare import FairTreeEncoder
-    from certifare.certification import certify_records
+    from certifare.certification.certifying import certify_records
     from certifare.engines.parquet.streaming import ParquetRecords
     from certifare.growth.histograms import Layout
-    from certifare.reading import Reading
+    from certifare.tables.reading import Reading
 
     _, categorical = names_of(path)
     encoder = FairTreeEncoder(GAMMA, cells, MIN_CELL_SIZE, categorical_features=categorical, n_jobs=n_jobs)

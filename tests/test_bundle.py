@@ -9,17 +9,17 @@ import pytest
 
 from certifare import Policy, load_encoder
 from certifare.bundle import produce
-from certifare.certificates.certificate import ASSUMPTIONS, FIXED_IN_ADVANCE
+from certifare.certificates.assumptions import ASSUMPTIONS, FIXED_IN_ADVANCE
 from certifare.document import new_key, read_document, verify_document
 from certifare.encoders import Fingerprint
-from certifare.errors import ArgumentError, CandidateError, OutputError, RepeatedRecordsError
-from certifare.files import read_file
+from certifare.errors import ArgumentError, FileError, RepeatedRecordsError
 from certifare.frontier import Grid
 from certifare.frontier.ordering import LONGEST
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import PARTED
-from certifare.parts import split
-from certifare.table import Table
+from certifare.tables.files import read_file
+from certifare.tables.splitting import split
+from certifare.tables.table import Table
 
 GRID = Grid(kinds=["tree"], gammas=[0.3, 0.8, 0.95], min_cell_sizes=[40], cells=[2, 4, 8, 16])
 
@@ -85,9 +85,9 @@ def test_a_target_that_cannot_be_met(tmp_path):
     assert (bundle.encoder, bundle.certificate, bundle.point, bundle.measured) == (None, None, None, None)
     assert [entry.met for entry in bundle.tested] == [False]
     assert len(bundle.order) >= 1
-    with pytest.raises(CandidateError, match="nothing to publish"):
+    with pytest.raises(ArgumentError, match="nothing to publish"):
         bundle.save(tmp_path / "bundle")
-    with pytest.raises(CandidateError, match="no limit"):
+    with pytest.raises(ArgumentError, match="no limit"):
         _ = bundle.limit
     more = next(advice for advice in bundle.advice if advice.records is not None)
     assert more.records > 3000
@@ -204,7 +204,7 @@ def test_without_a_target_the_knee_is_taken_at_full_confidence():
 def test_more_cells_on_demand():
     bundle = produce(people(6000, 0), label="paid", sensitive="sex", target=0.4, min_cells=8, grid=GRID)
     assert bundle.encoder.n_cells_ >= 8
-    with pytest.raises(CandidateError, match="99 cells or more; the largest has"):
+    with pytest.raises(ArgumentError, match="99 cells or more; the largest has"):
         produce(people(3000, 0), label="paid", sensitive="sex", min_cells=99, grid=GRID)
 
 
@@ -405,11 +405,11 @@ def test_suppression(bundle, tmp_path):
 def test_only_bundles_are_replaced(bundle, tmp_path):
     folder = tmp_path / "bundle"
     bundle.save(folder)
-    with pytest.raises(OutputError, match="holds a bundle already.*--replace"):
+    with pytest.raises(FileError, match="holds a bundle already.*--replace"):
         bundle.save(folder)
     bundle.save(folder, replace=True)
     (folder / "letters.txt").write_text("dear")
-    with pytest.raises(OutputError, match="holds other files"):
+    with pytest.raises(FileError, match="holds other files"):
         bundle.save(folder, replace=True)
     assert (folder / "letters.txt").read_text() == "dear"
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]

@@ -466,6 +466,7 @@ def test_commands(desk, monkeypatch, capsys):
     shutil.rmtree("bundle")
     done = run_all("docs/cli.md", monkeypatch, capsys, fit=TREE)
     assert done == [
+        "plan",
         "fit",
         "encode",
         "certify",

@@ -14,14 +14,16 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from certifare import Grid, Table, files, frames, produce, storage
+from certifare import Grid, Table, produce
 from certifare.cli import main, sources
 from certifare.document import verify_document
-from certifare.encoders import base, format
+from certifare.encoders import fitting, format
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.grown import GrownEncoder
+from certifare.foundation import storage
+from certifare.foundation.levels import Levels
 from certifare.frontier import parquet_search
-from certifare.levels import Levels
+from certifare.tables import files, frames
 
 
 def people(n: int, seed: int) -> pa.Table:
@@ -50,7 +52,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, name, counting)
 
-    watch(base, "read_training")
+    watch(fitting, "read_training")
     watch(Fingerprint, "of")
     watch(format, "open_regular")
     watch(Levels, "to_arrow")

@@ -38,7 +38,7 @@ class Stars(Extension):
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Show the version in the name of the site, and read T* as it is meant."""
-    text = (ROOT / "src" / "certifare" / "__init__.py").read_text("utf-8")
+    text = (ROOT / "src" / "certifare" / "foundation" / "version.py").read_text("utf-8")
     (version,) = re.findall(r'^__version__ = "(.*)"$', text, flags=re.MULTILINE)
     config.site_name = f"{config.site_name} {version}"
     config.markdown_extensions.append(Stars())

@@ -6,7 +6,10 @@ classifier trained on the result can treat the groups more differently than the 
 
 import lazy_loader
 
-__version__ = "0.1.0"
+from certifare.engines import register_engines
+from certifare.foundation.version import __version__ as __version__
+
+register_engines()
 
 # Names are loaded when first asked for, so that `import certifare` stays quick: compilers and learners are slow.
 # The stub beside this file lists them, for this loader and for type checkers.

@@ -6,10 +6,12 @@ from .certificates import certify_counts as certify_counts
 from .certificates import joint_cells as joint_cells
 from .certificates import one_per_cluster as one_per_cluster
 from .certificates import thin as thin
-from .certification import certify as certify
-from .certification import certify_column as certify_column
-from .certification import certify_records as certify_records
-from .certification import count_records as count_records
+from .certification.certifying import certify as certify
+from .certification.certifying import certify_column as certify_column
+from .certification.certifying import certify_records as certify_records
+from .certification.certifying import count_records as count_records
+from .certification.monitoring import History as History
+from .document.policy import Policy as Policy
 from .encoders import BoostedEncoder as BoostedEncoder
 from .encoders import FairTreeEncoder as FairTreeEncoder
 from .encoders import KMeansEncoder as KMeansEncoder
@@ -18,10 +20,8 @@ from .errors import CertifareError as CertifareError
 from .frontier.settings import Grid as Grid
 from .frontier.sweeping import Frontier as Frontier
 from .frontier.sweeping import sweep as sweep
-from .monitoring import History as History
-from .policy import Policy as Policy
-from .reading import Reading as Reading
-from .table import Table as Table
-from .table import read_table as read_table
+from .tables.reading import Reading as Reading
+from .tables.table import Table as Table
+from .tables.table import read_table as read_table
 
 __version__: str

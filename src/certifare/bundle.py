@@ -21,26 +21,27 @@ import msgspec
 import numpy as np
 
 from certifare.certificates import Certificate, Exclusion, Interval
-from certifare.certificates.certificate import percent
+from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import Claim
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
-from certifare.errors import ArgumentError, CandidateError, OutputError
-from certifare.evaluation import evaluate
+from certifare.certificates.rounding import percent
+from certifare.certification.ledger import open_ledger
+from certifare.errors import ArgumentError, FileError
+from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.formatting import amount
+from certifare.foundation.storage import atomic_folder, check_folder, write_private
 from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.parquet_search import is_large, search_large
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import Glimpse, Progress, Search
 from certifare.frontier.settings import Grid
 from certifare.frontier.sweeping import Frontier, Point
-from certifare.frontier.target import records_needed
+from certifare.frontier.target import growth_needed
 from certifare.frontier.utility import Performance, base_rates, beyond_chance
-from certifare.ledger import open_ledger
-from certifare.notebook import Drawing, html_table
-from certifare.parts import PARTS, training_quantiles
-from certifare.storage import atomic_folder, check_folder, write_private
-from certifare.table import table_of
-from certifare.words import amount
+from certifare.report.evaluation import evaluate
+from certifare.tables.splitting import PARTS, training_quantiles
+from certifare.tables.table import table_of
 
 #: What is noted of an encoder that is :attr:`Measured.worthless`.
 WORTHLESS = (
@@ -180,7 +181,7 @@ class Bundle:
     def limit(self) -> float:
         """The chosen encoder's own upper limit at full ε. After a test against a target it is shown, not claimed."""
         if self.certificate is None:
-            raise CandidateError("There is no solution, and so no limit.")
+            raise ArgumentError("There is no solution, and so no limit.")
         sequence = self.certificate.sequence
         return self.certificate.bound if sequence is None else sequence.steps[sequence.passed - 1].limit
 
@@ -259,7 +260,7 @@ class Bundle:
         from certifare.report import describe_encoder, render_html, report_data
 
         if self.certificate is None:
-            raise CandidateError("There is no solution, and so nothing to publish: advice says what would help.")
+            raise ArgumentError("There is no solution, and so nothing to publish: advice says what would help.")
         check_output(folder, replace=replace)
         signer = load_private_key(key) if isinstance(key, str | os.PathLike) else key
         with atomic_folder(folder, replace=is_bundle if replace else None) as temporary:
@@ -381,7 +382,7 @@ def produce(
     looks : int, optional
         How many looks are planned: each has its share of ε, and all of them hold together with ``confidence``.
     ledger : bool
-        Whether looks at the certification records are counted (:mod:`certifare.ledger`).
+        Whether looks at the certification records are counted (:mod:`certifare.certification.ledger`).
     min_cells : int
         The fewest cells that the encoder may have.
     grid : Grid, optional
@@ -464,7 +465,7 @@ def _choose(search: Search, target: float | None, min_cells: int, progress: Prog
     search.run(progress=progress)
     most = max(candidate.cells for candidate in search.candidates)
     if most < min_cells:
-        raise CandidateError(f"No encoder has {min_cells} cells or more; the largest has {most}. Ask for fewer.")
+        raise ArgumentError(f"No encoder has {min_cells} cells or more; the largest has {most}. Ask for fewer.")
     if target is None:
         frontier = Frontier(search, "holdout")
         knee = search.knee(min_cells)
@@ -578,7 +579,7 @@ def _holds_only(folder: Path, files: Set[str], folders: Set[str] = frozenset()) 
 def check_output(folder: str | os.PathLike[str], *, replace: bool = False) -> None:
     """Refuse a folder that a bundle could not be saved in, before any work is done."""
     if not replace and Path(folder).is_dir() and is_bundle(Path(folder)):
-        raise OutputError(
+        raise FileError(
             f"{str(folder)!r} holds a bundle already: name another folder, or replace it (--replace; in Python "
             "replace=True)."
         )
@@ -617,7 +618,7 @@ def _boosting(search: Search) -> Measured | None:
     predicted = forecasts[0].argmax(axis=1)
     counts = table.count(predicted, forecasts[0].shape[1], labels=search.claim.labelled)
     claim = replace(search.claim, method="mcdiarmid", min_group_size=1)
-    certificate = issue(counts, claim, tail=search.certify_sample.tail)
+    certificate = issue(Evidence(counts, tail=search.certify_sample.tail), claim)
     return Measured(
         Performance.of(
             [p[known] for p, known in zip(forecasts, labelled, strict=True)],
@@ -652,7 +653,7 @@ def _advice(search: Search, order: Sequence[Point], target: float | None, min_ce
         )
     candidates = [search.candidates[i] for i in search.useful(min_cells)]
     advice = []
-    factors = [records_needed(candidate.outlook, target, 1.0 - search.claim.confidence) for candidate in candidates]
+    factors = [growth_needed(candidate.outlook, target, 1.0 - search.claim.confidence) for candidate in candidates]
     known = [factor for factor in factors if factor is not None]
     certify_records = len(search.certify_sample.table)
     if known and min(known) > 1.0:
@@ -703,7 +704,7 @@ def _round_up(number: float) -> int:
 
 
 def _run(search: Search, look: Look | None) -> dict[str, Any]:
-    from certifare import __version__
+    from certifare.foundation.version import __version__
 
     table = search.table
     return {

@@ -12,32 +12,10 @@ from hypothesis import strategies as st
 
 from certifare import CellCounts, CertifareError, Certificate, certify_counts
 from certifare.certificates import Exclusion, Witness, difference_limit, hoeffding_radius
-from certifare.certificates.certificate import (
-    ASSUMPTIONS,
-    NOT_CLAIMED,
-    ONE_POPULATION,
-    confidence_text,
-    percent,
-    percent_up,
-    round_down,
-    round_up,
-)
+from certifare.certificates.assumptions import ASSUMPTIONS, NOT_CLAIMED, ONE_POPULATION
 from certifare.certificates.claims import estimate_of, statistic
-from certifare.errors import (
-    ArgumentError,
-    CertificateFormatError,
-    CertificateMismatchError,
-    ConfidenceError,
-    CountsError,
-    EmptyGroupError,
-    GroupError,
-    LabelsRequiredError,
-    MissingGroupError,
-    PositiveLabelError,
-    SmallGroupError,
-    UnknownMethodError,
-    UnknownMetricError,
-)
+from certifare.certificates.rounding import confidence_text, percent, percent_up, round_down, round_up
+from certifare.errors import ArgumentError, CountsError, DocumentError, GroupError
 
 
 def random_counts(seed, k=6, groups=2, labels=None, n=800):
@@ -186,16 +164,16 @@ GOOD = CellCounts([[50, 40], [50, 60]], "fm")
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"confidence": 1.0}, ConfidenceError, "between 0 and 1"),
-        ({"confidence": 0.0}, ConfidenceError, "between 0 and 1"),
-        ({"confidence": "high"}, ConfidenceError, "between 0 and 1"),
-        ({"confidence": 0.3}, ConfidenceError, "a confidence of at least 0.5"),
-        ({"candidates": 10**99}, ConfidenceError, "fewer encoders"),
-        ({"candidates": 10**400}, ConfidenceError, "fewer encoders"),
+        ({"confidence": 1.0}, ArgumentError, "between 0 and 1"),
+        ({"confidence": 0.0}, ArgumentError, "between 0 and 1"),
+        ({"confidence": "high"}, ArgumentError, "between 0 and 1"),
+        ({"confidence": 0.3}, ArgumentError, "a confidence of at least 0.5"),
+        ({"candidates": 10**99}, ArgumentError, "fewer encoders"),
+        ({"candidates": 10**400}, ArgumentError, "fewer encoders"),
         ({"sum_counts": CellCounts([[50, 40], [50, 60]], "fm")}, ArgumentError, 'for method="lemmas"'),
-        ({"metric": "parity"}, UnknownMetricError, "demographic_parity"),
-        ({"method": "bootstrap"}, UnknownMethodError, "mcdiarmid"),
-        ({"metric": "equalized_odds"}, LabelsRequiredError, "y="),
+        ({"metric": "parity"}, ArgumentError, "demographic_parity"),
+        ({"method": "bootstrap"}, ArgumentError, "mcdiarmid"),
+        ({"metric": "equalized_odds"}, ArgumentError, "y="),
         ({"candidates": 0}, ArgumentError, "at least 1"),
         ({"candidates": 1.5}, ArgumentError, "at least 1"),
     ],
@@ -207,23 +185,22 @@ def test_bad_requests(arguments, error, words):
 
 
 def test_bad_groups():
-    with pytest.raises(EmptyGroupError, match="Group 'm' has no records"):
+    with pytest.raises(GroupError, match="Group 'm' has no records"):
         certify_counts(CellCounts([[50, 0]], "fm"))
-    with pytest.raises(SmallGroupError, match=r"Group 'm' has 12 records.*min_group_size=12"):
+    with pytest.raises(GroupError, match=r"Group 'm' has 12 records.*min_group_size=12"):
         certify_counts(CellCounts([[50, 12]], "fm"))
     assert certify_counts(CellCounts([[50, 12]], "fm"), min_group_size=12).bound < 1
-    with pytest.raises(MissingGroupError, match="Only one group, 'f'"):
+    with pytest.raises(GroupError, match="Only one group, 'f'"):
         certify_counts(CellCounts([[50]], "f"))
-    with pytest.raises(SmallGroupError, match="label '1'"):
+    with pytest.raises(GroupError, match="label '1'"):
         certify_counts(CellCounts([[[50, 3], [50, 40]]], "fm", "01"), "equalized_odds_max")
-    assert issubclass(EmptyGroupError, GroupError)
 
 
 def test_positive_label():
     counts = random_counts(0, labels=3)
-    with pytest.raises(PositiveLabelError, match="Which label"):
+    with pytest.raises(ArgumentError, match="Which label"):
         certify_counts(counts, "equal_opportunity")
-    with pytest.raises(PositiveLabelError, match="not among the labels"):
+    with pytest.raises(ArgumentError, match="not among the labels"):
         certify_counts(counts, "equal_opportunity", positive="yes")
     two = random_counts(0, labels=2)
     assert certify_counts(two, "equal_opportunity").positive == "1"
@@ -281,19 +258,19 @@ def test_immutable():
 def test_changed_figures_do_not_verify(field):
     document = certify_counts(random_counts(0)).to_dict()
     document[field] = document[field] * 0.9
-    with pytest.raises(CertificateMismatchError, match=field):
+    with pytest.raises(DocumentError, match=field):
         Certificate.from_dict(document).verify()
 
 
 def test_changed_counts_and_parts_do_not_verify():
     document = certify_counts(random_counts(0)).to_dict()
     document["counts"]["table"][0][0] += 1
-    with pytest.raises(CertificateMismatchError):
+    with pytest.raises(DocumentError):
         Certificate.from_dict(document).verify()
     document = certify_counts(random_counts(0, groups=3)).to_dict()
     part = dict(document["parts"][0], records=(1, 1))
     document["parts"] = (part, *document["parts"][1:])
-    with pytest.raises(CertificateMismatchError):
+    with pytest.raises(DocumentError):
         Certificate.from_dict(document).verify()
 
 
@@ -340,7 +317,7 @@ def test_changed_counts_and_parts_do_not_verify():
     ],
 )
 def test_hostile_documents(change):
-    with pytest.raises(CertificateFormatError, match="Not a certificate"):
+    with pytest.raises(DocumentError, match="Not a certificate"):
         Certificate.from_dict({**certify_counts(GOOD).to_dict(), **change})
 
 
@@ -407,7 +384,7 @@ def test_item_12_nothing_that_is_assumed_or_not_claimed_may_be_left_out(text):
     certificate = certify_counts(GOOD)
     field = "assumptions" if text in ASSUMPTIONS else "not_claimed"
     for kept in ((), tuple(t for t in getattr(certificate, field) if t != text), (text[:-1],)):
-        with pytest.raises(CertificateMismatchError, match="leaves out what every one must say"):
+        with pytest.raises(DocumentError, match="leaves out what every one must say"):
             msgspec.structs.replace(certificate, **{field: kept}).verify()
     more = msgspec.structs.replace(certificate, **{field: (*getattr(certificate, field), "And more.")})
     assert more.verify() is more
@@ -423,7 +400,7 @@ def test_item_12_samples_of_the_lemmas_agree():
     certificate = lemmas_document()
     assert certificate.verify() is certificate
     assert ONE_POPULATION in certificate.assumptions
-    with pytest.raises(CertificateMismatchError, match="one population"):
+    with pytest.raises(DocumentError, match="one population"):
         msgspec.structs.replace(certificate, assumptions=ASSUMPTIONS).verify()
     document = certificate.to_dict()
     for change in (
@@ -434,7 +411,7 @@ def test_item_12_samples_of_the_lemmas_agree():
         {"base_counts": {**document["base_counts"], "groups": ["f", "x"]}},
         {"seed": 3},
     ):
-        with pytest.raises(CertificateFormatError, match="Not a certificate"):
+        with pytest.raises(DocumentError, match="Not a certificate"):
             Certificate.from_dict({**document, **change})
 
 

@@ -3,19 +3,10 @@
 import pytest
 
 from certifare.certificates import CellCounts, Claim, certify_counts
-from certifare.certificates.claims import CONSEQUENCES, METRICS, Basis
+from certifare.certificates.bounding import Evidence
+from certifare.certificates.claims import METRICS
 from certifare.certificates.issuing import issue
-from certifare.errors import (
-    ArgumentError,
-    ConfidenceError,
-    EmptyGroupError,
-    LabelsRequiredError,
-    PositiveLabelError,
-    SmallGroupError,
-    UnknownMethodError,
-    UnknownMetricError,
-    UnprovedClaimError,
-)
+from certifare.errors import ArgumentError, GroupError
 
 BY_LABEL = CellCounts([[[500, 90], [480, 60]], [[500, 60], [520, 90]]], ["f", "m"], ["no", "yes"])
 
@@ -23,10 +14,10 @@ BY_LABEL = CellCounts([[[500, 90], [480, 60]], [[500, 60], [520, 90]]], ["f", "m
 @pytest.mark.parametrize(
     ("keywords", "error"),
     [
-        ({"metric": "parity"}, UnknownMetricError),
-        ({"confidence": 95}, ConfidenceError),
-        ({"confidence": 0.3}, ConfidenceError),
-        ({"method": "guess"}, UnknownMethodError),
+        ({"metric": "parity"}, ArgumentError),
+        ({"confidence": 95}, ArgumentError),
+        ({"confidence": 0.3}, ArgumentError),
+        ({"method": "guess"}, ArgumentError),
         ({"candidates": 0}, ArgumentError),
         ({"candidates": 1.5}, ArgumentError),
         ({"population": "towns"}, ArgumentError),
@@ -46,9 +37,9 @@ def test_a_claim_knows_its_strata_and_its_share_of_epsilon():
     assert Claim(metric="equalized_odds_max", confidence=0.9).epsilon(("no", "yes")) == pytest.approx(0.1)
     assert Claim(metric="equal_opportunity").strata(BY_LABEL) == ("yes",)
     assert Claim(metric="equal_opportunity", positive="no").strata(BY_LABEL) == ("no",)
-    with pytest.raises(LabelsRequiredError):
+    with pytest.raises(ArgumentError):
         odds.strata(BY_LABEL.without_labels())
-    with pytest.raises(PositiveLabelError):
+    with pytest.raises(ArgumentError):
         Claim(metric="equal_opportunity", positive="perhaps").strata(BY_LABEL)
 
 
@@ -58,30 +49,16 @@ def test_the_positive_label_is_known_by_its_name():
 
 def test_groups_that_are_too_small_are_refused():
     assert Claim(min_group_size=1110).check(BY_LABEL.without_labels()) == (None,)
-    with pytest.raises(SmallGroupError):
+    with pytest.raises(GroupError):
         Claim(metric="equal_opportunity", min_group_size=151).check(BY_LABEL)
-    with pytest.raises(EmptyGroupError):
+    with pytest.raises(GroupError):
         Claim(min_group_size=0).check(CellCounts([[3, 0]], ["f", "m"]))
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("consequence", CONSEQUENCES)
-def test_what_follows_is_allowed_or_refused_by_the_claim(metric, consequence):
-    claim, declared = Claim(metric=metric), CONSEQUENCES[consequence]
-    if metric not in declared.forms:
-        with pytest.raises(UnprovedClaimError, match=metric):
-            claim.basis(consequence, ["f", "m"])
-        return
-    assert (claim.basis(consequence, ["f", "m"]) is Basis.GROUPS) == (metric == "demographic_parity")
-    if declared.two_groups:
-        with pytest.raises(UnprovedClaimError, match="two groups"):
-            claim.basis(consequence, ["f", "m", "x"])
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_certificate_has_the_claim_that_made_it(metric):
     claim = Claim(metric=metric, confidence=0.9, candidates=3)
-    certificate = issue(BY_LABEL, claim)
+    certificate = issue(Evidence(BY_LABEL), claim)
     assert certificate == certify_counts(BY_LABEL, metric, 0.9, candidates=3)
     assert (certificate.claim.metric, certificate.claim.confidence, certificate.claim.candidates) == (metric, 0.9, 3)
     assert certificate.claim.labelled == (metric != "demographic_parity")

@@ -12,8 +12,9 @@ import pytest
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates import METRICS, Part
-from certifare.certificates.certificate import READS_GROUP
-from certifare.certificates.claims import CONSEQUENCES, Basis, combine, metric_of
+from certifare.certificates.assumptions import READS_GROUP
+from certifare.certificates.claims import combine, metric_of
+from certifare.certificates.consequences import CONSEQUENCES, Basis
 from certifare.errors import ArgumentError, UnprovedClaimError
 
 LABELLED = ["equal_opportunity", "equalized_odds", "equalized_odds_max"]
@@ -265,3 +266,17 @@ def test_one_declaration():
         cells += [consequence.forms[m].value if m in consequence.forms else "refused" for m in METRICS]
         assert f"| {' | '.join(cells)} |" in page
     assert {Basis.GROUPS} == {c.forms["demographic_parity"] for n, c in CONSEQUENCES.items() if n != "within"}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("consequence", CONSEQUENCES)
+def test_what_follows_is_allowed_or_refused(metric, consequence):
+    declared, distance = CONSEQUENCES[consequence], metric_of(metric)
+    if metric not in declared.forms:
+        with pytest.raises(UnprovedClaimError, match=metric):
+            declared.basis(distance, ["f", "m"])
+        return
+    assert (declared.basis(distance, ["f", "m"]) is Basis.GROUPS) == (metric == "demographic_parity")
+    if declared.two_groups:
+        with pytest.raises(UnprovedClaimError, match="two groups"):
+            declared.basis(distance, ["f", "m", "x"])

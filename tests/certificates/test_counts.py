@@ -14,20 +14,7 @@ from certifare import CellCounts, joint_cells
 from certifare.certificates import Exclusion
 from certifare.certificates.claims import estimate_of
 from certifare.certificates.counts import MAX_RECORDS
-from certifare.errors import (
-    ArgumentError,
-    CellCountMismatchError,
-    CellIdError,
-    CountsError,
-    EmptyGroupError,
-    FractionalCountError,
-    LabelsRequiredError,
-    LengthMismatchError,
-    MissingGroupError,
-    MissingValueError,
-    NegativeCountError,
-    RaggedTableError,
-)
+from certifare.errors import ArgumentError, CountsError, GroupError, TableError
 
 CELLS = [0, 1, 1, 0, 2]
 GROUPS = ["f", "m", "f", "f", "m"]
@@ -129,7 +116,7 @@ def test_names_of_numbers_sort_by_value():
 @pytest.mark.parametrize("gap", [None, float("nan"), pd.NA, pd.NaT])
 def test_missing_groups(gap):
     groups = ["f", gap, "m", "f", gap]
-    with pytest.raises(MissingValueError, match=r"2 of 5 records lack a group.*unknown.*drop"):
+    with pytest.raises(TableError, match=r"2 of 5 records lack a group.*unknown.*drop"):
         CellCounts.from_cells(CELLS, groups)
     counted = CellCounts.from_cells(CELLS, groups, missing="unknown")
     assert counted.group_sizes == {"f": 2, "m": 1, "unknown": 2}
@@ -141,9 +128,9 @@ def test_missing_groups(gap):
 
 def test_missing_labels_are_refused_or_dropped():
     labels = [1.0, float("nan"), 0.0, 1.0, 0.0]
-    with pytest.raises(MissingValueError, match="1 records lack a label"):
+    with pytest.raises(TableError, match="1 records lack a label"):
         CellCounts.from_cells(CELLS, GROUPS, labels)
-    with pytest.raises(MissingValueError):
+    with pytest.raises(TableError):
         CellCounts.from_cells(CELLS, GROUPS, labels, missing="unknown")
     counts = CellCounts.from_cells(CELLS, GROUPS, labels, missing="drop")
     assert counts.n_records == 4
@@ -153,16 +140,16 @@ def test_missing_labels_are_refused_or_dropped():
 @pytest.mark.parametrize(
     ("table", "error", "words"),
     [
-        ([[1, -2]], NegativeCountError, "is -2"),
-        ([[1.5, 2]], FractionalCountError, "found 1.5"),
-        ([[float("nan"), 2]], FractionalCountError, "found nan"),
-        ([["a", "b"]], FractionalCountError, "whole numbers"),
-        ([[1, 2], [3]], RaggedTableError, "differ in length"),
-        ([1, 2], RaggedTableError, "two axes"),
-        ([[1, 2, 3]], RaggedTableError, "2 groups"),
-        (np.zeros((0, 2)), RaggedTableError, "two axes"),
+        ([[1, -2]], CountsError, "is -2"),
+        ([[1.5, 2]], CountsError, "found 1.5"),
+        ([[float("nan"), 2]], CountsError, "found nan"),
+        ([["a", "b"]], CountsError, "whole numbers"),
+        ([[1, 2], [3]], CountsError, "differ in length"),
+        ([1, 2], CountsError, "two axes"),
+        ([[1, 2, 3]], CountsError, "2 groups"),
+        (np.zeros((0, 2)), CountsError, "two axes"),
         ([[2**53, 2**53]], CountsError, "More than"),
-        ([[10**30, 1]], FractionalCountError, "whole numbers"),
+        ([[10**30, 1]], CountsError, "whole numbers"),
     ],
 )
 def test_bad_tables(table, error, words):
@@ -171,9 +158,9 @@ def test_bad_tables(table, error, words):
 
 
 def test_bad_names():
-    with pytest.raises(RaggedTableError, match="must differ"):
+    with pytest.raises(CountsError, match="must differ"):
         CellCounts([[1, 2]], groups=["f", "f"])
-    with pytest.raises(RaggedTableError, match="No groups"):
+    with pytest.raises(CountsError, match="No groups"):
         CellCounts(np.zeros((1, 0)), groups=[])
 
 
@@ -188,26 +175,26 @@ def test_bad_names():
     ],
 )
 def test_bad_cells(cells, n_cells, words):
-    with pytest.raises(CellIdError, match=words):
+    with pytest.raises(CountsError, match=words):
         CellCounts.from_cells(cells, ["f", "m"], n_cells=n_cells)
 
 
 def test_other_bad_input():
-    with pytest.raises(LengthMismatchError, match="cells has 5 records, sensitive_features has 2"):
+    with pytest.raises(ArgumentError, match="cells has 5 records, sensitive_features has 2"):
         CellCounts.from_cells(CELLS, ["f", "m"])
-    with pytest.raises(LengthMismatchError, match="y has 1"):
+    with pytest.raises(ArgumentError, match="y has 1"):
         CellCounts.from_cells(CELLS, GROUPS, ["1"])
-    with pytest.raises(EmptyGroupError):
+    with pytest.raises(GroupError):
         CellCounts.from_cells([], [], n_cells=2)
     with pytest.raises(ArgumentError, match="refuse"):
         CellCounts.from_cells(CELLS, GROUPS, missing="ignore")
-    with pytest.raises(CellCountMismatchError, match="different encoders"):
+    with pytest.raises(CountsError, match="different encoders"):
         CellCounts([[1, 2]], "fm") + CellCounts([[1, 2], [3, 4]], "fm")
-    with pytest.raises(CellCountMismatchError, match="labels"):
+    with pytest.raises(CountsError, match="labels"):
         CellCounts([[1, 2]], "fm") + CellCounts([[[1], [2]]], "fm", ["0"])
-    with pytest.raises(MissingGroupError, match="No group 'x'"):
+    with pytest.raises(GroupError, match="No group 'x'"):
         CellCounts([[1, 2]], "fm").of_groups("x")
-    with pytest.raises(LabelsRequiredError):
+    with pytest.raises(ArgumentError):
         CellCounts([[1, 2]], "fm").given_label(1)
 
 
@@ -246,7 +233,7 @@ def test_joint_release():
     assert cells.tolist() == [2, 3, 5]
     with pytest.raises(ArgumentError):
         joint_cells([0, 1], n_cells=[2, 3])
-    with pytest.raises(LengthMismatchError):
+    with pytest.raises(ArgumentError):
         joint_cells([0, 1], [0], n_cells=[2, 3])
 
 
@@ -348,5 +335,5 @@ def test_cells_may_be_whole_numbers_of_any_type():
         assert CellCounts.from_cells(cells, ["f", "m", "f"], n_cells=3) == expected
     assert CellCounts.from_cells([0, 2, 1], ["f", "m", "f"]) == expected
     for cells in ([0.0, 2.5, 1.0], [0.0, np.nan, 1.0], [0.0, np.inf, 1.0], ["0", "2", "1"], [-1, 2, 1], [0, 3, 1]):
-        with pytest.raises(CellIdError):
+        with pytest.raises(CountsError):
             CellCounts.from_cells(cells, ["f", "m", "f"], n_cells=3)

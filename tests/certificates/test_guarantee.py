@@ -12,8 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from certifare import CellCounts, certify_counts, one_per_cluster, thin
-from certifare.certificates import METRICS
-from certifare.certificates import certificate as certificate_module
+from certifare.certificates import METRICS, classifier
 from certifare.certificates.claims import combine, metric_of, statistic
 from certifare.certificates.exact import difference_limit
 
@@ -174,7 +173,7 @@ def test_interval_of_one_classifier_for_every_metric(metric, monkeypatch):
 
     Where groups are alike, a lower limit that shared no ε among pairs and labels would be above 0 much more often.
     """
-    monkeypatch.setattr(certificate_module, "difference_limit", cache(difference_limit))
+    monkeypatch.setattr(classifier, "difference_limit", cache(difference_limit))
     rng = np.random.default_rng(21)
     runs, n = RUNS // 5, 60
     chosen = metric_of(metric)

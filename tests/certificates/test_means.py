@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 from certifare.certificates import means
 from certifare.certificates.means import mean_limits, ratio_limits
-from certifare.errors import ConfidenceError
+from certifare.errors import ArgumentError
 
 
 def all_counts(n, shares):
@@ -108,7 +108,7 @@ def test_without_records_nothing_is_known():
     assert mean_limits(0.5, 0, 0.05) == (0.0, 1.0)
     lost, without = np.array([0.2, 0.8]), np.array([0.4, 0.5])
     assert ratio_limits(lost, without, np.array([0, 0]), 0.05) == (0.0, 2.0)
-    with pytest.raises(ConfidenceError):
+    with pytest.raises(ArgumentError):
         mean_limits(0.5, 3, 0.0)
 
 

@@ -7,13 +7,7 @@ import pytest
 
 from certifare import CellCounts, certify, certify_counts
 from certifare.certificates import Certificate, Exclusion
-from certifare.errors import (
-    CertificateFormatError,
-    CertificateMismatchError,
-    EmptyGroupError,
-    LabelsRequiredError,
-    MissingValueError,
-)
+from certifare.errors import ArgumentError, DocumentError, GroupError, TableError
 
 
 class Given:
@@ -54,7 +48,7 @@ def test_demographic_parity_counts_records_without_a_label():
 
 def test_metrics_that_look_at_labels_leave_them_out_and_say_so():
     records = people()
-    with pytest.raises(MissingValueError, match="lack a label"):
+    with pytest.raises(TableError, match="lack a label"):
         certify(Given(), records, records["label"], metric="equal_opportunity")
     certificate = certify(Given(), records, records["label"], metric="equal_opportunity", missing="drop")
     assert certificate.population == ("with a known label",)
@@ -103,7 +97,7 @@ def test_every_population(options, population):
 def test_labelled_counts_that_left_records_out_cannot_stand_for_all():
     records = people()
     counts = CellCounts.from_cells(records["cell"], records["group"], records["label"], 2, missing="drop")
-    with pytest.raises(LabelsRequiredError, match="is about all records: count again without a label"):
+    with pytest.raises(ArgumentError, match="is about all records: count again without a label"):
         certify_counts(counts)
     of_labelled = certify_counts(counts.without_labels())
     assert of_labelled.population == ("with a known label",)
@@ -115,11 +109,11 @@ def test_a_certificate_cannot_forget_whom_it_is_about():
     counts = CellCounts([[400, 300], [300, 400]], groups="fm", exclusions=[Exclusion("group missing (before)", 9)])
     certificate = certify_counts(counts)
     assert certificate.population == ("with a known group",)
-    with pytest.raises(CertificateMismatchError, match="does not say that it is about records with a known group"):
+    with pytest.raises(DocumentError, match="does not say that it is about records with a known group"):
         msgspec.structs.replace(certificate, population=()).verify()
     document = certificate.to_dict()
     for wrong in (["with a known group"] * 2, ["all of them"], "with a known group"):
-        with pytest.raises(CertificateFormatError, match="Not a certificate"):
+        with pytest.raises(DocumentError, match="Not a certificate"):
             Certificate.from_dict({**document, "population": wrong})
 
 
@@ -127,5 +121,5 @@ def test_a_group_that_no_record_was_drawn_of_is_refused_not_forgotten():
     records = people().assign(w=1.0)
     records["group"] = np.where(records.index < 3, 2, records["group"])
     records.loc[:2, "w"] = 0.0
-    with pytest.raises(EmptyGroupError, match="Group '2' has no records"):
+    with pytest.raises(GroupError, match="Group '2' has no records"):
         certify(Given(), records, weights=records["w"])

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import multinomial
 
 from certifare.certificates import CellCounts, Certificate, Claim, FixedSequence, certify_counts, difference_limit
-from certifare.certificates.certificate import ASSUMPTIONS, FIXED_IN_ADVANCE
+from certifare.certificates.assumptions import ASSUMPTIONS, FIXED_IN_ADVANCE, NOT_LOOKED_UP
 from certifare.certificates.claims import METRICS, combine, statistic
-from certifare.certificates.provenance import NOT_LOOKED_UP
 from certifare.document import suppress
-from certifare.errors import ArgumentError, CertificateFormatError, CertificateMismatchError, SmallGroupError
+from certifare.errors import ArgumentError, DocumentError, GroupError
 
 GROUPS = ["f", "m"]
 
@@ -74,7 +73,7 @@ def test_the_bound_is_the_target_and_limits_after_a_choice_share_epsilon():
 def test_where_the_first_fails_nothing_can_be_certified():
     walked = FixedSequence.walk(tables(0.3, 0.0), 0.1)
     assert (walked.passed, walked.published) == (0, None)
-    with pytest.raises(CertificateMismatchError, match="No encoder of the sequence passed"):
+    with pytest.raises(DocumentError, match="No encoder of the sequence passed"):
         certify_counts(tables(0.3)[0], sequence=walked)
 
 
@@ -167,7 +166,7 @@ def altered(certificate, **changes):
 def test_verification_recomputes_the_sequence(changes, message):
     counts = tables(0.001, 0.05, 0.2, 0.3)
     certificate = certified(FixedSequence.walk(counts, 0.15), counts).verify()
-    with pytest.raises((CertificateMismatchError, CertificateFormatError), match=message):
+    with pytest.raises(DocumentError, match=message):
         altered(certificate, **changes).verify()
 
 
@@ -175,12 +174,12 @@ def test_parts_of_a_certificate_with_a_sequence_must_agree():
     counts = tables(0.0, 0.05, 0.2)
     certificate = certified(FixedSequence.walk(counts, 0.15), counts)
     for changes in ({"bound": 0.14}, {"candidates": 2}, {"method": "mcdiarmid"}):
-        with pytest.raises(CertificateFormatError, match="its target is the bound"):
+        with pytest.raises(DocumentError, match="its target is the bound"):
             msgspec.structs.replace(certificate, **changes)
     other = msgspec.structs.replace(certificate, counts=counts[0])
-    with pytest.raises(CertificateMismatchError, match="not the one that the counts are about"):
+    with pytest.raises(DocumentError, match="not the one that the counts are about"):
         other.verify()
-    with pytest.raises(CertificateMismatchError, match="leaves out what every one must say: The encoders of the"):
+    with pytest.raises(DocumentError, match="leaves out what every one must say: The encoders of the"):
         msgspec.structs.replace(certificate, assumptions=ASSUMPTIONS).verify()
     with pytest.raises(ArgumentError, match="tested by the exact method"):
         certify_counts(counts[1], method="mcdiarmid", sequence=certificate.sequence)
@@ -211,7 +210,7 @@ def test_refusals():
     for target in (0.0, -1, 1.5, math.nan):
         with pytest.raises(ArgumentError, match="target"):
             FixedSequence.walk(tables(0.0), target)
-    with pytest.raises(SmallGroupError):
+    with pytest.raises(GroupError):
         FixedSequence.walk(tables(0.0, n=20), 0.1)
 
 
@@ -283,9 +282,9 @@ def test_a_target_of_one_is_the_largest():
     with pytest.raises(ArgumentError, match="target"):
         FixedSequence.walk([counts], above)
     for target in (above, 1.05, math.nan):
-        with pytest.raises(CertificateMismatchError):
+        with pytest.raises(DocumentError):
             msgspec.structs.replace(walked, target=target).check(counts, Claim())
-    with pytest.raises(CertificateMismatchError, match="No encoder"):
+    with pytest.raises(DocumentError, match="No encoder"):
         msgspec.structs.replace(walked, target=0.0).check(counts, Claim())
 
 
@@ -308,7 +307,7 @@ def test_every_statistic_of_a_step_is_checked():
         for m in (-1, 2000 * 2000 + 1):
             changed = [statistic.copy() for statistic in found]
             changed[pair][2] = m
-            with pytest.raises(CertificateMismatchError, match="a statistic that no records have"):
+            with pytest.raises(DocumentError, match="a statistic that no records have"):
                 altered(certificate, steps__0__statistics=changed).verify()
 
 
@@ -319,5 +318,5 @@ def test_limits_of_steps_may_differ_by_a_billionth_and_no_more():
     for off in (9.9e-10, -9.9e-10):
         altered(certificate, steps__0__limit=limit + off).verify()
     for off in (1.01e-9, -1.01e-9):
-        with pytest.raises(CertificateMismatchError, match="Encoder 1 of the sequence states"):
+        with pytest.raises(DocumentError, match="Encoder 1 of the sequence states"):
             altered(certificate, steps__0__limit=limit + off).verify()

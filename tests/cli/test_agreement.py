@@ -28,15 +28,15 @@ import pytest
 from tests.engines.conftest import postgres  # noqa: F401  (a fixture)
 
 from certifare import FairTreeEncoder, load_encoder
-from certifare.certificates.certificate import round_up
-from certifare.certification import TableSource, certify_records
+from certifare.certificates.rounding import round_up
+from certifare.certification.certifying import TableSource, certify_records
 from certifare.document import read_document, write_document
+from certifare.encoders.records import load_fitted, read_records
 from certifare.engines.dask.cluster import DaskRecords
 from certifare.engines.parquet.streaming import ParquetRecords
-from certifare.errors import CertifareError, DrawError
+from certifare.errors import CertifareError, CountsError
 from certifare.frontier import parquet_search
-from certifare.reading import Reading
-from certifare.records import load_fitted, read_records
+from certifare.tables.reading import Reading
 
 FEATURES = ["age", "hours", "job"]
 FILES = ("csv", "parquet", "arrow")
@@ -769,7 +769,7 @@ def test_a_draw_from_records_that_are_not_in_memory_is_refused_with_the_remedy(
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_draw_on_a_cluster_is_refused_with_the_remedy(cli: Any, client: Any, world: World, name: str) -> None:
     bundle = world.bundle(cli, name, DRAWN[name])
-    with pytest.raises(DrawError, match="which needs all of them in memory, and they are on a cluster: export"):
+    with pytest.raises(CountsError, match="which needs all of them in memory, and they are on a cluster: export"):
         on_a_cluster(bundle, world.fresh(name))
 
 

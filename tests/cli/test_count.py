@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from certifare import FairTreeEncoder
-from certifare.certificates.provenance import NOT_LOOKED_UP
+from certifare.certificates.assumptions import NOT_LOOKED_UP
 from certifare.document import read_document
 from certifare.document.counts_files import OTHER_PEOPLE, OWN_CLUSTERS
 

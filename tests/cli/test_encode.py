@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import files as certifare_files
 from certifare import load_encoder
+from certifare.tables import files as certifare_files
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from certifare import files as certifare_files
 from certifare import load_encoder
+from certifare.tables import files as certifare_files
 
 
 @pytest.fixture

@@ -27,13 +27,13 @@ from hypothesis import strategies as st
 
 from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder, Table, certify
 from certifare.bundle import write_rows
-from certifare.certification import TableSource, count_records
+from certifare.certification.certifying import TableSource, count_records
 from certifare.cli import main
 from certifare.document import digest, write_document
 from certifare.document.counts_files import CountsFile
 from certifare.document.statement import canonical
 from certifare.engines.counting import CountRequest
-from certifare.reading import Reading
+from certifare.tables.reading import Reading
 
 FULL = os.environ.get("CERTIFARE_FULL") == "1"
 #: No command may take more memory than this beyond what the process has, or hang.

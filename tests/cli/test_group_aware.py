@@ -9,8 +9,8 @@ import pytest
 
 from certifare import load_encoder
 from certifare.bundle import produce
-from certifare.certificates.certificate import READS_GROUP
-from certifare.errors import CandidateError
+from certifare.certificates.assumptions import READS_GROUP
+from certifare.errors import ArgumentError
 from certifare.frontier import Grid
 from certifare.frontier.settings import GAMMAS, GAMMAS_BY_GROUP
 
@@ -211,5 +211,5 @@ def test_gammas_are_chosen_for_what_splits_pay():
     )
     assert blind == set(GAMMAS)
     assert aware == set(GAMMAS_BY_GROUP)
-    with pytest.raises(CandidateError, match="k-means"):
+    with pytest.raises(ArgumentError, match="k-means"):
         list(Grid(kinds=["kmeans"]).settings(10_000, group_aware=True))

@@ -7,8 +7,8 @@ from rich.console import Console
 
 from certifare.bundle import produce
 from certifare.cli import common
+from certifare.foundation.progress import counter, listening
 from certifare.frontier import Grid
-from certifare.ticking import counter, listening
 
 QUICK = ["--kind", "tree", "--gamma", "0.9", "--max-cells", "4"]
 

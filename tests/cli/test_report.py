@@ -8,7 +8,7 @@ import sys
 import pandas as pd
 import pytest
 
-from certifare.certificates.certificate import round_up
+from certifare.certificates.rounding import round_up
 from certifare.document import new_key, read_document, sign
 from certifare.report.pdf import PROGRAMS
 

@@ -36,6 +36,16 @@ def options_of(command):
 #: Ways to call each command: arguments, where {…} stands for a file below, and the conditions that hold then.
 SEARCH = ["{csv}", "--label", "approved", "--sensitive", "sex"]
 WAYS = {
+    "plan": {
+        "records": (["--records", "800"], {"total"}),
+        "sizes": (["--size", "f=320", "--size", "m=480"], set()),
+        "csv": (["{csv}", "--sensitive", "sex"], {"records", "csv"}),
+        "parquet": (["{parquet}", "--sensitive", "sex"], {"records", "binary"}),
+        "positives": (
+            ["{csv}", "--sensitive", "sex", "--label", "approved", "--metric", "equal_opportunity"],
+            {"records", "csv", "positives"},
+        ),
+    },
     "fit": {
         "csv": (SEARCH, {"records", "csv", "memory", "grown"}),
         "parquet": (["{parquet}", *SEARCH[1:]], {"records", "binary", "memory", "grown"}),
@@ -125,7 +135,10 @@ WAYS = {
 #: Values of options that take no text.
 VALUES = {
     **dict.fromkeys(["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "seed", "suppress"], 5),
-    **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "retain", "target"], 0.5),
+    **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "retain", "target", "share"], 0.5),
+    "certify_share": 0.5,
+    "total": 800,
+    "size": "f=320",
     **dict.fromkeys(
         ["max_age", "max_candidates", "looks", "max_looks", "min_group_size", "pool_groups", "label_quantiles"], 5
     ),

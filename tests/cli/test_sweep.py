@@ -1,6 +1,6 @@
 import pytest
 
-from certifare.files import read_file
+from certifare.tables.files import read_file
 
 QUICK = ["--kind", "tree", "--gamma", "0.5", "--gamma", "0.9", "--min-cell-size", "40", "--max-cells", "16"]
 ROLES = ["--label", "approved", "--sensitive", "sex"]

@@ -11,8 +11,8 @@ import typer
 from certifare import CellCounts, FairTreeEncoder, Policy, certify_counts, load_encoder
 from certifare.cli import app
 from certifare.document import read_document, verify_document, write_document
-from certifare.reading import Reading
-from certifare.records import read_records
+from certifare.encoders.records import read_records
+from certifare.tables.reading import Reading
 
 
 def said(result):

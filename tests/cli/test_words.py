@@ -5,7 +5,7 @@ import pytest
 from certifare.certificates.claims import METRICS
 from certifare.certificates.counts import Exclusion
 from certifare.cli.common import show_left_out, show_notes
-from certifare.words import amount, one
+from certifare.foundation.formatting import amount, one
 
 
 @pytest.mark.parametrize("metric", METRICS.values())

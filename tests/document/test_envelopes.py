@@ -22,14 +22,7 @@ from certifare.certificates.tail import Tail
 from certifare.document import digest, make_statement, new_key, read_document, schema, sign, write_document
 from certifare.document.envelopes import MAX_BYTES, MOST_LISTS
 from certifare.document.statement import PREDICATE, canonical
-from certifare.errors import (
-    ArgumentError,
-    CellCountMismatchError,
-    CertificateFormatError,
-    ExpiredVersionError,
-    FileError,
-    NewerVersionError,
-)
+from certifare.errors import ArgumentError, CountsError, DocumentError, ExpiredVersionError, FileError
 
 from .documents import CONTEXT, certificate, changed, encoder_file, fixed_key, in_sequence, plain, signed
 
@@ -97,7 +90,7 @@ def test_files_fit_the_published_schema(name):
 
 
 def test_item_9_an_encoder_with_other_cells_is_not_written_about(tmp_path):
-    with pytest.raises(CellCountMismatchError, match="The encoder has 4 cells, the counts have 5"):
+    with pytest.raises(CountsError, match="The encoder has 4 cells, the counts have 5"):
         write_document(tmp_path / "c.json", certificate(), encoder=encoder_file(tmp_path / "encoder.json", 4))
     assert not (tmp_path / "c.json").exists()
 
@@ -166,7 +159,7 @@ def test_any_names_survive(names):
 def test_lone_surrogates_are_no_text():
     counts = CellCounts([[400, 300], [300, 400]], groups=["\ud800", "m"])
 
-    with pytest.raises(CertificateFormatError, match="surrogates"):
+    with pytest.raises(DocumentError, match="surrogates"):
         make_statement(certify_counts(counts))
 
 
@@ -174,7 +167,7 @@ def test_lone_surrogates_are_no_text():
 
 
 def test_newer_and_expired_versions_have_their_own_messages():
-    with pytest.raises(NewerVersionError, match="version 4 .*install a newer certifare"):
+    with pytest.raises(DocumentError, match="version 4 .*install a newer certifare"):
         read_document(changed(plain(), "predicateType", to=f"{PREDICATE}4"))
     with pytest.raises(ExpiredVersionError, match="version 2 .*expired.*ask its producer"):
         read_document(changed(plain(), "predicateType", to=f"{PREDICATE}2"))
@@ -184,7 +177,7 @@ def test_newer_and_expired_versions_have_their_own_messages():
     "kind", ["https://slsa.dev/provenance/v1", PREDICATE, f"{PREDICATE}1.5", f"{PREDICATE}-1", 3, None]
 )
 def test_statements_of_another_kind(kind):
-    with pytest.raises(CertificateFormatError, match="Not a certificate"):
+    with pytest.raises(DocumentError, match="Not a certificate"):
         read_document(changed(plain(), "predicateType", to=kind))
 
 
@@ -218,7 +211,7 @@ HOSTILE = {
 def test_hostile_files_are_refused(name):
     content, message = HOSTILE[name]
 
-    with pytest.raises(CertificateFormatError, match=message):
+    with pytest.raises(DocumentError, match=message):
         read_document(content)
 
 
@@ -227,14 +220,14 @@ def test_large_files_are_not_read_to_their_end(tmp_path):
     with path.open("wb") as file:
         file.truncate(40 * MAX_BYTES)
 
-    with pytest.raises(CertificateFormatError, match="16 MB"):
+    with pytest.raises(DocumentError, match="16 MB"):
         read_document(path)
 
 
 def test_a_large_file_of_nothing_but_lists_is_refused():
     content = b"[" + b"[]," * (MAX_BYTES // 40) + b"[]]"
 
-    with pytest.raises(CertificateFormatError, match="no predicateType"):
+    with pytest.raises(DocumentError, match="no predicateType"):
         read_document(content)
 
 
@@ -286,7 +279,7 @@ WRONG = [
     ("path", "to"), WRONG, ids=lambda v: ".".join(map(str, v)) if isinstance(v, tuple) else repr(v)[:20]
 )
 def test_wrong_types_and_ranges_are_refused(path, to):
-    with pytest.raises(CertificateFormatError, match="Not a certificate"):
+    with pytest.raises(DocumentError, match="Not a certificate"):
         read_document(changed(plain(), *path, to=to))
 
 
@@ -305,7 +298,7 @@ def test_wrong_types_and_ranges_are_refused(path, to):
     ],
 )
 def test_broken_envelopes_are_refused(path, to):
-    with pytest.raises(CertificateFormatError):
+    with pytest.raises(DocumentError):
         read_document(changed(signed(), *path, to=to))
 
 
@@ -433,7 +426,7 @@ def test_lists_and_objects_are_counted_together_up_to_the_most(opening, inner):
     for more, message in ((0, "no predicateType"), (1, "1,048,577 lists, where 1,048,576 are the most")):
         found = content(more)
         assert found.count(b"[") + found.count(b"{") == MOST_LISTS + more
-        with pytest.raises(CertificateFormatError, match=message):
+        with pytest.raises(DocumentError, match=message):
             read_document(found)
 
 
@@ -447,5 +440,5 @@ def test_a_file_as_large_as_is_accepted_is_read(tmp_path):
             if read:
                 assert read_document(source).certificate == certificate()
             else:
-                with pytest.raises(CertificateFormatError, match="larger than 16 MB"):
+                with pytest.raises(DocumentError, match="larger than 16 MB"):
                     read_document(source)

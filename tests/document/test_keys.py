@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certifare.document import load_private_key, load_public_key, new_key
-from certifare.errors import KeyFileError
+from certifare.errors import FileError
 
 
 def test_a_pair_signs_and_checks(tmp_path):
@@ -41,7 +41,7 @@ def test_only_the_owner_reads_the_private_key(tmp_path):
 def test_nothing_is_overwritten(tmp_path, existing):
     (tmp_path / existing).write_text("precious")
 
-    with pytest.raises(KeyFileError, match="not overwritten"):
+    with pytest.raises(FileError, match="not overwritten"):
         new_key(tmp_path / "producer")
 
     assert (tmp_path / existing).read_text() == "precious"
@@ -53,9 +53,9 @@ def test_a_passphrase_locks_the_private_key(tmp_path, monkeypatch):
     private, public = new_key(tmp_path / "producer", secret)
     monkeypatch.delenv("CERTIFARE_PASSPHRASE", raising=False)
 
-    with pytest.raises(KeyFileError, match="locked by a passphrase"):
+    with pytest.raises(FileError, match="locked by a passphrase"):
         load_private_key(private)
-    with pytest.raises(KeyFileError, match="is the passphrase right"):
+    with pytest.raises(FileError, match="is the passphrase right"):
         load_private_key(private, "wrong")
     signed = load_private_key(private, secret).sign(b"text")
     load_public_key(public).verify_signature(signed, b"text")
@@ -71,16 +71,16 @@ def test_a_passphrase_for_a_key_without_lock_is_not_needed(tmp_path, monkeypatch
 
 
 def test_an_empty_passphrase_is_a_mistake(tmp_path):
-    with pytest.raises(KeyFileError, match="empty"):
+    with pytest.raises(FileError, match="empty"):
         new_key(tmp_path / "producer", passphrase="")
 
 
 def test_the_two_files_are_not_confused(tmp_path):
     private, public = new_key(tmp_path / "producer")
 
-    with pytest.raises(KeyFileError, match="is a public key"):
+    with pytest.raises(FileError, match="is a public key"):
         load_private_key(public)
-    with pytest.raises(KeyFileError, match="is a private key"):
+    with pytest.raises(FileError, match="is a private key"):
         load_public_key(private)
 
 
@@ -94,9 +94,9 @@ def test_keys_of_another_kind(tmp_path):
         key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
     )
 
-    with pytest.raises(KeyFileError, match="Ed25519"):
+    with pytest.raises(FileError, match="Ed25519"):
         load_private_key(tmp_path / "private.pem")
-    with pytest.raises(KeyFileError, match="Ed25519"):
+    with pytest.raises(FileError, match="Ed25519"):
         load_public_key(tmp_path / "public.pem")
 
 
@@ -105,18 +105,18 @@ def test_files_that_are_no_keys(tmp_path, content):
     path = tmp_path / "key.pem"
     path.write_bytes(content)
 
-    with pytest.raises(KeyFileError):
+    with pytest.raises(FileError):
         load_public_key(path)
-    with pytest.raises(KeyFileError):
+    with pytest.raises(FileError):
         load_private_key(path)
 
 
 def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(KeyFileError, match="No such file"):
+    with pytest.raises(FileError, match="No such file"):
         load_public_key(tmp_path / "absent.pem")
-    with pytest.raises(KeyFileError, match="cannot be written"):
+    with pytest.raises(FileError, match="cannot be written"):
         new_key(tmp_path / "absent" / "producer")
-    with pytest.raises(KeyFileError, match="is a folder"):
+    with pytest.raises(FileError, match="is a folder"):
         new_key(tmp_path)
 
 
@@ -126,7 +126,7 @@ def test_a_full_disk_leaves_no_half_of_a_key(tmp_path, room):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
     try:
-        with pytest.raises(KeyFileError, match=r"producer\.(pub\.)?pem' cannot be written"):
+        with pytest.raises(FileError, match=r"producer\.(pub\.)?pem' cannot be written"):
             new_key(tmp_path / "producer")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

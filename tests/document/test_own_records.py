@@ -12,7 +12,7 @@ from certifare import CellCounts, KMeansEncoder, Policy, certify_counts
 from certifare.certificates import difference_limit
 from certifare.document import verify_document, write_document
 from certifare.errors import ArgumentError
-from certifare.table import Table
+from certifare.tables.table import Table
 
 GROUPS = ["f", "m"]
 

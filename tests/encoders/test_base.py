@@ -14,13 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 from certifare.encoders import Fingerprint
-from certifare.errors import (
-    ColumnTypeError,
-    EncoderError,
-    InfiniteValueError,
-    MissingColumnError,
-    SensitiveFeatureError,
-)
+from certifare.errors import EncoderError, GroupError, MissingColumnError, TableError
 
 
 def quick_model():
@@ -86,17 +80,17 @@ def test_missing_columns_are_named(encoder, table):
 
 
 def test_text_where_numbers_were(encoder, table):
-    with pytest.raises(ColumnTypeError, match="'hours'"):
+    with pytest.raises(TableError, match="'hours'"):
         encoder.apply(table.assign(hours="many"))
 
 
 def test_numbers_where_text_was(encoder, table):
-    with pytest.raises(ColumnTypeError, match="'job'"):
+    with pytest.raises(TableError, match="'job'"):
         encoder.apply(table.assign(job=5))
 
 
 def test_infinite_numbers(encoder, table):
-    with pytest.raises(InfiniteValueError, match="'hours'"):
+    with pytest.raises(TableError, match="'hours'"):
         encoder.apply(table.assign(hours=np.inf))
 
 
@@ -207,7 +201,7 @@ def test_training_records_are_recognised(encoder, table):
 
 
 def test_a_fingerprint_of_other_columns_is_refused(encoder, table):
-    from certifare.frames import Frame
+    from certifare.tables.frames import Frame
 
     encoder.fingerprint_ = Fingerprint.of([Frame(table).read("age")])
     with pytest.raises(EncoderError, match="belongs to another encoder"):
@@ -220,10 +214,10 @@ def test_groups_are_found_in_a_table(encoder, table):
     found = encoder.sensitive_features_in(table)
     assert list(found) == ["sex", "member"]
     assert found["member"].tolist() == table["member"].tolist()
-    with pytest.raises(SensitiveFeatureError, match="no column 'sex'"):
+    with pytest.raises(GroupError, match="no column 'sex'"):
         encoder.sensitive_features_in(table.drop(columns="sex"))
     encoder.set_params(sensitive=None)
-    with pytest.raises(SensitiveFeatureError, match="pass sensitive_features"):
+    with pytest.raises(GroupError, match="pass sensitive_features"):
         encoder.sensitive_features_in(table)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder, certify, load_encoder
 from certifare.encoders.cellscores import score_names
-from certifare.errors import NoScoresError
+from certifare.errors import EncoderError
 
 KINDS = {
     "tree": lambda: FairTreeEncoder(gamma=0.3, max_cells=6, min_cell_size=50),
@@ -75,9 +75,9 @@ def test_item_1_without_statistics_there_are_no_scores(people, tmp_path):
     X, y, _, s = people
     encoder = KINDS["tree"]().fit(X, y, sensitive_features=s)
     encoder.save(tmp_path / "encoder.json", statistics=False)
-    with pytest.raises(NoScoresError, match="saved without its cells' statistics"):
+    with pytest.raises(EncoderError, match="saved without its cells' statistics"):
         load_encoder(tmp_path / "encoder.json").predict_proba(X)
-    with pytest.raises(NoScoresError, match="fitted without labels"):
+    with pytest.raises(EncoderError, match="fitted without labels"):
         KMeansEncoder(n_cells=2).fit(X).predict(X)
 
 

@@ -14,8 +14,8 @@ MODULES = [
     "encoders.kmeans",
     "encoders.loading",
     "encoders.tree",
-    "frames",
-    "monitoring",
+    "tables.frames",
+    "certification.monitoring",
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from certifare import CellCounts, certify_column, certify_counts, load_encoder
 from certifare.encoders import column_encoder
-from certifare.errors import ArgumentError, ColumnTypeError
+from certifare.errors import ArgumentError, TableError
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +74,11 @@ def test_item_2_every_rule_on_the_column_is_below_the_bound(scored):
     [
         (np.arange(300) / 7, None, ArgumentError, "--cuts"),
         ([str(i) for i in range(300)], None, ArgumentError, "group its values first"),
-        (["a", "b"], [0.5], ColumnTypeError, "cannot be cut"),
+        (["a", "b"], [0.5], TableError, "cannot be cut"),
         ([0.1, 0.2], [0.5, 0.5], ArgumentError, "ascending"),
         ([0.1, 0.2], [], ArgumentError, "ascending"),
         ([0.1, 0.2], [np.inf], ArgumentError, "finite"),
-        ([None, None], None, ColumnTypeError, "no value"),
+        ([None, None], None, TableError, "no value"),
         (pd.DataFrame({"a": [1], "b": [2]}), None, ArgumentError, "one column"),
     ],
 )

@@ -14,7 +14,7 @@ from certifare.encoders.explanation import decompose
 from certifare.encoders.scoremap import split_sides
 from certifare.encoders.scores import Forest
 from certifare.errors import EncoderError
-from certifare.frames import Frame
+from certifare.tables.frames import Frame
 
 N = 1_500
 

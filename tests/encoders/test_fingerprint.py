@@ -6,8 +6,8 @@ import pytest
 from certifare.encoders import hashes
 from certifare.encoders.fingerprint import Fingerprint, view_hashes
 from certifare.encoders.hashes import hash_records
-from certifare.errors import EncoderFileError
-from certifare.frames import Frame
+from certifare.errors import FileError
+from certifare.tables.frames import Frame
 
 
 def fields_of(table):
@@ -129,7 +129,7 @@ def test_what_is_no_fingerprint_is_refused(tmp_path, spoil):
     path = tmp_path / "fingerprint.npz"
     Fingerprint.of(fields_of(np.ones((3, 1)))).save(path)
     spoil(path)
-    with pytest.raises(EncoderFileError, match="fingerprint"):
+    with pytest.raises(FileError, match="fingerprint"):
         Fingerprint.load(path)
 
 

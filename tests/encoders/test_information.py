@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from certifare.encoders.information import retained_information
-from certifare.frames import Field
 from certifare.growth import Dictionary
+from certifare.tables.frames import Field
 
 
 def number(values):

@@ -6,9 +6,9 @@ from sklearn.cluster import KMeans
 from certifare import KMeansEncoder
 from certifare.encoders.space import Space, find_centres
 from certifare.errors import EncoderError
-from certifare.frames import Frame
+from certifare.foundation.randomness import number
 from certifare.growth import fit_bins
-from certifare.randomness import number
+from certifare.tables.frames import Frame
 
 
 def test_numbers_are_standardised_and_categories_one_hot():

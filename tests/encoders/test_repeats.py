@@ -16,7 +16,7 @@ from certifare.data import adult as load_adult
 from certifare.encoders import hashes
 from certifare.encoders.hashes import GroupSample, HashSample, RepeatSample, count_repeats
 from certifare.errors import RepeatedRecordsError
-from certifare.frames import Field, Frame
+from certifare.tables.frames import Field, Frame
 
 NUMBERS: dict[str, Callable[[np.random.Generator, int], NDArray[np.int64]]] = {
     "two": lambda _, n: np.full(n, 2),

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from certifare.encoders import representatives as module
 from certifare.encoders.representatives import find_representatives
 from certifare.encoders.training import ColumnSchema
-from certifare.frames import Frame
 from certifare.growth import encode, fit_bins
+from certifare.tables.frames import Frame
 
 
 def representatives(table, cells, ranges, categorical, max_bins=255):

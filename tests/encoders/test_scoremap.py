@@ -10,8 +10,8 @@ from certifare.encoders.scoremap import (
     fit_axes,
     over_squares,
 )
+from certifare.foundation.levels import Levels
 from certifare.growth import Codes, Criterion, MemorySource, Targets, grow
-from certifare.levels import Levels
 
 
 def binary(seed, n=2000, name="y"):

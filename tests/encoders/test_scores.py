@@ -8,9 +8,10 @@ from sklearn.metrics import roc_auc_score
 from certifare import BoostedEncoder
 from certifare.encoders.scores import FeatureMap, Forest, Opaque, Scores, default_model, fit_scores
 from certifare.encoders.training import read_training
-from certifare.errors import NotPublishableError
-from certifare.levels import Levels
-from certifare.randomness import number
+from certifare.encoders.tree import FairTreeEncoder
+from certifare.errors import EncoderError
+from certifare.foundation.levels import Levels
+from certifare.foundation.randomness import number
 
 
 def quick(**parameters):
@@ -27,13 +28,9 @@ def training_of(n=600, n_labels=2, seed=0):
         pd.DataFrame({"age": age, "job": [f"j{i:02}" for i in job], "small": rng.choice(["a", "b"], n)}),
         y,
         s,
-        sensitive=None,
-        categorical_features="from_dtype",
-        allow_sensitive_feature=False,
-        max_bins=255,
+        FairTreeEncoder().get_params(),
         seed=0,
         n_threads=1,
-        settings={},
     )
 
 
@@ -152,7 +149,7 @@ def test_only_trees_can_be_published():
             return super().predict_proba(np.nan_to_num(X))
 
     scores, _ = fit_scores(training, targets, Odd(), 2, 0)
-    with pytest.raises(NotPublishableError, match="Odd cannot be written as JSON"):
+    with pytest.raises(EncoderError, match="Odd cannot be written as JSON"):
         scores.check_publishable()
 
 

@@ -13,7 +13,7 @@ from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder
-from certifare.frames import Frame
+from certifare.tables.frames import Frame
 
 
 class Alternating:

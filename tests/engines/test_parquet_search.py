@@ -10,17 +10,17 @@ import pytest
 from certifare import CellCounts, Policy
 from certifare.bundle import produce
 from certifare.certificates import Claim
-from certifare.certificates.certificate import READS_GROUP
+from certifare.certificates.assumptions import READS_GROUP
 from certifare.document import verify_document
 from certifare.engines.parquet.streaming import ParquetFiles
 from certifare.errors import ArgumentError, RoleError
+from certifare.foundation.randomness import number, stream
 from certifare.frontier import parquet_search
 from certifare.frontier.parquet_search import LargeSearch, RandomRows, is_large
 from certifare.frontier.settings import Grid
-from certifare.randomness import number, stream
-from certifare.reading import POOLED
-from certifare.roles import Roles
-from certifare.table import Table
+from certifare.tables.reading import POOLED
+from certifare.tables.roles import Roles
+from certifare.tables.table import Table
 
 from .conftest import make_people
 

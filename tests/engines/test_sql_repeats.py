@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare.encoders.expressions import DIALECTS
 from certifare.encoders.hashes import count_repeats
+from certifare.encoders.sql import DIALECTS
 from certifare.engines.sql.queries import agreement_query, ask_repeats, grouping_query, multiplicities_query
 from certifare.engines.sql.warehouse import DuckDB, SQLite, Warehouse, connect
 from certifare.errors import RepeatedRecordsError
-from certifare.frames import Frame
+from certifare.tables.frames import Frame
 
 duckdb = pytest.importorskip("duckdb")
 sqlglot = pytest.importorskip("sqlglot")

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from certifare.frontier import Grid
-from certifare.table import Table
+from certifare.tables.table import Table
 
 SMALL = Grid(kinds=["tree"], gammas=[0.3, 0.8, 0.95], min_cell_sizes=[40], cells=[2, 4, 8, 16])
 

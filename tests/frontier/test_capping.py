@@ -8,11 +8,11 @@ import pytest
 
 from certifare import produce
 from certifare.certificates import METRICS, Claim
-from certifare.certificates.tail import CAP_FIXED
+from certifare.certificates.assumptions import CAP_FIXED
 from certifare.frontier import search as search_module
 from certifare.frontier.capping import choose_cap
 from certifare.frontier.search import Search
-from certifare.frontier.target import records_needed
+from certifare.frontier.target import growth_needed
 
 
 def heavy(n, seed=0, share=0.0005, weight=30.0):
@@ -129,7 +129,7 @@ def test_records_that_are_needed_for_a_target_below_what_lies_above_the_cap(weig
     search = Search(weighted, grid).run()
     outlook = search.candidates[search.knee()[0]].outlook
     alike = replace(outlook, differences=np.zeros_like(outlook.differences))
-    factor = records_needed(alike, 0.002, 0.05)
+    factor = growth_needed(alike, 0.002, 0.05)
     assert alike.predict(0.05, growth=factor, unbiased=True).bound > 0.005
     assert alike.without_cap().predict(0.05, growth=factor, unbiased=True).bound < 0.002
 

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 from certifare import BoostedEncoder, FairTreeEncoder
 from certifare.frontier import Grid
 from certifare.frontier.paths import Explorer
-from certifare.parts import split
+from certifare.tables.splitting import split
 
 COMMON = {"metric": "demographic_parity", "positive_label": None, "retain": 0.0, "random_state": 0}
 

@@ -8,9 +8,9 @@ import pytest
 
 from certifare.certificates import Claim, certify_counts
 from certifare.frontier.search import _pool
-from certifare.parts import split
-from certifare.reading import POOLED
-from certifare.table import Table
+from certifare.tables.reading import POOLED
+from certifare.tables.splitting import split
+from certifare.tables.table import Table
 
 #: Groups with their shares, and the cells of each. The last three are near the threshold, and far from each other.
 SHARES = {"a": 0.44, "b": 0.44, "c": 0.05, "d": 0.05, "e": 0.02}

@@ -1,6 +1,6 @@
 import pytest
 
-from certifare.errors import CandidateError
+from certifare.errors import ArgumentError
 from certifare.frontier import Grid
 
 
@@ -34,12 +34,12 @@ def test_cell_sizes_follow_the_number_of_records():
     ],
 )
 def test_grids_that_make_no_sense_are_refused(options, message):
-    with pytest.raises(CandidateError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         Grid(**options)
 
 
 def test_cells_larger_than_the_table_are_refused():
-    with pytest.raises(CandidateError, match="too few"):
+    with pytest.raises(ArgumentError, match="too few"):
         list(Grid(kinds=["tree"], min_cell_sizes=[600]).settings(1000))
 
 

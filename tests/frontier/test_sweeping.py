@@ -3,7 +3,7 @@ import json
 import pytest
 
 from certifare.document import read_document
-from certifare.errors import ArgumentError, CandidateError
+from certifare.errors import ArgumentError
 from certifare.frontier import Grid, sweep
 
 
@@ -24,7 +24,7 @@ def test_certified_points_hold_together(frontier):
         assert frontier.encoder(point).n_cells_ == point.cells
     other = next(point for point in frontier.points if not point.certified)
     assert other.lower is None
-    with pytest.raises(CandidateError, match="was not certified"):
+    with pytest.raises(ArgumentError, match="was not certified"):
         frontier.certificate(other)
 
 
@@ -44,12 +44,12 @@ def test_holdout_certifies_one_encoder_once_at_full_confidence(small, grid):
     assert frontier.points[chosen.number].certified
     assert frontier.points[chosen.number].bound == certificate.bound
     other = next(point for point in frontier.points if not point.certified)
-    with pytest.raises(CandidateError, match="have been used"):
+    with pytest.raises(ArgumentError, match="have been used"):
         frontier.certify(other)
 
 
 def test_simultaneous_points_are_not_certified_again(frontier):
-    with pytest.raises(CandidateError, match="holdout"):
+    with pytest.raises(ArgumentError, match="holdout"):
         frontier.certify(frontier.points[0])
 
 
@@ -60,12 +60,12 @@ def test_best_within_a_bound(frontier):
     within = [point for point in frontier.usable if point.bound <= 0.25]
     assert best.utility == max(point.utility for point in within)
     assert frontier.best(0.25, min_cells=8).cells >= 8
-    with pytest.raises(CandidateError, match="the smallest is"):
+    with pytest.raises(ArgumentError, match="the smallest is"):
         frontier.best(0.001)
     for nonsense in (float("nan"), -0.1, 1.5):
         with pytest.raises(ArgumentError, match=r"lies in \[0, 1\]"):
             frontier.best(nonsense)
-    with pytest.raises(CandidateError, match="1000 cells"):
+    with pytest.raises(ArgumentError, match="1000 cells"):
         frontier.best(min_cells=1000)
 
 
@@ -120,13 +120,13 @@ def test_a_point_becomes_a_bundle_with_the_certificate_that_it_is_entitled_to(sm
     bundle.save(tmp_path / "bundle")
     assert read_document(tmp_path / "bundle" / "certificate.json").certificate.bound == bundle.certificate.bound
     other = next(p for p in frontier.points if not p.certified)
-    with pytest.raises(CandidateError, match="not certified" if point.certified else "have been used"):
+    with pytest.raises(ArgumentError, match="not certified" if point.certified else "have been used"):
         frontier.bundle(other)
 
 
 def test_points_of_other_frontiers_are_refused(frontier, small):
     other = sweep(small, Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[100], cells=[2, 3]), seed=7)
-    with pytest.raises(CandidateError, match="not one of this frontier"):
+    with pytest.raises(ArgumentError, match="not one of this frontier"):
         frontier.encoder(other.points[0])
 
 

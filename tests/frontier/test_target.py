@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from certifare.certificates import CellCounts, certify_counts
-from certifare.frontier.target import Outlook, records_needed
+from certifare.frontier.target import Outlook, growth_needed
 
 
 def outlook(p0, p1, train=(40_000, 40_000), select=(20_000, 20_000), certify=(5_000, 9_000), rng=None):
@@ -76,7 +76,7 @@ def test_a_group_without_records_in_select_does_no_harm():
 
 def test_the_records_needed_are_enough_and_not_many_more():
     found = outlook([0.52, 0.48], [0.5, 0.5], train=(10**7, 10**7), certify=(500, 500))
-    factor = records_needed(found, 0.04, 0.05)
+    factor = growth_needed(found, 0.04, 0.05)
     assert factor is not None
     assert factor > 1
     enough, fewer = (
@@ -85,5 +85,5 @@ def test_the_records_needed_are_enough_and_not_many_more():
     )
     assert enough.chance(0.04) > 0.7
     assert fewer.chance(0.04) < enough.chance(0.04)
-    assert records_needed(found, 0.01, 0.05) is None
-    assert records_needed(found, 0.9, 0.05) == 1.0
+    assert growth_needed(found, 0.01, 0.05) is None
+    assert growth_needed(found, 0.9, 0.05) == 1.0

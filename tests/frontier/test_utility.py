@@ -12,7 +12,7 @@ from certifare.frontier.target import TRAINING_DISCOUNT
 from certifare.frontier.utility import (
     PSEUDO_RECORDS,
     UTILITIES,
-    Figures,
+    Estimates,
     Performance,
     area,
     base_rates,
@@ -167,7 +167,7 @@ def outside(runs, records, cells, shares, **options):
 
     train = sample(5_000)
     measured = ([forecasts(train)], [base_rates(train)])
-    truth = Figures.of(*measured, [shares_of(cells, shares)])
+    truth = Estimates.of(*measured, [shares_of(cells, shares)])
     names = ("accuracy", "auc", "explained")
     missed, width = dict.fromkeys(names, 0), dict.fromkeys(names, 0.0)
     for _ in range(runs):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
 from certifare.growth import CategoricalBins, Codes, ContinuousBins, Criterion, Growth, MemorySource, Targets, grow
 
 N_GROUPS, N_COORDINATES = 2, 3
@@ -106,9 +106,9 @@ def test_what_is_retained_decides() -> None:
 
 
 def test_out_of_range() -> None:
-    with pytest.raises(GrowthError, match="retain is 2"):
+    with pytest.raises(ArgumentError, match="retain is 2"):
         criterion(retain=2.0)
-    with pytest.raises(GrowthError, match="coordinates to retain"):
+    with pytest.raises(ArgumentError, match="coordinates to retain"):
         criterion(n_coordinates=0)
-    with pytest.raises(GrowthError, match="spread is 0"):
+    with pytest.raises(ArgumentError, match="spread is 0"):
         criterion(spread=0.0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.testing import assert_allclose, assert_array_equal
 
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
 from certifare.growth import Criterion, Targets
 
 METRICS = ["demographic_parity", "equal_opportunity", "equalized_odds"]
@@ -140,18 +140,18 @@ def test_classes_hold_labels_and_group(data: st.DataObject) -> None:
     ],
 )
 def test_settings_out_of_range_are_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(GrowthError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         Criterion(**{"gamma": 0.5, "metric": "demographic_parity", "n_labels": (2,), "n_groups": 2} | changes)  # type: ignore[arg-type]
 
 
 def test_codes_out_of_range_are_refused() -> None:
-    with pytest.raises(GrowthError, match="label column 1: the code 2 is not one of 0 … 1"):
+    with pytest.raises(ArgumentError, match="label column 1: the code 2 is not one of 0 … 1"):
         Targets.from_columns([np.array([0, 2])], np.array([0, 0]), (2,), 1)
-    with pytest.raises(GrowthError, match="the groups: the code -1"):
+    with pytest.raises(ArgumentError, match="the groups: the code -1"):
         Targets.from_columns([np.array([0, 1])], np.array([0, -1]), (2,), 2)
-    with pytest.raises(GrowthError, match="label column 1: 3 values for 2 records"):
+    with pytest.raises(ArgumentError, match="label column 1: 3 values for 2 records"):
         Targets.from_columns([np.array([0, 1, 1])], np.array([0, 1]), (2,), 2)
-    with pytest.raises(GrowthError, match="1 label columns were given, but 2 sizes"):
+    with pytest.raises(ArgumentError, match="1 label columns were given, but 2 sizes"):
         Targets.from_columns([np.array([0, 1])], np.array([0, 1]), (2, 2), 2)
-    with pytest.raises(GrowthError, match="counts of"):
+    with pytest.raises(ArgumentError, match="counts of"):
         Criterion(0.5, "demographic_parity", (2,), 2).impurity([1, 2, 3])

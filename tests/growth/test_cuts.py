@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
 from certifare.growth import CategoricalBins, Codes, ContinuousBins, Criterion, Growth, MemorySource, Targets, grow
 from certifare.growth import splits as splits_module
 
@@ -201,13 +201,13 @@ def test_a_group_aware_tree_needs_groups_and_the_charge() -> None:
     codes, targets, bins = shifted()
     criterion = Criterion(0.5, "demographic_parity", (2,), 2, charge="distance")
     growth = grow(MemorySource(codes, targets), bins, criterion, max_cells=3, min_cell_size=50, group_aware=True)
-    with pytest.raises(GrowthError, match="groups of the records were not given"):
+    with pytest.raises(ArgumentError, match="groups of the records were not given"):
         growth.apply(codes.of_groups(None))
-    with pytest.raises(GrowthError, match="group 3"):
+    with pytest.raises(ArgumentError, match="group 3"):
         growth.apply(codes.of_groups(np.full(len(codes), 3)))
-    with pytest.raises(GrowthError, match="have a group"):
+    with pytest.raises(ArgumentError, match="have a group"):
         codes.of_groups(np.zeros(3))
-    with pytest.raises(GrowthError, match="charge the distance"):
+    with pytest.raises(ArgumentError, match="charge the distance"):
         grow(MemorySource(codes, targets), bins, replace(criterion, charge="every"), max_cells=3, min_cell_size=50,
              group_aware=True)  # fmt: skip
 
@@ -251,5 +251,5 @@ def test_what_may_be_added_is_for_splits_that_pay_for_it() -> None:
     targets = Targets.from_columns([np.array([0, 1, 0, 1])], np.array([0, 0, 1, 1]), (2,), 2)
     bins = [ContinuousBins("x", np.array([0.0]))]
     criterion = Criterion(0.5, "demographic_parity", (2,), 2)
-    with pytest.raises(GrowthError, match="charge='distance'"):
+    with pytest.raises(ArgumentError, match="charge='distance'"):
         grow(MemorySource(codes, targets), bins, criterion, max_cells=2, min_cell_size=1, max_distance=0.1)

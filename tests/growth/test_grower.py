@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
 from certifare.growth import (
     Bins,
     Codes,
@@ -247,13 +247,13 @@ def test_progress_is_told() -> None:
 def test_requests_out_of_range_are_refused() -> None:
     growth, codes, _ = grown(max_cells=5)
     for k in (0, 6):
-        with pytest.raises(GrowthError, match=f"{k} cells was asked for; this growth has those with 1 to 5"):
+        with pytest.raises(ArgumentError, match=f"{k} cells was asked for; this growth has those with 1 to 5"):
             growth.apply(codes, k)
-    with pytest.raises(GrowthError, match="max_cells is 0"):
+    with pytest.raises(ArgumentError, match="max_cells is 0"):
         grown(max_cells=0)
-    with pytest.raises(GrowthError, match="min_cell_size is 0"):
+    with pytest.raises(ArgumentError, match="min_cell_size is 0"):
         grown(min_cell_size=0)
     column = growth.splits[0].column
     fewer = Codes(codes.columns[:column], codes.n_codes[:column])
-    with pytest.raises(GrowthError, match="is not the one that the tree was grown with"):
+    with pytest.raises(ArgumentError, match="is not the one that the tree was grown with"):
         growth.apply(fewer)

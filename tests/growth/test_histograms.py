@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
 from certifare.growth import Codes, Histogram, MemorySource, Targets
 from certifare.growth.histograms import WORTH_A_THREAD
 
@@ -102,9 +102,9 @@ def test_a_new_root_starts_again() -> None:
 
 def test_inputs_that_do_not_fit_are_refused() -> None:
     codes, targets = make(10, (4,), 2, 2, seed=0)
-    with pytest.raises(GrowthError, match="no columns"):
+    with pytest.raises(ArgumentError, match="no columns"):
         MemorySource(Codes((), ()), targets)
-    with pytest.raises(GrowthError, match="9 records have codes, but 10 have classes"):
+    with pytest.raises(ArgumentError, match="9 records have codes, but 10 have classes"):
         MemorySource(Codes((codes.columns[0][:9],), (4,)), targets)
-    with pytest.raises(GrowthError, match="n_threads is 0"):
+    with pytest.raises(ArgumentError, match="n_threads is 0"):
         MemorySource(codes, targets, n_threads=0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.testing import assert_array_equal
 
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
 from certifare.growth import CategoricalBins, ContinuousBins, Criterion, Histogram, Split
 from certifare.growth.splits import INSERTION_ONLY, SplitSearch, tabulate
 
@@ -230,5 +230,5 @@ def test_nothing_to_split() -> None:
 
 @pytest.mark.parametrize("orderings", ["papers", (), ("paper", "both"), "both,paper"])
 def test_unknown_orderings_are_refused(orderings: object) -> None:
-    with pytest.raises(GrowthError, match="orderings is"):
+    with pytest.raises(ArgumentError, match="orderings is"):
         best(np.ones((3, 4), dtype=np.int64), Criterion(0.5, "demographic_parity", (2,), 2), orderings=orderings)

@@ -7,7 +7,7 @@ from certifare.certificates import Exclusion
 from certifare.document import make_statement, sign, write_document
 from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 from certifare.report import describe_encoder, report_data
-from certifare.table import Table
+from certifare.tables.table import Table
 
 SCRIPT = '<script>document.title = "taken over"</script>'
 HOSTILE = [SCRIPT, '"><img src=x onerror=alert(1)>', "'}</style></svg>", "datum.x + [0]", "long " * 60]

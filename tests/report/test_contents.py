@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates import Exclusion
-from certifare.certificates.certificate import round_up
 from certifare.certificates.looks import Look
+from certifare.certificates.rounding import round_up
 from certifare.document import make_statement, new_key, sign, verify_document
 from certifare.document.keys import load_private_key
 from certifare.encoders import load_encoder

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from certifare.bundle import produce
-from certifare.evaluation import evaluate
 from certifare.frontier import Grid
 from certifare.report import describe_encoder, render_html, render_markdown, report_data
 from certifare.report.charts import draw_charts
+from certifare.report.evaluation import evaluate
 
 from .samples import ENCODERS, HOSTILE, SCRIPT, bundle, people, table
 

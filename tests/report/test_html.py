@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from certifare import CellCounts, FairTreeEncoder, certify, certify_counts
-from certifare.certificates.certificate import ASSUMPTIONS, round_up
+from certifare.certificates.assumptions import ASSUMPTIONS
+from certifare.certificates.rounding import round_up
 from certifare.document import make_statement, sign
-from certifare.errors import PrinterError
+from certifare.errors import FileError
 from certifare.report import describe_encoder, render_html, render_pdf, report_data
 from certifare.report.palette import PALETTE
-from certifare.table import Table
+from certifare.tables.table import Table
 
 from .browser import CHROMIUM, Browser, decode_png
 from .make_screenshots import PICTURES, take
@@ -290,12 +291,12 @@ def test_item_17_11_the_pdf_is_the_page(pages):
 
 def test_item_17_11_without_chromium_a_pdf_is_refused_with_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(PrinterError, match="Debian's package is called chromium"):
+    with pytest.raises(FileError, match="Debian's package is called chromium"):
         render_pdf("<p>")
     broken = tmp_path / "chromium"
     broken.write_text("#!/bin/sh\necho no display >&2\nexit 1\n")
     broken.chmod(0o755)
-    with pytest.raises(PrinterError, match="did not print the report: no display"):
+    with pytest.raises(FileError, match="did not print the report: no display"):
         render_pdf("<p>")
 
 

@@ -3,7 +3,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from certifare.errors import ColumnTypeError
+from certifare.errors import TableError
 from certifare_research.datasets import Design
 
 TABLE = pd.DataFrame(
@@ -45,5 +45,5 @@ def test_no_scaling():
 
 def test_text_where_numbers_were():
     design = Design(["code"], min_frequency=1).fit(TABLE[["code"]])
-    with pytest.raises(ColumnTypeError, match="code"):
+    with pytest.raises(TableError, match="code"):
         design.transform(pd.DataFrame({"code": ["7", "9"]}))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from certifare.certificates import difference_limit
-from certifare.errors import UnknownMetricError
+from certifare.errors import ArgumentError
 from certifare_research.evaluation import Evaluation, Outcome
 
 
@@ -69,5 +69,5 @@ def test_repeats():
 
 
 def test_unknown_metric():
-    with pytest.raises(UnknownMetricError, match="demographic_parity"):
+    with pytest.raises(ArgumentError, match="demographic_parity"):
         Outcome.of([0, 1], [0, 1], [0, 1]).distance("justice")

@@ -3,12 +3,14 @@
 Nothing here looks at a record. :mod:`~certifare.certificates.counts` holds the table that everything is computed
 from; :mod:`~certifare.certificates.exact` and :mod:`~certifare.certificates.lemmas` bound the distance of two
 groups; :mod:`~certifare.certificates.claims` makes metrics of such distances;
-:mod:`~certifare.certificates.sequence` tests several encoders against a target; and
+:mod:`~certifare.certificates.sequence` tests several encoders against a target;
+:mod:`~certifare.certificates.bounding` computes all figures of a certificate, by method; and
 :mod:`~certifare.certificates.issuing` puts a :class:`Certificate` together.
 """
 
-from certifare.certificates.certificate import Certificate, Interval
+from certifare.certificates.certificate import Certificate
 from certifare.certificates.claims import METRICS, Claim, Part, Witness
+from certifare.certificates.classifier import Interval
 from certifare.certificates.counts import CellCounts, Exclusion, joint_cells
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.issuing import certify_counts

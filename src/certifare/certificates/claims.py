@@ -9,18 +9,13 @@ pairs' bounds is at least the bound of that one pair. A mean needs all of its te
 
 A :class:`Claim` says all that is asked of a certificate before any record is counted: the metric, how surely it is to
 be bounded and by which method, and about whom. It travels as one value, and is checked once.
-
-What else follows from a bound is declared here, too, once: :data:`CONSEQUENCES` names for each metric the form that
-``docs/theory.md`` proves, and :meth:`Claim.basis` allows or refuses it. The methods of a certificate, the report and
-the documentation all go by it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
 from itertools import combinations
 from typing import Literal
@@ -32,19 +27,9 @@ from numpy.typing import NDArray
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import check_epsilon, epsilon_at
 from certifare.certificates.tail import Tail, distance_level, raised
-from certifare.errors import (
-    ArgumentError,
-    EmptyGroupError,
-    LabelsRequiredError,
-    MissingGroupError,
-    PositiveLabelError,
-    SmallGroupError,
-    UnknownMethodError,
-    UnknownMetricError,
-    UnprovedClaimError,
-)
-from certifare.levels import name_of
-from certifare.words import amount
+from certifare.errors import ArgumentError, GroupError
+from certifare.foundation.formatting import amount
+from certifare.foundation.levels import name_of
 
 Combine = Literal["max", "mean"]
 METHODS = ("exact", "mcdiarmid", "lemmas")
@@ -78,62 +63,6 @@ METRICS = {
 }
 
 
-class Basis(Enum):
-    """Which records a consequence is about, and which limit proves it."""
-
-    GROUPS = "whole groups, by T*"
-    LABEL = "records of one label, by T*"
-    OWN_LIMIT = "records of one label, by that label's own limit"
-
-
-@dataclass(frozen=True, slots=True)
-class Consequence:
-    """Something that follows from a bound: for each metric, the form in which ``docs/theory.md`` proves it.
-
-    A metric that is not among ``forms`` has no such consequence.
-    """
-
-    name: str
-    words: str
-    forms: Mapping[str, Basis]
-    two_groups: bool = False
-
-    def basis(self, metric: Metric, groups: Sequence[str]) -> Basis:
-        """Return the form for a metric; refuse what is not proved."""
-        if metric.name not in self.forms:
-            raise UnprovedClaimError(f"Nothing about the {self.words} is proved for the metric {metric.name}.")
-        if self.two_groups and len(groups) != 2:
-            raise UnprovedClaimError(
-                f"The {self.words} is known for two groups; this certificate has {len(groups)}. Certify two of them "
-                "(CellCounts.of_groups)."
-            )
-        return self.forms[metric.name]
-
-
-_FORMS = {
-    "demographic_parity": Basis.GROUPS,
-    "equal_opportunity": Basis.LABEL,
-    "equalized_odds": Basis.OWN_LIMIT,
-    "equalized_odds_max": Basis.LABEL,
-}
-#: What follows from a bound, by the name of the certificate's method. ``docs/theory.md`` proves each entry.
-CONSEQUENCES = {
-    consequence.name: consequence
-    for consequence in (
-        Consequence(
-            "within",
-            "distance among the records of one label",
-            {name: basis for name, basis in _FORMS.items() if basis is not Basis.GROUPS},
-        ),
-        Consequence("impact_ratio", "ratio of selection rates", _FORMS),
-        Consequence("score_gap", "difference of mean scores", _FORMS),
-        Consequence("guessing_accuracy", "accuracy of guessing the group", _FORMS, two_groups=True),
-        Consequence("under_shift", "bound after a shift", _FORMS),
-        Consequence("under_group_noise", "correction for noisy groups", _FORMS, two_groups=True),
-    )
-}
-
-
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The bound for one pair of groups in one stratum."""
 
@@ -159,7 +88,7 @@ PairBound = Callable[[Sequence[NDArray[np.int64]], float], float]
 def metric_of(name: str) -> Metric:
     """Return the metric of this name."""
     if name not in METRICS:
-        raise UnknownMetricError(f"Unknown metric {name!r}: choose one of {', '.join(METRICS)}.")
+        raise ArgumentError(f"Unknown metric {name!r}: choose one of {', '.join(METRICS)}.")
     return METRICS[name]
 
 
@@ -205,7 +134,7 @@ class Claim:
         if isinstance(self.candidates, bool) or int(self.candidates) != self.candidates or self.candidates < 1:
             raise ArgumentError(f"candidates={self.candidates}: give the number of encoders tried, at least 1.")
         if self.method not in METHODS:
-            raise UnknownMethodError(f"Unknown method {self.method!r}: choose one of {', '.join(METHODS)}.")
+            raise ArgumentError(f"Unknown method {self.method!r}: choose one of {', '.join(METHODS)}.")
         metric_of(self.metric)
         if self.positive is not None:
             object.__setattr__(self, "positive", name_of(self.positive))
@@ -227,7 +156,7 @@ class Claim:
         if not self.labelled:
             return (None,)
         if counts.labels is None:
-            raise LabelsRequiredError(
+            raise ArgumentError(
                 f"The metric {self.metric} looks at records of each label, and these counts have none. "
                 "Count with y= (CellCounts.from_cells), or pass y= to certify."
             )
@@ -236,14 +165,12 @@ class Claim:
         positive = self.positive
         if positive is None:
             if len(counts.labels) != 2:
-                raise PositiveLabelError(
+                raise ArgumentError(
                     f"Which label is the positive one? Pass positive= one of {', '.join(map(repr, counts.labels))}."
                 )
             positive = counts.labels[-1]
         if positive not in counts.labels:
-            raise PositiveLabelError(
-                f"positive={positive!r} is not among the labels {', '.join(map(repr, counts.labels))}."
-            )
+            raise ArgumentError(f"positive={positive!r} is not among the labels {', '.join(map(repr, counts.labels))}.")
         return (positive,)
 
     def check(self, counts: CellCounts) -> tuple[str | None, ...]:
@@ -258,10 +185,6 @@ class Claim:
         shares = self.candidates * (len(strata) if self.distance.combine == "mean" else 1)
         return check_epsilon(float(Fraction(epsilon_at(self.confidence)) / shares))
 
-    def basis(self, consequence: str, groups: Sequence[str]) -> Basis:
-        """Return the form in which something follows from the bound; refuse what is not proved."""
-        return CONSEQUENCES[consequence].basis(self.distance, groups)
-
 
 def stratum(counts: CellCounts, label: str | None) -> CellCounts:
     """Return the records of one stratum by cell and group."""
@@ -271,15 +194,15 @@ def stratum(counts: CellCounts, label: str | None) -> CellCounts:
 def check_groups(counts: CellCounts, label: str | None, min_group_size: int) -> None:
     """Refuse a stratum in which a group is absent or too small."""
     if len(counts.groups) < 2:
-        raise MissingGroupError(f"Only one group, {counts.groups[0]!r}: a distance between groups needs at least two.")
+        raise GroupError(f"Only one group, {counts.groups[0]!r}: a distance between groups needs at least two.")
     where = "" if label is None else f" with label {label!r}"
     for group, size in counts.group_sizes.items():
         if size == 0:
-            raise EmptyGroupError(
+            raise GroupError(
                 f"Group {group!r} has no records{where}. Leave the group out (of_groups), or add records of it."
             )
         if size < min_group_size:
-            raise SmallGroupError(
+            raise GroupError(
                 f"Group {group!r} has {amount(size, 'record')}{where}, fewer than min_group_size={min_group_size}. "
                 f"Pool it with another group, add records, or pass min_group_size={size} to certify it anyway."
             )

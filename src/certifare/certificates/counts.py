@@ -9,23 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.errors import (
-    ArgumentError,
-    CellCountMismatchError,
-    CellIdError,
-    CountsError,
-    EmptyGroupError,
-    FractionalCountError,
-    GroupError,
-    LabelsRequiredError,
-    LengthMismatchError,
-    MissingGroupError,
-    MissingValueError,
-    NegativeCountError,
-    RaggedTableError,
-)
-from certifare.levels import UNKNOWN, Levels, intersect, name_of
-from certifare.words import listing
+from certifare.errors import ArgumentError, CountsError, GroupError, TableError
+from certifare.foundation.formatting import listing
+from certifare.foundation.levels import UNKNOWN, Levels, intersect, name_of
 
 Missing = Literal["refuse", "unknown", "drop"]
 
@@ -92,7 +78,7 @@ class CellCounts:
         label_names = None if labels is None else _distinct("labels", labels)
         wanted = (len(group_names),) if label_names is None else (len(group_names), len(label_names))
         if checked.shape[1:] != wanted:
-            raise RaggedTableError(
+            raise CountsError(
                 f"The table of counts has shape {checked.shape}, but {len(group_names)} groups"
                 + ("" if label_names is None else f" and {len(label_names)} labels")
                 + f" were named: its shape must be (cells, {', '.join(map(str, wanted))})."
@@ -171,7 +157,7 @@ class CellCounts:
     def given_label(self, label: object) -> CellCounts:
         """Return the records with this label alone, by cell and group."""
         if self.labels is None:
-            raise LabelsRequiredError(
+            raise ArgumentError(
                 "These counts have no labels. Count with y= to make statements about records of one label."
             )
         name = name_of(label)
@@ -184,7 +170,7 @@ class CellCounts:
         names = [name_of(group) for group in groups]
         for name in names:
             if name not in self.groups:
-                raise MissingGroupError(f"No group {name!r} among {listing(self.groups)}.")
+                raise GroupError(f"No group {name!r} among {listing(self.groups)}.")
         chosen = [self.groups.index(name) for name in names]
         return CellCounts(self.table[:, chosen], names, self.labels, self.exclusions)
 
@@ -196,7 +182,7 @@ class CellCounts:
         if other.labels is None:
             return self.without_labels().of_groups(*other.groups)
         if self.labels is None:
-            raise LabelsRequiredError("These counts have no labels, and those they are to be like have some.")
+            raise ArgumentError("These counts have no labels, and those they are to be like have some.")
         unknown = [label for label in self.labels if label not in other.labels]
         if unknown:
             raise CountsError(f"No label {unknown[0]!r} among {listing(other.labels)}.")
@@ -211,7 +197,7 @@ class CellCounts:
         """Return the counts after cell i became cell ``mapping[i]``."""
         ids, k = _cell_ids(mapping, n_cells)
         if len(ids) != self.n_cells:
-            raise CellCountMismatchError(f"mapping has {len(ids)} entries for {self.n_cells} cells.")
+            raise CountsError(f"mapping has {len(ids)} entries for {self.n_cells} cells.")
         table = np.zeros((k, *self.table.shape[1:]), dtype=np.int64)
         np.add.at(table, ids, self.table)
         return CellCounts(table, self.groups, self.labels, self.exclusions)
@@ -221,12 +207,12 @@ class CellCounts:
         if not isinstance(other, CellCounts):
             return NotImplemented
         if self.n_cells != other.n_cells:
-            raise CellCountMismatchError(
+            raise CountsError(
                 f"Cannot add counts of {self.n_cells} cells to counts of {other.n_cells} cells: "
                 "they come from different encoders."
             )
         if (self.labels is None) != (other.labels is None):
-            raise CellCountMismatchError("Cannot add counts with labels to counts without.")
+            raise CountsError("Cannot add counts with labels to counts without.")
         groups = tuple(dict.fromkeys(self.groups + other.groups))
         labels = None
         if self.labels is not None and other.labels is not None:
@@ -350,7 +336,7 @@ class PlacedRecords:
         lacking = groups.missing
         exclusions = [Exclusion(GROUP_MISSING, int(lacking.sum()))]
         if lacking.any() and missing == "refuse":
-            raise MissingValueError(
+            raise TableError(
                 f"{int(lacking.sum()):,} of {len(ids):,} records lack a group in sensitive_features. "
                 'Pass missing="unknown" to count them as a group of their own, or missing="drop" '
                 "to leave them out and have their number recorded."
@@ -358,7 +344,7 @@ class PlacedRecords:
         if missing == "unknown":
             groups, exclusions = groups.filled(UNKNOWN).by_name(), []
         if not groups.values:
-            raise EmptyGroupError("No record has a group: sensitive_features is empty.")
+            raise GroupError("No record has a group: sensitive_features is empty.")
         known = ~groups.missing
         places, shape = ids * len(groups.values) + groups.codes, (k, len(groups.values))
         if y is None:
@@ -369,12 +355,12 @@ class PlacedRecords:
         # Labels of records that are left out are none that anything is said about.
         labels = replace(labels, codes=np.where(known, labels.codes, -1)).sorted().by_name()
         if lacking.any() and missing != "drop":
-            raise MissingValueError(
+            raise TableError(
                 f"{int(lacking.sum()):,} records lack a label in y. Remove them, or pass "
                 'missing="drop" to leave them out and have their number recorded.'
             )
         if not labels.values:
-            raise LabelsRequiredError("No record has a label: name another column, or records that have one.")
+            raise ArgumentError("No record has a label: name another column, or records that have one.")
         exclusions.append(Exclusion(LABEL_MISSING, int(lacking.sum())))
         places, known = places * len(labels.values) + labels.codes, known & ~lacking
         return cls(
@@ -420,7 +406,7 @@ def joint_cells(*releases: ArrayLike, n_cells: Sequence[int]) -> tuple[NDArray[n
         _same_length(joint, ids, "the first release", "another release")
         joint, total = joint * k + ids, total * k
         if total > MAX_RECORDS:
-            raise CellIdError(f"The releases have more than {MAX_RECORDS:,} cells together.")
+            raise CountsError(f"The releases have more than {MAX_RECORDS:,} cells together.")
     return joint, total
 
 
@@ -431,12 +417,23 @@ def encode_counts(value: object) -> object:
     raise NotImplementedError(f"cannot write {type(value).__name__}")
 
 
+def decode_counts(kind: type, value: object) -> object:
+    """Read counts from plain data, for msgspec."""
+    if kind is not CellCounts:
+        raise NotImplementedError(f"cannot read {kind.__name__}")
+    if isinstance(value, CellCounts):
+        return value
+    if not isinstance(value, Mapping):
+        raise CountsError("counts must be an object with groups and table.")
+    return CellCounts.from_dict(value)
+
+
 def _distinct(what: str, values: Iterable[object]) -> tuple[str, ...]:
     names = tuple(name_of(value) for value in values)
     if not names:
-        raise RaggedTableError(f"No {what} were named.")
+        raise CountsError(f"No {what} were named.")
     if len(set(names)) != len(names):
-        raise RaggedTableError(f"Names of {what} must differ: {listing(names)}.")
+        raise CountsError(f"Names of {what} must differ: {listing(names)}.")
     return names
 
 
@@ -455,22 +452,22 @@ def _whole_numbers(table: ArrayLike) -> NDArray[np.int64]:
     try:
         array = np.array(table)
     except (ValueError, OverflowError) as error:
-        raise RaggedTableError("Rows of the table of counts differ in length.") from error
+        raise CountsError("Rows of the table of counts differ in length.") from error
     if array.ndim not in (2, 3) or array.shape[0] == 0:
-        raise RaggedTableError(
+        raise CountsError(
             f"A table of counts has two axes (cells, groups) or three (cells, groups, labels); got {array.shape}."
         )
     if array.dtype.kind not in "iuf":
-        raise FractionalCountError(f"Counts must be whole numbers, not {array.dtype}.")
+        raise CountsError(f"Counts must be whole numbers, not {array.dtype}.")
     broken = array[~np.isfinite(array) | (array != np.rint(array))]
     if len(broken):
-        raise FractionalCountError(
+        raise CountsError(
             f"Counts must be whole numbers; found {broken[0]}. Weighted records are handled by "
             "certifare.thin, which keeps whole records."
         )
     if np.any(array < 0):
         cell = tuple(int(i) for i in np.argwhere(array < 0)[0])
-        raise NegativeCountError(f"The count at position {cell} is {array[cell]}; counts cannot be negative.")
+        raise CountsError(f"The count at position {cell} is {array[cell]}; counts cannot be negative.")
     if float(array.sum(dtype=np.float64)) > MAX_RECORDS:
         raise CountsError(f"More than {MAX_RECORDS:,} records in one table.")
     return array.astype(np.int64)
@@ -479,21 +476,21 @@ def _whole_numbers(table: ArrayLike) -> NDArray[np.int64]:
 def _cell_ids(cells: ArrayLike, n_cells: int | None) -> tuple[NDArray[np.int64], int]:
     ids = np.asarray(cells)
     if ids.ndim != 1:
-        raise CellIdError(f"Cells must be one id per record; got shape {ids.shape}.")
+        raise CountsError(f"Cells must be one id per record; got shape {ids.shape}.")
     if ids.dtype.kind == "f" and np.all(np.isfinite(ids)) and np.all(ids == np.rint(ids)):
         ids = ids.astype(np.int64)
     if ids.dtype.kind not in "iu" and len(ids):
-        raise CellIdError(f"Cell ids must be whole numbers, not {ids.dtype}.")
+        raise CountsError(f"Cell ids must be whole numbers, not {ids.dtype}.")
     if n_cells is None:
         if not len(ids):
-            raise CellIdError("No records; give n_cells to make an empty table.")
+            raise CountsError("No records; give n_cells to make an empty table.")
         n_cells = int(ids.max()) + 1
     if n_cells < 1:
-        raise CellIdError(f"n_cells={n_cells}: at least one cell is needed.")
+        raise CountsError(f"n_cells={n_cells}: at least one cell is needed.")
     outside = (ids < 0) | (ids >= n_cells)
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
-        raise CellIdError(
+        raise CountsError(
             f"{int(outside.sum()):,} cell ids lie outside 0 … {n_cells - 1}; "
             f"the first is {ids[first]}, at record {first}."
         )
@@ -512,10 +509,10 @@ def columns_of(values: Any) -> list[Any]:
     else:
         return [values]
     if not columns:
-        raise MissingGroupError("sensitive_features has no column.")
+        raise GroupError("sensitive_features has no column.")
     return columns
 
 
 def _same_length(first: NDArray[Any], second: NDArray[Any], name: str, other: str) -> None:
     if len(first) != len(second):
-        raise LengthMismatchError(f"{name} has {len(first):,} records, {other} has {len(second):,}.")
+        raise ArgumentError(f"{name} has {len(first):,} records, {other} has {len(second):,}.")

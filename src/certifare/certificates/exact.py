@@ -25,8 +25,8 @@ import math
 from decimal import Decimal
 from functools import lru_cache
 
-from certifare.compiler import kernel
-from certifare.errors import ArgumentError, ConfidenceError
+from certifare.errors import ArgumentError
+from certifare.foundation.compiler import kernel
 
 #: The levels ε for which the arithmetic below is proved to round to the safe side. A bound at a smaller one would
 #: cost 15 radii and more; one at a larger would fail more often than it holds.
@@ -54,7 +54,7 @@ _STEEP = 30.0
 def check_epsilon(epsilon: float) -> float:
     """Refuse a level for which the computation is not proved."""
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-        raise ConfidenceError(
+        raise ArgumentError(
             f"A bound at ε = {epsilon:.3g} was asked for; bounds are proved for ε from {SMALLEST_EPSILON:g} to "
             f"{LARGEST_EPSILON:g}. "
             + (
@@ -72,7 +72,7 @@ def epsilon_at(confidence: float) -> float:
     The last rounding is covered by the margins of the bounds.
     """
     if isinstance(confidence, bool) or not (isinstance(confidence, int | float) and 0.0 < confidence < 1.0):
-        raise ConfidenceError(f"confidence={confidence}: give a number between 0 and 1, such as 0.95.")
+        raise ArgumentError(f"confidence={confidence}: give a number between 0 and 1, such as 0.95.")
     return check_epsilon(float(1 - Decimal(repr(float(confidence)))))
 
 
@@ -113,7 +113,7 @@ def difference_limit(n0: int, n1: int, m: int, epsilon: float) -> float:
 
     Raises
     ------
-    ConfidenceError
+    ArgumentError
         ε is outside the range for which the computation is proved.
 
     Examples

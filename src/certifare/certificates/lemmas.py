@@ -7,13 +7,14 @@ is several times tighter on the same records.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import hoeffding_radius
-from certifare.errors import CountsError
+from certifare.errors import ArgumentError, CountsError
 
 #: Two samples are refused as samples of one population if chance explains their difference less often than this.
 IMPLAUSIBLE = 1e-9
@@ -23,12 +24,20 @@ _ROUNDING = 1e-11
 PAPER_BUDGET = (0.1, 0.8, 0.1)
 
 
+def check_budget(budget: Sequence[float]) -> tuple[float, float, float]:
+    """Return shares of ε for base rates, cells and sum; refuse what are not three positive shares of a whole."""
+    shares = tuple(float(share) for share in budget)
+    if len(shares) != 3 or min(shares) <= 0.0 or not math.isclose(sum(shares), 1.0, rel_tol=1e-9):
+        raise ArgumentError(f"budget={shares}: give three positive shares of ε that add up to 1.")
+    return shares
+
+
 def lemmas_bound(
     base: NDArray[np.int64],
     cells: NDArray[np.int64],
     sums: NDArray[np.int64],
     epsilon: float,
-    budget: tuple[float, float, float] = PAPER_BUDGET,
+    budget: Sequence[float] = PAPER_BUDGET,
 ) -> float:
     """T* of the paper for two groups.
 

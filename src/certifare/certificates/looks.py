@@ -11,13 +11,9 @@ from decimal import ROUND_FLOOR, Decimal
 import msgspec
 
 from certifare.certificates.exact import epsilon_at
-from certifare.errors import ArgumentError, CertificateFormatError
+from certifare.certificates.rounding import percent
+from certifare.errors import ArgumentError, DocumentError
 
-#: What looks after the first take for granted besides.
-FIXED_LOOKS = (
-    "What each look at these records certified was fixed without regard to what earlier looks at them had shown, save "
-    "that they did not suffice."
-)
 #: What a certificate says whose records nobody looked up.
 NOT_COUNTED = "How often the certification records were looked at was not counted."
 #: More looks than anyone plans.
@@ -48,13 +44,13 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, confidence: float) -> None:
         """Refuse figures that contradict each other, or the confidence of this look."""
         if self.number < 1 or not 0.0 <= self.spent < float("inf"):
-            raise CertificateFormatError("looks are numbered from 1, and spent is the sum of their ε.")
+            raise DocumentError("looks are numbered from 1, and spent is the sum of their ε.")
         if (self.number == 1) != (self.spent == 0.0):
-            raise CertificateFormatError(f"look {self.number}, and earlier looks spent ε = {self.spent:g}.")
+            raise DocumentError(f"look {self.number}, and earlier looks spent ε = {self.spent:g}.")
         if self.planned is not None and not self.number <= self.planned <= MAX_LOOKS:
-            raise CertificateFormatError(f"look {self.number} of {self.planned} that were planned.")
+            raise DocumentError(f"look {self.number} of {self.planned} that were planned.")
         if self.spent < self.least_spent(confidence) * (1 - 1e-9):
-            raise CertificateFormatError(
+            raise DocumentError(
                 f"look {self.number}, and all earlier looks spent no more than ε = {self.spent:g} together."
             )
 
@@ -72,6 +68,19 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
         ahead = 1 if self.planned is None else self.planned - self.number + 1
         spent = Decimal(repr(self.spent)) + ahead * Decimal(repr(epsilon_at(confidence)))
         return float(max(Decimal(0), 1 - spent))
+
+    def words(self, confidence: float) -> str:
+        """Say in a sentence which look at the certification records this is."""
+        together = f"all of them hold together with {percent(self.joint(confidence))} confidence"
+        if self.planned is not None:
+            planned = f"look {self.number} of {self.planned} that are planned"
+            return f"By the producer's ledger this is {planned} at the certification records; {together}."
+        if self.number == 1:
+            return "By the producer's ledger this is the first look at the certification records."
+        return (
+            f"By the producer's ledger this is look {self.number} at the certification records, or some of them; "
+            f"earlier ones spent ε = {self.spent:g}, and {together}."
+        )
 
 
 def confidence_of_look(confidence: float, planned: int | None) -> float:

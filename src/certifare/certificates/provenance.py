@@ -6,13 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from certifare.certificates.certificate import ASSUMPTIONS, READS_GROUP, VOID
+from certifare.certificates.assumptions import ASSUMPTIONS, NOT_LOOKED_UP, READS_GROUP, VOID
 from certifare.certificates.population import Phrase
 from certifare.certificates.sampling import Subsample
 from certifare.errors import TrainingOverlapError
-
-NOT_LOOKED_UP = "Whether any of the certification records was used to fit the encoder was not looked up."
-"""What a certificate says if nobody could compare its records with the training records."""
 
 
 class LookedUp(Protocol):

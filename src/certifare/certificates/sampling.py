@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from certifare.certificates.counts import OTHER_KEPT, THINNED, THINNED_CLUSTERS, CellCounts, Exclusion
 from certifare.certificates.population import BY_WEIGHT, ONE_OF_CLUSTER, Phrase, draw_of
 from certifare.certificates.tail import Tail
-from certifare.errors import ArgumentError, CertificateMismatchError, LengthMismatchError
-from certifare.randomness import stream
+from certifare.errors import ArgumentError, DocumentError
+from certifare.foundation.randomness import stream
 
 #: What would come about by chance less often than this is taken for a contradiction.
 LUCK = 1e-9
@@ -159,7 +159,7 @@ def one_per_cluster(
     _, cluster = np.unique(np.asarray(clusters), return_inverse=True)
     w = np.ones(len(cluster)) if weights is None else _weights(weights)
     if len(w) != len(cluster):
-        raise LengthMismatchError(f"weights has {len(w):,} records, clusters has {len(cluster):,}.")
+        raise ArgumentError(f"weights has {len(w):,} records, clusters has {len(cluster):,}.")
     rng = stream(seed, "one per cluster", part)
     # The largest of u^(1/w) falls on each record of a cluster with probability w / Σw (Efraimidis, Spirakis).
     with np.errstate(divide="ignore"):
@@ -280,25 +280,25 @@ def check_draw(
     by_cluster = ONE_OF_CLUSTER in phrases or left_out[OTHER_KEPT] > 0 or left_out[THINNED_CLUSTERS] > 0
     if effective_size is None:
         if capped or phrases or any(left_out.values()):
-            raise CertificateMismatchError(
+            raise DocumentError(
                 "Records were drawn by weights or clusters, and the certificate states no effective_size."
             )
         return
     if by_cluster and (capped or left_out[THINNED]):
-        raise CertificateMismatchError(
+        raise DocumentError(
             "The certificate says that one record of each cluster was kept, and that records were thinned by weight."
         )
     if capped and BY_WEIGHT not in phrases:
-        raise CertificateMismatchError(
+        raise DocumentError(
             f"Weights were capped, and the certificate does not say that it is about records {BY_WEIGHT}."
         )
     if ONE_OF_CLUSTER in phrases and left_out[THINNED_CLUSTERS]:
-        raise CertificateMismatchError(
+        raise DocumentError(
             f"Clusters were thinned to their size, and the certificate says that it is about records {ONE_OF_CLUSTER}."
         )
     thinned = left_out[THINNED] + left_out[THINNED_CLUSTERS]
     if effective_size > (records + thinned) * (1 + ROUNDING):
-        raise CertificateMismatchError(
+        raise DocumentError(
             f"The effective size, {effective_size:g}, is larger than the number of records, or of clusters."
         )
     if thinned or capped or ONE_OF_CLUSTER in phrases:
@@ -307,7 +307,7 @@ def check_draw(
     # (n_eff / n)^n.
     share = effective_size / records
     if share == 0.0 or records * math.log(min(1.0, share)) < math.log(LUCK):
-        raise CertificateMismatchError(
+        raise DocumentError(
             f"One record of each cluster was kept, and the certificate does not say that it is about records "
             f"{ONE_OF_CLUSTER}."
             if by_cluster

@@ -28,7 +28,7 @@ from certifare.certificates.claims import (
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import difference_limit
 from certifare.certificates.tail import Tail, distance_level, raised
-from certifare.errors import ArgumentError, CertificateMismatchError
+from certifare.errors import ArgumentError, DocumentError
 
 #: n_0, n_1 and M of a pair of groups in a stratum.
 Statistic = tuple[int, int, int]
@@ -149,17 +149,17 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def check(self, counts: CellCounts, claim: Claim, tail: Tail | None = None) -> None:
         """Compute every limit again, and refuse a sequence that does not end with the encoder of these counts."""
         if self.published is None:
-            raise CertificateMismatchError("No encoder of the sequence passed, so none can be certified by it.")
+            raise DocumentError("No encoder of the sequence passed, so none can be certified by it.")
         if not 0.0 < self.target <= 1.0:
-            raise CertificateMismatchError("The target of the sequence is no distance between groups.")
+            raise DocumentError("The target of the sequence is no distance between groups.")
         ended = self.length if self.passed == len(self.steps) else self.passed + 1
         if len(self.steps) != ended:
-            raise CertificateMismatchError(
+            raise DocumentError(
                 f"The sequence of {self.length:,} encoders must go on to the first that fails, and end there."
             )
         named = [step.encoder for step in self.steps if step.encoder is not None]
         if len(named) not in (0, len(self.steps)) or len(set(named)) != len(named):
-            raise CertificateMismatchError("The sequence names an encoder twice, or names some of them only.")
+            raise DocumentError("The sequence names an encoder twice, or names some of them only.")
         alone = replace(claim, candidates=1)
         strata = alone.strata(counts)
         own = statistics_of(counts, strata)
@@ -167,17 +167,17 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         shares = shares_of(counts, alone, strata, tail)
         for i, step in enumerate(self.steps, 1):
             if [(n0, n1) for n0, n1, _ in step.statistics] != sizes:
-                raise CertificateMismatchError(f"Encoder {i} of the sequence was tested on other records.")
+                raise DocumentError(f"Encoder {i} of the sequence was tested on other records.")
             if not all(0 <= m <= n0 * n1 for n0, n1, m in step.statistics):
-                raise CertificateMismatchError(f"Encoder {i} of the sequence has a statistic that no records have.")
+                raise DocumentError(f"Encoder {i} of the sequence has a statistic that no records have.")
             computed = limit_of(alone, strata, step.statistics, shares)
             if not abs(step.limit - computed) <= RECOMPUTATION_TOLERANCE:
-                raise CertificateMismatchError(
+                raise DocumentError(
                     f"Encoder {i} of the sequence states the limit {step.limit:.9g}, but its statistics give "
                     f"{computed:.9g}."
                 )
         if (self.published.cells, self.published.statistics) != (counts.n_cells, own):
-            raise CertificateMismatchError("The last encoder that passed is not the one that the counts are about.")
+            raise DocumentError("The last encoder that passed is not the one that the counts are about.")
 
 
 def statistics_of(counts: CellCounts, strata: Sequence[str | None]) -> tuple[Statistic, ...]:

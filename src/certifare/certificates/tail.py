@@ -10,7 +10,8 @@ beyond) give an upper limit of ρ, and every distance by capped weights gives on
 from __future__ import annotations
 
 import math
-from typing import Annotated, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,12 +19,14 @@ from numpy.typing import NDArray
 
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.lemmas import clopper_pearson
-from certifare.errors import CertificateFormatError
+from certifare.certificates.rounding import percent_up
+from certifare.errors import DocumentError
+
+if TYPE_CHECKING:
+    from certifare.certificates.claims import Part
 
 #: Share of ε that bounds the weight above the cap; the rest bounds the distance by capped weights.
 TAIL_SHARE = 0.1
-#: What a certificate takes for granted besides, where weights were capped.
-CAP_FIXED = "The cap on the weights was fixed without looking at the certification records."
 
 Limit = TypeVar("Limit", float, NDArray[np.float64])
 
@@ -59,12 +62,12 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def check(self, counts: CellCounts) -> None:
         """Refuse what does not fit the counts of the records that were kept."""
         if not 0.0 < self.cap < self.largest < math.inf:
-            raise CertificateFormatError("the cap on the weights must lie between 0 and the largest weight.")
+            raise DocumentError("the cap on the weights must lie between 0 and the largest weight.")
         kept = counts.table.sum(axis=0).reshape(len(counts.groups), -1).tolist()
         if [len(row) for row in self.beyond] != [len(row) for row in kept]:
-            raise CertificateFormatError("the weights above the cap are not by the groups and labels of the counts.")
+            raise DocumentError("the weights above the cap are not by the groups and labels of the counts.")
         if any(b > n for row, sizes in zip(self.beyond, kept, strict=True) for b, n in zip(row, sizes, strict=True)):
-            raise CertificateFormatError("more records are beyond the cap than were kept.")
+            raise DocumentError("more records are beyond the cap than were kept.")
 
     def share(self, counts: CellCounts, groups: tuple[str, str], label: str | None, epsilon: float) -> float:
         """Upper limit of the larger of two groups' shares of weight above the cap, at the tail's share of ε.
@@ -86,6 +89,16 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         # Which of the two is larger is a fact of the population: they share no ε.
         return max(
             share_limit(int(b), int(n), self.cap, self.largest, epsilon) for b, n in zip(beyond, kept, strict=True)
+        )
+
+    def words(self, counts: CellCounts, parts: Sequence[Part], epsilon: float) -> str:
+        """Say in a sentence how much weight lies above the cap in the groups of these parts."""
+        above = max(self.share(counts, part.groups, part.label, epsilon) for part in parts)
+        within = "" if parts[0].label is None else ", among the records of a label,"
+        return (
+            f"Records were thinned to weights capped at {self.cap:g} (the largest is {self.largest:g}). At most "
+            f"{percent_up(above)} of the weight of any group{within} lies above the cap, which T* and the lower limit "
+            "allow for; the estimate is by capped weights."
         )
 
 

@@ -14,6 +14,7 @@ from certifare.cli.encode import encode
 from certifare.cli.explain import explain
 from certifare.cli.fit import fit
 from certifare.cli.monitor import monitor
+from certifare.cli.plan import plan
 from certifare.cli.plugins import Commands
 from certifare.cli.report import report
 from certifare.cli.show import show
@@ -30,14 +31,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report):
+for command in (demo, plan, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report):
     app.command()(command)
 app.add_typer(key.app, name="key")
 
 
 def _version(value: bool) -> None:
     if value:
-        from certifare import __version__
+        from certifare.foundation.version import __version__
 
         print(f"certifare {__version__}")
         raise typer.Exit

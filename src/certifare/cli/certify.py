@@ -62,17 +62,17 @@ from certifare.cli.sources import (
     trace_database,
 )
 from certifare.cli.support import draw_conditions, of_file, refuse_ignored
-from certifare.reading import Reading
+from certifare.tables.reading import Reading
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
     from certifare.certificates.claims import Claim
+    from certifare.certification.ledger import Ledger, Traces
     from certifare.encoders import FairTreeEncoder
     from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords, CountRequest
-    from certifare.files import DataFile
-    from certifare.ledger import Ledger, Traces
-    from certifare.table import Table
+    from certifare.tables.files import DataFile
+    from certifare.tables.table import Table
 
 
 @with_options
@@ -130,10 +130,10 @@ def certify(
     With --column there is no encoder: the bound is about every rule that reads only that column of the records.
     """
     from certifare.certificates.claims import Claim
+    from certifare.certification.ledger import open_ledger
     from certifare.document import digest
     from certifare.errors import ArgumentError
-    from certifare.files import DataFile
-    from certifare.ledger import open_ledger
+    from certifare.tables.files import DataFile
 
     check_distance("--max", max_bound)
     data = data or []
@@ -287,9 +287,9 @@ class _Certified:
 
 def _certify_files(asked: _Asked, encoder: EncoderFile, data: Sequence[DataFile], **options: Any) -> _Certified:
     """Certify an encoder on files of records."""
-    from certifare.certification import count_records
+    from certifare.certification.certifying import count_records
     from certifare.document import digest
-    from certifare.records import load_fitted
+    from certifare.encoders.records import load_fitted
 
     fitted = load_fitted(encoder)
     source, table = read_source(fitted, data, asked.reading, labelled=asked.claim.labelled, **options)
@@ -301,7 +301,7 @@ def _certify_column(
     asked: _Asked, data: Sequence[DataFile], column: str, cuts: str | None, **options: Any
 ) -> _Certified:
     """Certify a column of files of records, each of which is read once."""
-    from certifare.certification import TableSource, count_records
+    from certifare.certification.certifying import TableSource, count_records
 
     fitted, table = column_of_files(data, column, cuts, asked.reading, labelled=asked.claim.labelled, **options)
     named = write_column(fitted, None)
@@ -311,7 +311,7 @@ def _certify_column(
 
 def _of_records(asked: _Asked, counted: CountedRecords, table: Table | None, context: dict[str, Any]) -> _Certified:
     """Certify counts of records, and say what is known of them."""
-    from certifare.ledger import sizes_origin
+    from certifare.certification.ledger import sizes_origin
 
     certificate, reading = asked.certify(counted)
     if table is None:
@@ -343,11 +343,11 @@ def _certify_counts(
     asked: _Asked, known: Certified | None, files: Sequence[DataFile], sensitive: Sequence[str], label: str | None
 ) -> _Certified:
     """Certify an encoder on the counts of several holders."""
-    from certifare.certificates.certificate import READS_GROUP
+    from certifare.certificates.assumptions import READS_GROUP
     from certifare.document import digest
     from certifare.document.counts_files import pool
-    from certifare.errors import ArgumentError, EncoderMismatchError
-    from certifare.records import check_cells
+    from certifare.encoders.records import check_cells
+    from certifare.errors import ArgumentError, CountsError
 
     loaded = load_counts(files)
     if known is None:
@@ -360,7 +360,7 @@ def _certify_counts(
         document = known.encoder.document
         check_cells(document.n_cells, pooled.counted.counts)
         if bool(document.parameters.get("group_aware")) != (READS_GROUP in pooled.counted.provenance.besides):
-            raise EncoderMismatchError(
+            raise CountsError(
                 "The counts do not say what the encoder does with the group: count the records again with it."
             )
     if sensitive and tuple(sensitive) != pooled.reading.sensitive:
@@ -390,8 +390,8 @@ def _taken_over(known: Certified | None, sensitive: Sequence[str], label: str | 
 
 def _at_look(ledger: Any, traces: Any, encoder: str, certificate: Certificate, looks: int | None) -> Certificate:
     """Count a look before anyone sees what it found, and say so in the certificate."""
+    from certifare.certification.ledger import statement_of
     from certifare.errors import LooksError
-    from certifare.ledger import statement_of
 
     if traces is None:
         if looks is not None:
@@ -435,7 +435,7 @@ def _finish(
 
     emit(certificate.to_dict(), as_json, show)
     if max_bound is not None and certificate.bound > max_bound:
-        from certifare.certificates.certificate import round_up
+        from certifare.certificates.rounding import round_up
 
         err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}")
         raise typer.Exit(REFUSED)

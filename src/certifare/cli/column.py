@@ -12,9 +12,9 @@ from certifare.cli.common import COLUMNS
 
 if TYPE_CHECKING:
     from certifare.encoders import FairTreeEncoder
-    from certifare.reading import Reading
-    from certifare.storage import FilePath
-    from certifare.table import Table
+    from certifare.foundation.storage import FilePath
+    from certifare.tables.reading import Reading
+    from certifare.tables.table import Table
 
 ColumnName = Annotated[
     str | None,
@@ -45,9 +45,9 @@ def column_of_files(
 ) -> tuple[FairTreeEncoder, Table]:
     """Read a file, or several, once: make the encoder of a column of it, and the table of its records."""
     from certifare.encoders.existing import encoder_of_arrow
-    from certifare.joins import read_files
-    from certifare.records import csv_format, table_of_records
-    from certifare.roles import absent
+    from certifare.encoders.records import csv_format, table_of_records
+    from certifare.tables.joins import read_files
+    from certifare.tables.roles import absent
 
     second = {name: options.pop(name) for name in ("sensitive_file", "on") if name in options}
     csv = csv_format(reading, options)
@@ -63,10 +63,10 @@ def column_of_files(
 def encoder_of_table(address: str, table: str, column: str, cuts: str | None) -> FairTreeEncoder:
     """Make the encoder of a column of a table in a database: its values are asked for, and nothing else."""
     from certifare.encoders.existing import MOST_VALUES, encoder_of
-    from certifare.encoders.expressions import identifier, quoted_table, table_parts
+    from certifare.encoders.sql import identifier, quoted_table, table_parts
     from certifare.engines.sql.warehouse import connect
-    from certifare.errors import ColumnTypeError
-    from certifare.roles import absent
+    from certifare.errors import TableError
+    from certifare.tables.roles import absent
 
     with connect(address) as warehouse:
         names = list(warehouse.columns(table_parts(table)))
@@ -79,7 +79,7 @@ def encoder_of_table(address: str, table: str, column: str, cuts: str | None) ->
     kinds = {bool: "boolean", int: "number", float: "number", str: "text"}
     types = {kinds.get(type(value)) for value in values}
     if len(types) != 1 or None in types:
-        raise ColumnTypeError(f"Column {column!r} holds no numbers, booleans or text that can be told apart.")
+        raise TableError(f"Column {column!r} holds no numbers, booleans or text that can be told apart.")
     return encoder_of(column, types.pop(), values, _numbers(cuts))  # type: ignore[arg-type]
 
 
@@ -89,7 +89,7 @@ def write_column(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
 
     from certifare.document import digest
     from certifare.encoders.format import format_json
-    from certifare.storage import atomic_file
+    from certifare.foundation.storage import atomic_file
 
     content = (format_json(msgspec.to_builtins(encoder.to_document())) + "\n").encode("utf-8")
     if path is not None:
@@ -101,7 +101,7 @@ def write_column(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     from decimal import Decimal
 
-    from certifare.levels import plain
+    from certifare.foundation.levels import plain
 
     return plain(float(value) if isinstance(value, Decimal) else value)
 

@@ -23,8 +23,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from certifare.errors import CertifareError, FileError
-from certifare.storage import nothing_overwritten
-from certifare.words import amount
+from certifare.foundation.formatting import amount
+from certifare.foundation.storage import nothing_overwritten
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner
@@ -471,7 +471,7 @@ class StageLines:
 
 
 def second_file(path: Path | None, key: str | None) -> dict[str, Any]:
-    """Say where the sensitive columns are, if not with the records, as :func:`certifare.table.read_table` takes it."""
+    """Return the keywords of ``read_table`` for sensitive columns in a file of their own."""
     from certifare.errors import ArgumentError
 
     if path is None:

@@ -33,13 +33,13 @@ from certifare.cli.common import (
 from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.sources import Certified, checksum_salt, count_database, read_as, read_source
 from certifare.cli.support import draw_conditions, of_file, refuse_ignored
-from certifare.words import amount
+from certifare.foundation.formatting import amount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from certifare.certificates import CellCounts
-    from certifare.files import DataFile
+    from certifare.tables.files import DataFile
 
 
 @with_options
@@ -74,12 +74,12 @@ def count(
 
     Whoever has the counts files of several holders adds them up with: certifare certify counts/*.json
     """
-    from certifare.certification import count_records
+    from certifare.certification.certifying import count_records
     from certifare.document import digest
     from certifare.document.counts_files import CountsFile
+    from certifare.encoders.records import load_fitted
     from certifare.engines.counting import CountRequest
-    from certifare.files import DataFile
-    from certifare.records import load_fitted
+    from certifare.tables.files import DataFile
 
     known = Certified.load(encoder)
     records = None if data is None else DataFile(data)

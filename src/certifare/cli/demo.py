@@ -100,7 +100,7 @@ def _kit(context: typer.Context, output: Path, target: float, seed: int, as_json
 
 def _made_here(folder: Path) -> bool:
     """Whether a folder is the bundle of a former demonstration, which may be replaced unasked."""
-    from certifare.storage import open_regular
+    from certifare.foundation.storage import open_regular
 
     try:
         with open_regular(folder / "private" / "run.json") as file:

@@ -21,7 +21,7 @@ from certifare.cli.options import CsvOptions, with_options
 from certifare.cli.sources import Certified
 from certifare.cli.support import of_file, refuse_ignored
 from certifare.cli.writer import open_writer
-from certifare.words import amount
+from certifare.foundation.formatting import amount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from certifare.encoders import RestrictedEncoder
-    from certifare.errors import UnknownGroupError
-    from certifare.records import GroupColumns
+    from certifare.encoders.records import GroupColumns
+    from certifare.errors import GroupError
 
 
 @with_options
@@ -83,10 +83,10 @@ def encode(
     import pyarrow as pa
 
     from certifare.encoders import load_encoder
+    from certifare.encoders.records import GroupColumns, csv_format, open_records
     from certifare.errors import ArgumentError
-    from certifare.files import kind_of, open_batches, text_types
-    from certifare.records import GroupColumns, csv_format, open_records
-    from certifare.storage import atomic_file
+    from certifare.foundation.storage import atomic_file
+    from certifare.tables.files import kind_of, open_batches, text_types
 
     known = Certified.load(encoder)
     fitted = load_encoder(known.encoder)
@@ -134,8 +134,8 @@ def encode(
 
 def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> tuple[str, ...]:
     """Find the columns to copy, each once, in the order in which they were named."""
-    from certifare.files import open_batches
-    from certifare.roles import select
+    from certifare.tables.files import open_batches
+    from certifare.tables.roles import select
 
     names = open_batches(data, {}, **reading).names if keep else ()
     return tuple(dict.fromkeys(name for text in keep for name in select([text], names, "columns to keep")))
@@ -156,7 +156,7 @@ def _with_kept(
     encoded: pa.Table, table: pa.Table, kept: Sequence[str], types: Mapping[str, pa.DataType], missing: Any
 ) -> pa.Table:
     """Return the encoded records with the columns that are copied, as they were written."""
-    from certifare.files import as_written
+    from certifare.tables.files import as_written
 
     for column in kept:
         own = table.column(column)
@@ -164,12 +164,12 @@ def _with_kept(
     return encoded
 
 
-def _unknown_group_error(fitted: RestrictedEncoder, unknown: int, records: int) -> UnknownGroupError:
+def _unknown_group_error(fitted: RestrictedEncoder, unknown: int, records: int) -> GroupError:
     """Say how many records cannot be encoded by their group, and what to do about them."""
-    from certifare.errors import UnknownGroupError
-    from certifare.levels import name_of
+    from certifare.errors import GroupError
+    from certifare.foundation.levels import name_of
 
-    return UnknownGroupError(
+    return GroupError(
         f"{unknown:,} of {records:,} records have a group that the encoder was not fitted with, or none "
         f"({fitted.group_column_!r}); it knows {', '.join(map(name_of, fitted.groups_))}. Leave these records "
         "out, or pass --unknown-groups: they are then encoded by the thresholds that the groups have in common."

@@ -40,9 +40,9 @@ def explain(
     leads to another cell.
     """
     from certifare.encoders import load_encoder
+    from certifare.encoders.records import GroupColumns, csv_format
     from certifare.errors import ArgumentError
-    from certifare.files import open_batches
-    from certifare.records import GroupColumns, csv_format
+    from certifare.tables.files import open_batches
 
     refuse_ignored(context, *of_file(data))
     if (row is None) == (identity is None):
@@ -66,9 +66,9 @@ def _find(
     """Read the file until the record is found; with --id to the end, so that there is one only."""
     import pyarrow as pa
 
+    from certifare.encoders.records import open_records
     from certifare.errors import ArgumentError
-    from certifare.records import open_records
-    from certifare.roles import absent
+    from certifare.tables.roles import absent
 
     column, equals, value = (identity or "").partition("=")
     if identity is not None and not equals:

@@ -64,14 +64,14 @@ def fit(
     memory is read as a stream: encoders are compared on a sample of it.
     """
     from certifare.bundle import check_output, produce
-    from certifare.errors import MissingGroupError, RoleError
+    from certifare.errors import GroupError, RoleError
     from certifare.frontier.parquet_search import is_large
 
     refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
     if not label:
         raise RoleError("Which column is to be predicted? Pass --label.")
     if not sensitive:
-        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+        raise GroupError("Which column holds the groups? Pass --sensitive.")
     check_output(output, replace=replace)
     check_scores(scores)
     signer = signing_key(key)

@@ -43,13 +43,13 @@ def new(
 def _passphrase() -> str:
     """Take the passphrase from the environment, or ask for it where a person is there."""
     from certifare.document.keys import PASSPHRASE_VARIABLE
-    from certifare.errors import KeyFileError
+    from certifare.errors import FileError
 
     given = os.environ.get(PASSPHRASE_VARIABLE)
     if given is not None:
         return given
     if sys.stdin is None or not sys.stdin.isatty():
-        raise KeyFileError(
+        raise FileError(
             f"--passphrase: there is no terminal to ask on. Put the passphrase into the variable {PASSPHRASE_VARIABLE}."
         )
     return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True))

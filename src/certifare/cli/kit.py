@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certifare.storage import atomic_folder, check_folder, open_regular
+from certifare.foundation.storage import atomic_folder, check_folder, open_regular
 
 if TYPE_CHECKING:
     from certifare.bundle import Bundle
@@ -97,8 +97,8 @@ def make_kit(
     from certifare.bundle import produce
     from certifare.data import adult
     from certifare.document import new_key
+    from certifare.foundation.randomness import stream
     from certifare.frontier import Grid
-    from certifare.randomness import stream
 
     progress("reading Adult", 0, 1)
     table = adult()

@@ -30,12 +30,12 @@ from certifare.cli.sources import Certified, checksum_salt, count_database, coun
 from certifare.cli.support import of_file, refuse_ignored
 
 if TYPE_CHECKING:
+    from certifare.certification.monitoring import Finding, History
     from certifare.document import Document
     from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords
-    from certifare.files import DataFile
-    from certifare.monitoring import Finding, History
-    from certifare.reading import Reading
+    from certifare.tables.files import DataFile
+    from certifare.tables.reading import Reading
 
 
 @with_options
@@ -83,7 +83,7 @@ def monitor(
     databases will do; which columns hold the groups is read from the certificate.
     """
     from certifare.errors import ArgumentError
-    from certifare.files import DataFile
+    from certifare.tables.files import DataFile
 
     records = [DataFile(path) for path in data or ()]
     files = [] if sql is not None else counts_files(records)
@@ -164,8 +164,8 @@ def _reading(document: Document, sensitive: Sequence[str], label: str | None) ->
     """Return how records are read: as the certificate says, with columns that are called otherwise."""
     import msgspec
 
-    from certifare.errors import ArgumentError, MissingGroupError
-    from certifare.reading import Reading
+    from certifare.errors import ArgumentError, GroupError
+    from certifare.tables.reading import Reading
 
     if label is not None and not document.certificate.claim.labelled:
         raise ArgumentError("--label: the certificate looks at no label. Leave it out.")
@@ -173,7 +173,7 @@ def _reading(document: Document, sensitive: Sequence[str], label: str | None) ->
     given = {"sensitive": tuple(sensitive), "label": label}
     reading = msgspec.structs.replace(stated, **{name: value for name, value in given.items() if value})
     if not reading.sensitive:
-        raise MissingGroupError("The certificate does not say which column holds the groups: pass --sensitive.")
+        raise GroupError("The certificate does not say which column holds the groups: pass --sensitive.")
     return reading
 
 
@@ -187,11 +187,11 @@ def _count(
     csv: CsvOptions,
 ) -> CountedRecords:
     """Count the records of a period, wherever they are, as the certificate says."""
-    from certifare.certification import count_records
+    from certifare.certification.certifying import count_records
     from certifare.document import digest
     from certifare.document.counts_files import pool
+    from certifare.encoders.records import load_fitted
     from certifare.engines.counting import CountRequest
-    from certifare.records import load_fitted
 
     assert known.document is not None  # noqa: S101  (checked before)
     labelled = known.document.certificate.claim.labelled
@@ -215,8 +215,8 @@ def _digest_of(counted: CountedRecords) -> str | None:
 
 
 def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> None:
+    from certifare.foundation.storage import atomic_file
     from certifare.report import course_data, render_course
-    from certifare.storage import atomic_file
 
     with atomic_file(page) as name:
         name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
@@ -224,10 +224,10 @@ def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> Non
 
 def _history(path: Path, document: Document, encoder: EncoderFile, **options: Any) -> tuple[History, bool]:
     """Read the history, or begin one; what was fixed by the first run cannot be changed by a later one."""
+    from certifare.certification.monitoring import History
     from certifare.document import digest
     from certifare.encoders import load_encoder
-    from certifare.errors import ArgumentError, HistoryError
-    from certifare.monitoring import History
+    from certifare.errors import ArgumentError, FileError
 
     given = {name: value for name, value in options.items() if value is not None}
     named, training = digest(encoder), load_encoder(encoder).training_counts_
@@ -236,8 +236,8 @@ def _history(path: Path, document: Document, encoder: EncoderFile, **options: An
     found = History.load(path)
     try:
         found.check_against(document.certificate, named, training)
-    except HistoryError as error:
-        raise HistoryError(f"{str(path)!r}: {error} Name another file with --history.") from error
+    except FileError as error:
+        raise FileError(f"{str(path)!r}: {error} Name another file with --history.") from error
     for name, value in given.items():
         if getattr(found, name) != value:
             spelt = {"planned": "periods"}.get(name, name).replace("_", "-")
@@ -253,7 +253,7 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], c
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from certifare.certificates.certificate import percent, round_down, round_up
+    from certifare.certificates.rounding import percent, round_down, round_up
 
     styles = {"REFUTED": "bold red", "CONFIRMED": "green", "OPEN": ""}
     table = RichTable(box=None, padding=(0, 2, 0, 0))

@@ -84,9 +84,9 @@ class CsvOptions(Options):
     ] = None
 
     def reading(self) -> dict[str, Any]:
-        """Say how a file is to be read, as :func:`certifare.files.read_file` takes it."""
+        """Say how a file is to be read, as :func:`certifare.tables.files.read_file` takes it."""
         from certifare.errors import ArgumentError
-        from certifare.files import MISSING
+        from certifare.tables.files import MISSING
 
         if self.header not in ("first", "none"):
             raise ArgumentError(f"--header {self.header}: choose first (the first line names the columns) or none.")
@@ -266,15 +266,15 @@ class SearchOptions(Options):
 
     def parts(self) -> dict[str, float]:
         """Shares of the three parts."""
-        from certifare.errors import SplitError
-        from certifare.parts import PARTS
+        from certifare.errors import ArgumentError
+        from certifare.tables.splitting import PARTS
 
         try:
             shares = [float(share) for share in self.split.split(",")]
         except ValueError:
             shares = []
         if len(shares) != len(PARTS):
-            raise SplitError(
+            raise ArgumentError(
                 f"--split {self.split}: give three shares, of the records to train, select and certify on, such as "
                 f"{SPLIT}. (There is no test part: figures are measured on the certification records.)"
             )

@@ -16,7 +16,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from certifare.cli import common
-from certifare.errors import PluginError
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -38,11 +38,11 @@ class Commands(TyperGroup):
         for name, points in sorted(self.installed.items()):
             try:
                 if name in self.commands:
-                    raise PluginError(
+                    raise ArgumentError(
                         f"{_origins(points)}: certifare has a command {name!r} of its own, which is used."
                     )
                 command_of(points)
-            except PluginError as error:
+            except ArgumentError as error:
                 if not ctx.resilient_parsing:  # a shell completes words otherwise
                     common.err.print(Text.assemble(("warning: ", "yellow"), str(error)), soft_wrap=True)
             else:
@@ -55,7 +55,7 @@ class Commands(TyperGroup):
             return super().get_command(ctx, cmd_name)
         try:
             return command_of(points)
-        except PluginError:
+        except ArgumentError:
             if ctx.resilient_parsing:  # a shell completes words
                 return None
             raise
@@ -76,12 +76,12 @@ def command_of(points: list[EntryPoint]) -> Any:
 
     Raises
     ------
-    PluginError
+    ArgumentError
         It cannot be imported, is no command, or several distributions bring one of this name.
     """
     point = points[0]
     if len(points) > 1:
-        raise PluginError(f"{_origins(points)}: each brings a command {point.name!r}; uninstall all but one.")
+        raise ArgumentError(f"{_origins(points)}: each brings a command {point.name!r}; uninstall all but one.")
     try:
         found = point.load()
         app = typer.Typer(rich_markup_mode="markdown")
@@ -94,7 +94,7 @@ def command_of(points: list[EntryPoint]) -> Any:
         return typer.main.get_group(app).commands[point.name]
     except (Exception, SystemExit) as error:  # whatever its code does: the other commands work on
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PluginError(f"{_origins(points)}: the command {point.name!r} cannot be used ({reason}).") from error
+        raise ArgumentError(f"{_origins(points)}: the command {point.name!r} cannot be used ({reason}).") from error
 
 
 def _origins(points: list[EntryPoint]) -> str:

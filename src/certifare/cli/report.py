@@ -78,8 +78,8 @@ def _write(data: dict[str, Any], form: Form | None, output: Path | None) -> None
 
     chosen = form or _form_of(output)
     path = output or Path(f"report.{chosen.value}")
+    from certifare.foundation.storage import atomic_file
     from certifare.report import render_html, render_markdown, render_pdf
-    from certifare.storage import atomic_file
 
     if chosen is Form.PDF:
         content = render_pdf(render_html(data))
@@ -137,7 +137,7 @@ def read_frontier(path: Path) -> list[dict[str, Any]]:
     import io
 
     from certifare.errors import FileError, MissingColumnError
-    from certifare.storage import open_regular
+    from certifare.foundation.storage import open_regular
 
     with open_regular(path) as file:
         content = file.read(MAX_FRONTIER_BYTES + 1)

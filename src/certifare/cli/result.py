@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from certifare.cli.common import err, out, printable
-from certifare.words import amount, one
+from certifare.foundation.formatting import amount, one
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
 
 
 def _verdict(bundle: Bundle) -> Text:
-    from certifare.certificates.certificate import percent, round_up
+    from certifare.certificates.rounding import percent, round_up
 
     asked = "" if bundle.target is None else f"  target {bundle.target:g}"
     verdict = Text.assemble((bundle.verdict, VERDICTS[bundle.verdict]), f"{asked}\n\n")
@@ -74,7 +74,7 @@ def _verdict(bundle: Bundle) -> Text:
 
 def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
     """Say what was found, a name and a text at a time."""
-    from certifare.certificates.certificate import percent, round_down, round_up
+    from certifare.certificates.rounding import percent, round_down, round_up
 
     certificate, point = bundle.certificate, bundle.point
     if certificate is not None and point is not None:
@@ -136,7 +136,7 @@ def _measured(measured: Measured) -> str:
 
 def _interval(interval: Interval, *, percent: bool = False) -> str:
     """Write an estimate between its limits, which are rounded outwards: 85.3% [84.7, 85.8]."""
-    from certifare.certificates.certificate import round_down, round_up
+    from certifare.certificates.rounding import round_down, round_up
 
     if percent:
         limits = round_down(100 * interval.lower, 1), round_up(100 * interval.upper, 1)

@@ -27,7 +27,7 @@ ScoresFile = Annotated[
 def check_scores(path: Path | None) -> None:
     """Refuse a file that scores could not be written to, before any work is done."""
     from certifare.errors import ArgumentError
-    from certifare.storage import check_file, check_writable
+    from certifare.foundation.storage import check_file, check_writable
 
     if path is None:
         return
@@ -41,9 +41,9 @@ def write_scores(encoder: RestrictedEncoder, data: Path, output: Path, reading: 
     """Write the scores of all records of a file, batch by batch."""
     import pyarrow as pa
 
-    from certifare.files import open_batches
-    from certifare.records import GroupColumns, open_records
-    from certifare.storage import atomic_file
+    from certifare.encoders.records import GroupColumns, open_records
+    from certifare.foundation.storage import atomic_file
+    from certifare.tables.files import open_batches
 
     fitted = copy(encoder).set_params(output="score")
     groups = None

@@ -69,7 +69,7 @@ def show(
 
 def _looks_like_encoder(path: Path) -> bool:
     from certifare.errors import FileError
-    from certifare.storage import open_regular
+    from certifare.foundation.storage import open_regular
 
     if not path.exists():
         raise FileError(f"There is no file or bundle {str(path)!r}.")
@@ -78,7 +78,7 @@ def _looks_like_encoder(path: Path) -> bool:
 
 
 def _print_certificate(certificate: Any, verdict: Any) -> None:
-    from certifare.certificates.certificate import round_up
+    from certifare.certificates.rounding import round_up
 
     out.print(printable(str(certificate)), style="bold", soft_wrap=True)
     table = RichTable("groups", "label", "records", "estimate", "bound T*", box=None, pad_edge=False)

@@ -12,15 +12,15 @@ from certifare.cli.common import ENCODER, encoder_file
 
 if TYPE_CHECKING:
     from certifare.certificates import CellCounts
+    from certifare.certification.ledger import Ledger, Traces
     from certifare.document import Document
     from certifare.document.counts_files import CountsFile
     from certifare.encoders import RestrictedEncoder
     from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords, CountRequest
-    from certifare.files import DataFile
-    from certifare.ledger import Ledger, Traces
-    from certifare.reading import Reading
-    from certifare.table import Table
+    from certifare.tables.files import DataFile
+    from certifare.tables.reading import Reading
+    from certifare.tables.table import Table
 
 MOST_OPEN = 64
 """Of more files of records, the others are opened again to be read: a process may not hold any number of them."""
@@ -46,7 +46,7 @@ class Certified:
         """Read a bundle, or an encoder's file. A certificate that lies beside it must hold, and be about it."""
         from certifare.document import Policy, digest, read_document, verify_document
         from certifare.encoders.format import EncoderFile
-        from certifare.errors import CertificateMismatchError
+        from certifare.errors import DocumentError
 
         found = encoder_file(path)
         encoder, beside = EncoderFile(found), found.parent / "certificate.json"
@@ -58,7 +58,7 @@ class Certified:
         verdict = verify_document(document, Policy(min_confidence=0.0), key=key, encoder=encoder)
         if verdict.failures:
             failures = "; ".join(f"{check.name}: {check.message}" for check in verdict.failures)
-            raise CertificateMismatchError(
+            raise DocumentError(
                 f"The certificate beside the encoder, {str(beside)!r}, does not hold: {failures} Put back the one that "
                 "was written with this encoder, or move it away."
             )
@@ -67,7 +67,7 @@ class Certified:
     @property
     def reading(self) -> Reading:
         """How the certificate's records were read; an empty reading if nobody says so."""
-        from certifare.reading import Reading
+        from certifare.tables.reading import Reading
 
         found = None if self.document is None else self.document.statement.predicate.reading
         return found or Reading()
@@ -114,7 +114,7 @@ def read_source(
     Parameters
     ----------
     encoder, reading, labelled, **options
-        As in :func:`certifare.records.read_records`.
+        As in :func:`certifare.encoders.records.read_records`.
     data : sequence of DataFile
 
     Returns
@@ -123,10 +123,10 @@ def read_source(
     table : Table or None
         None if the records are not in memory.
     """
-    from certifare.certification import TableSource
+    from certifare.certification.certifying import TableSource
+    from certifare.encoders.records import read_records
     from certifare.engines.parquet.streaming import ParquetRecords
     from certifare.frontier.parquet_search import is_large
-    from certifare.records import read_records
 
     if len(data) == 1 and is_large(data[0]) and options.get("sensitive_file") is None:
         return ParquetRecords(data[0]), None
@@ -138,7 +138,7 @@ def count_database(
     encoder: RestrictedEncoder, address: str, table: str, reading: Reading, request: CountRequest
 ) -> CountedRecords:
     """Let a database count its own records."""
-    from certifare.certification import count_records
+    from certifare.certification.certifying import count_records
     from certifare.engines.sql.warehouse import DatabaseRecords, connect
 
     with connect(address) as warehouse:
@@ -162,7 +162,7 @@ def counts_files(data: Sequence[DataFile], encoder: Path | None = None) -> list[
     """
     from certifare.document.counts_files import is_counts_file
     from certifare.errors import ArgumentError
-    from certifare.files import DataFile
+    from certifare.tables.files import DataFile
 
     files, records = list(data), []
     if encoder is not None and is_counts_file(first := DataFile(encoder)):
@@ -192,7 +192,7 @@ def load_counts(files: Sequence[DataFile]) -> dict[str, CountsFile]:
 
 def trace_counts(ledger: Ledger, files: dict[str, CountsFile]) -> Traces | None:
     """Return what the ledger knows records by that were counted elsewhere; None if looks at them cannot be counted."""
-    from certifare.ledger import sizes_origin
+    from certifare.certification.ledger import sizes_origin
 
     # A checksum is that of one encoder. Sizes of groups are not, but records that were drawn have others every time.
     if any(file.checksum is None or file.reading.drawn for file in files.values()):
@@ -208,7 +208,7 @@ def trace_counts(ledger: Ledger, files: dict[str, CountsFile]) -> Traces | None:
 
 def trace_database(ledger: Ledger, address: str, table: str, counts: CellCounts) -> Traces:
     """Return what the ledger knows the records of a table in a database by: where they lie, and sizes of groups."""
-    from certifare.ledger import sizes_origin
+    from certifare.certification.ledger import sizes_origin
 
     place = _place(address)
     # The same table, or another name of it.

@@ -15,7 +15,7 @@ from certifare.errors import ArgumentError
 if TYPE_CHECKING:
     import typer
 
-    from certifare.storage import FilePath
+    from certifare.foundation.storage import FilePath
 
 ALWAYS = "always"
 
@@ -37,6 +37,7 @@ CONDITIONS = {
     "thinned": "--weight, or --cluster with --population records",
     "capped": "a file of records with --weight, and without --cluster",
     "equal_opportunity": "--metric equal_opportunity",
+    "positives": "a table with --metric equal_opportunity",
     "simultaneous": "--correction simultaneous",
     "grown": "--kind boosted or tree",
     "listed": "the cells of an encoder in words (no --json)",
@@ -71,6 +72,13 @@ _SEARCH = _when(
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "demo": _when(always="output replace target audit_kit seed as_json"),
+    "plan": _when(
+        always="total size metric target confidence cells as_json",
+        total="share",
+        records="sensitive certify_share",
+        positives="label positive",
+        csv=_CSV,
+    ),
     "fit": {**_SEARCH, **_when(always="replace key suppress dataset target ledger scores")},
     "sweep": {**_SEARCH, **_when(always="plot correction max_bound", simultaneous="candidates ledger")},
     "encode": _when(
@@ -187,7 +195,7 @@ def draw_conditions(weight: str | None, cluster: str | None, population: str | N
 
 def of_file(*paths: FilePath) -> tuple[str, ...]:
     """Conditions that files of records bring along."""
-    from certifare.files import kind_of
+    from certifare.tables.files import kind_of
 
     return ("records", "csv") if any(kind_of(path) == "csv" for path in paths) else ("binary", "records")
 

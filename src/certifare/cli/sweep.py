@@ -65,15 +65,15 @@ def sweep(
 ) -> None:
     """Try many encoders and print the frontier of utility and certified distance."""
     from certifare.bundle import write_rows
-    from certifare.errors import MissingGroupError, RoleError
+    from certifare.errors import GroupError, RoleError
+    from certifare.foundation.storage import atomic_file
     from certifare.frontier import sweep as sweep_table
-    from certifare.storage import atomic_file
-    from certifare.table import read_table
+    from certifare.tables.table import read_table
 
     if not label:
         raise RoleError("Which column is to be predicted? Pass --label.")
     if not sensitive:
-        raise MissingGroupError("Which column holds the groups? Pass --sensitive.")
+        raise GroupError("Which column holds the groups? Pass --sensitive.")
     simultaneous = ("simultaneous",) if correction == "simultaneous" else ()
     refuse_ignored(context, *of_search(data, search.metric, search.kind), *simultaneous)
     check_distance("--max", max_bound)
@@ -112,7 +112,7 @@ def sweep(
 def _check_places(output: Path | None, plot: Path | None) -> None:
     """Refuse places that could not be written to, before any work is done."""
     from certifare.errors import ArgumentError
-    from certifare.storage import check_file, check_writable
+    from certifare.foundation.storage import check_file, check_writable
 
     if output is not None and output.suffix.lower() != ".csv":
         raise ArgumentError(f"--output {output}: name a file that ends in .csv.")
@@ -126,7 +126,7 @@ def _check_places(output: Path | None, plot: Path | None) -> None:
 
 def _quantiles(data: Path, number: int, search: SearchOptions, reading: dict[str, Any]) -> tuple[float, ...]:
     """Find where the label is cut into bands; certification records have no say in it."""
-    from certifare.parts import training_quantiles
+    from certifare.tables.splitting import training_quantiles
 
     return training_quantiles(
         data,
@@ -158,7 +158,7 @@ def _document(frontier: Frontier, knee: Point, best: Point | None) -> dict[str, 
 
 
 def _show(frontier: Frontier, knee: Point, best: Point | None, written: list[Path]) -> None:
-    from certifare.certificates.certificate import percent
+    from certifare.certificates.rounding import percent
     from certifare.cli.chart import draw_points
 
     certified = sum(point.certified for point in frontier.points)
@@ -184,7 +184,7 @@ def _show(frontier: Frontier, knee: Point, best: Point | None, written: list[Pat
 
 def _front(frontier: Frontier, knee: Point, best: Point | None) -> RichTable:
     """Lay out the encoders on the frontier, one in a row."""
-    from certifare.certificates.certificate import round_down, round_up
+    from certifare.certificates.rounding import round_down, round_up
 
     certified = any(point.certified for point in frontier.points)
     table = RichTable(

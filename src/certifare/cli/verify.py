@@ -28,7 +28,7 @@ from certifare.cli.common import (
 )
 from certifare.cli.options import option, unfold
 from certifare.cli.support import refuse_ignored
-from certifare.policy import Policy
+from certifare.document.policy import Policy
 
 if TYPE_CHECKING:
     from certifare.document import Outcome, Verdict
@@ -114,7 +114,7 @@ def verify(
 def read_predictions(path: Path) -> list[Any]:
     """Read one prediction for each cell, in the order of the cells."""
     from certifare.errors import MissingColumnError, TableError
-    from certifare.files import read_file
+    from certifare.tables.files import read_file
 
     table, _ = read_file(path)
     for name in ("cell", "prediction"):

@@ -20,7 +20,7 @@ def open_writer(path: Path, suffix: str, spreadsheet_safe: bool) -> Iterator[Cal
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
-    from certifare.errors import ColumnTypeError
+    from certifare.errors import TableError
 
     writer: Any = None
 
@@ -39,7 +39,7 @@ def open_writer(path: Path, suffix: str, spreadsheet_safe: bool) -> Iterator[Cal
             writer.write_table(table)
         except pa.ArrowException as error:
             types = {name: str(c.type) for name, c in zip(table.column_names, table.columns, strict=True)}
-            raise ColumnTypeError(
+            raise TableError(
                 f"A column cannot be written to a {suffix} file ({error}). The columns are {types}: leave those out "
                 "that hold lists or the like."
             ) from error
@@ -55,7 +55,7 @@ def _flat(column: Any) -> Any:
     """Return a column without a dictionary, and text as plain text."""
     import pyarrow as pa
 
-    from certifare.frames import is_text
+    from certifare.tables.frames import is_text
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

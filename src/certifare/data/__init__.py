@@ -6,7 +6,7 @@ from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from certifare.table import Table
+    from certifare.tables.table import Table
 
 
 def adult() -> Table:
@@ -21,7 +21,7 @@ def adult() -> Table:
     >>> len(table), table.groups.names, table.labels[0].names
     (48842, ('Female', 'Male'), ('<=50K', '>50K'))
     """
-    from certifare.table import read_table
+    from certifare.tables.table import read_table
 
     with as_file(files(__name__) / "adult.parquet") as path:
         return read_table(path, label="income", sensitive="sex", drop=("fnlwgt", "split"))

@@ -3,15 +3,15 @@
 :mod:`~certifare.document.statement` says what a file says; :mod:`~certifare.document.envelopes` writes and reads it;
 :mod:`~certifare.document.keys` makes keys; :mod:`~certifare.document.suppression` pools small cells before
 publication; :mod:`~certifare.document.verification` decides whether a certificate is accepted, by a
-:class:`~certifare.policy.Policy`.
+:class:`~certifare.document.policy.Policy`.
 """
 
 from certifare.document.envelopes import Document, digest, read_document, sign, write_document
 from certifare.document.keys import load_private_key, load_public_key, new_key
+from certifare.document.policy import Policy
 from certifare.document.statement import Selection, Statement, make_statement, schema
 from certifare.document.suppression import Suppression, suppress
 from certifare.document.verification import Check, Outcome, Verdict, verify_document
-from certifare.policy import Policy
 
 __all__ = [
     "Check",

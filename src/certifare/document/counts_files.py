@@ -17,27 +17,19 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from certifare import __version__
 from certifare.certificates import CellCounts
-from certifare.certificates.certificate import OTHER_PEOPLE
-from certifare.certificates.provenance import NOT_LOOKED_UP, Provenance
+from certifare.certificates.assumptions import NOT_LOOKED_UP, OTHER_PEOPLE
+from certifare.certificates.provenance import Provenance
 from certifare.certificates.tail import Tail
 from certifare.document.envelopes import parse
 from certifare.document.statement import canonical
 from certifare.engines.counting import CountedRecords
-from certifare.errors import (
-    ArgumentError,
-    CertifareError,
-    CountsFileError,
-    DrawError,
-    DuplicateCountsError,
-    EncoderMismatchError,
-    FileError,
-)
-from certifare.files import DataFile
-from certifare.levels import sort_key
-from certifare.reading import Reading
-from certifare.storage import FilePath, atomic_file
+from certifare.errors import ArgumentError, CertifareError, CountsError, FileError
+from certifare.foundation.levels import sort_key
+from certifare.foundation.storage import FilePath, atomic_file
+from certifare.foundation.version import __version__
+from certifare.tables.files import DataFile
+from certifare.tables.reading import Reading
 
 VERSION = 4
 MAX_BYTES = 16 * 2**20
@@ -103,21 +95,19 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         if self.counts.n_cells != self.cells:
-            raise CountsFileError(
+            raise FileError(
                 f"The encoder has {self.cells:,} cells, but the table of counts has {self.counts.n_cells:,} rows."
             )
         if not self.reading.sensitive:
-            raise CountsFileError("The file does not say which columns the groups were read from.")
+            raise FileError("The file does not say which columns the groups were read from.")
         if (self.counts.labels is None) != (self.reading.label is None):
-            raise CountsFileError(
+            raise FileError(
                 "The counts have labels, but no label column is named."
                 if self.reading.label is None
                 else f"The label {self.reading.label!r} is named, but the counts have no labels."
             )
         if self.reading.drawn != (self.seed is not None) or self.reading.drawn != (self.effective_size is not None):
-            raise CountsFileError(
-                "Records are drawn by weights or clusters if, and only if, there are a seed and a size."
-            )
+            raise FileError("Records are drawn by weights or clusters if, and only if, there are a seed and a size.")
 
     @classmethod
     def make(
@@ -157,22 +147,20 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             content = parse(data)
             version = content.get("version") if isinstance(content, dict) else None
             if isinstance(version, int) and version > VERSION:
-                raise CountsFileError(
+                raise FileError(
                     f"{os.fspath(path)!r} is in version {version} of the format, and this program knows versions up to "
                     f"{VERSION}: install a newer certifare to read it."
                 )
             if isinstance(version, int) and version < VERSION:
-                raise CountsFileError(
+                raise FileError(
                     f"{os.fspath(path)!r} is in version {version} of the format, which does not say how its records "
                     "were read: count the records again with this certifare."
                 )
             return msgspec.convert(content, cls, dec_hook=_decode)
-        except CountsFileError:
+        except FileError:
             raise
         except (msgspec.ValidationError, TypeError, OverflowError, CertifareError) as error:
-            raise CountsFileError(
-                f"{os.fspath(path)!r} is no counts file (certifare count writes them): {error}"
-            ) from error
+            raise FileError(f"{os.fspath(path)!r} is no counts file (certifare count writes them): {error}") from error
 
 
 def pool(
@@ -191,11 +179,11 @@ def pool(
 
     Raises
     ------
-    EncoderMismatchError
+    CountsError
         A file is about another encoder, or its records were read in another way.
-    DuplicateCountsError
+    CountsError
         A file is there twice, or two files count the same records.
-    DrawError
+    CountsError
         Files were drawn in different ways.
     """
     if not files:
@@ -207,25 +195,25 @@ def pool(
     checksums: dict[str, str] = {}
     for name, file in files.items():
         if file.encoder != wanted:
-            raise EncoderMismatchError(
+            raise CountsError(
                 f"{name!r} was counted with another encoder (SHA-256 {file.encoder[:16]}…) than {of_whom} "
                 f"({wanted[:16]}…). Count its records again with that one."
             )
         _check_reading(name, file, by, by_whom)
         scales = {file.reading.max_weight, first.reading.max_weight}
         if len(files) > 1 and file.reading.thinned and (None in scales or len(scales) > 1):
-            raise DrawError(
+            raise CountsError(
                 f"{name!r} and {first_name!r} were not thinned to one largest weight, so that their records count "
                 "differently: agree on the largest in the population and count both with --max-weight."
             )
         if file.id in ids:
-            raise DuplicateCountsError(
+            raise CountsError(
                 f"{name!r} and {ids[file.id]!r} are the same counts (id {file.id[:16]}…): give each holder's file once."
             )
         ids[file.id] = name
         if file.checksum is not None:
             if file.checksum in checksums:
-                raise DuplicateCountsError(
+                raise CountsError(
                     f"{name!r} and {checksums[file.checksum]!r} count the same records (checksum "
                     f"{file.checksum[:16]}…): leave one of them out."
                 )
@@ -278,7 +266,7 @@ def _counted(files: Sequence[CountsFile], counts: CellCounts) -> CountedRecords:
 def _tail(files: Sequence[CountsFile]) -> Tail | None:
     """Return the weight above the cap; refuse to add up that of several holders, which is not proved."""
     if len(files) > 1 and any(file.reading.cap is not None for file in files):
-        raise DrawError("Weights of several holders are not capped: count each file again with --cap inf.")
+        raise CountsError("Weights of several holders are not capped: count each file again with --cap inf.")
     return files[0].tail
 
 
@@ -286,18 +274,18 @@ def _check_reading(name: str, file: CountsFile, wanted: Reading, of_whom: str) -
     """Refuse a file whose records were read or drawn in another way."""
     reading = file.reading
     if (reading.sensitive, reading.label) != (wanted.sensitive, wanted.label):
-        raise EncoderMismatchError(
+        raise CountsError(
             f"{name!r} was counted by {_columns(reading)}, but {of_whom} is by {_columns(wanted)}: count its records "
             "again with the same columns."
         )
     if reading.naming != wanted.naming:
-        raise EncoderMismatchError(
+        raise CountsError(
             f"{name!r} names groups or labels in another way than {of_whom} (small groups pooled, records without a "
             "group counted, a label cut into bands): a name stands for different records. Count its records again with "
             "the bundle, certificate.json beside encoder.json, and the same options."
         )
     if reading.draw != wanted.draw:
-        raise DrawError(
+        raise CountsError(
             f"{name!r} counts {_drawn(reading)}, but {of_whom} is about {_drawn(wanted)}: count its records again with "
             "the same --weight, --cluster and --population."
         )
@@ -338,4 +326,4 @@ def _columns(reading: Reading) -> str:
 def _decode(kind: type, value: object) -> object:
     if kind is CellCounts and isinstance(value, Mapping):
         return CellCounts.from_dict(value)
-    raise CountsFileError("counts must be an object with groups and table.")
+    raise FileError("counts must be an object with groups and table.")

@@ -21,8 +21,8 @@ from certifare.certificates import Certificate
 from certifare.document.keys import load_private_key
 from certifare.document.statement import OLDEST_VERSION, PREDICATE, VERSION, Statement, canonical, make_statement
 from certifare.encoders.format import EncoderFile
-from certifare.errors import CertificateFormatError, ExpiredVersionError, FileError, NewerVersionError
-from certifare.storage import atomic_file, distinct_keys, open_regular
+from certifare.errors import DocumentError, ExpiredVersionError, FileError
+from certifare.foundation.storage import atomic_file, distinct_keys, open_regular
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
@@ -126,7 +126,7 @@ def write_document(
     Document
     """
     if encoder is not None:
-        from certifare.records import check_cells
+        from certifare.encoders.records import check_cells
 
         file = EncoderFile.of(encoder)
         check_cells(file.document.n_cells, certificate.counts)
@@ -158,8 +158,8 @@ def read_document(source: str | os.PathLike[str] | bytes) -> Document:
 
     Raises
     ------
-    CertificateFormatError
-        It is no certificate. :class:`~certifare.errors.NewerVersionError` and
+    DocumentError
+        It is no certificate. :class:`~certifare.errors.DocumentError` and
         :class:`~certifare.errors.ExpiredVersionError` say that it is one of another version of the format.
     """
     data = source if isinstance(source, bytes) else _read(source)
@@ -168,7 +168,7 @@ def read_document(source: str | os.PathLike[str] | bytes) -> Document:
         try:
             envelope = msgspec.convert(content, Envelope)
         except msgspec.ValidationError as error:
-            raise CertificateFormatError(f"Not a signed certificate: {error}") from error
+            raise DocumentError(f"Not a signed certificate: {error}") from error
         payload = _base64(envelope.payload, "the payload")
         return Document(_statement(parse(payload)), payload, envelope.signatures)
     return Document(_statement(content), data.rstrip(b"\n"))
@@ -194,32 +194,32 @@ def digest(source: str | os.PathLike[str] | bytes) -> str:
 def parse(data: bytes) -> Any:
     """Parse JSON as strictly as it can be: UTF-8, no duplicate keys, no NaN, no numbers out of range."""
     if len(data) > MAX_BYTES:
-        raise CertificateFormatError(
+        raise DocumentError(
             f"The file is larger than {MAX_BYTES // 2**20} MB: too large for a certificate, so it was not read."
         )
     if not data.strip():
-        raise CertificateFormatError("The file is empty.")
+        raise DocumentError("The file is empty.")
     if (found := data.count(b"[") + data.count(b"{")) > MOST_LISTS:
-        raise CertificateFormatError(f"{found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
+        raise DocumentError(f"{found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
     try:
         # The first reading is the stricter one, the second sees duplicate keys.
         msgspec.json.decode(data)
         return json.loads(data, object_pairs_hook=distinct_keys)
     except RecursionError as error:
-        raise CertificateFormatError("Not a certificate: the file is nested too deeply.") from error
+        raise DocumentError("Not a certificate: the file is nested too deeply.") from error
     except (msgspec.MsgspecError, ValueError) as error:
-        raise CertificateFormatError(f"Not a certificate: the file is no valid JSON ({error}).") from error
+        raise DocumentError(f"Not a certificate: the file is no valid JSON ({error}).") from error
 
 
 def _statement(content: Any) -> Statement:
     kind = content.get("predicateType") if isinstance(content, dict) else None
     version = re.fullmatch(re.escape(PREDICATE) + r"([0-9]{1,9})", kind) if isinstance(kind, str) else None
     if version is None:
-        raise CertificateFormatError(
+        raise DocumentError(
             "Not a certificate: " + (f"a statement of another kind, {kind!r}." if kind else "no predicateType.")
         )
     if int(version[1]) > VERSION:
-        raise NewerVersionError(
+        raise DocumentError(
             f"The certificate is in version {version[1]} of the format, and this program knows versions up to "
             f"{VERSION}: install a newer certifare to read it."
         )
@@ -243,7 +243,7 @@ def _base64(text: str, what: str) -> bytes:
     try:
         return base64.b64decode(text.translate({ord("-"): "+", ord("_"): "/"}), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise CertificateFormatError(f"Not a signed certificate: {what} is no valid base64.") from error
+        raise DocumentError(f"Not a signed certificate: {what} is no valid base64.") from error
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from certifare.errors import KeyFileError, OutputError
-from certifare.storage import open_regular, writable
+from certifare.errors import FileError
+from certifare.foundation.storage import open_regular, writable
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
@@ -47,9 +47,9 @@ def new_key(path: str | os.PathLike[str], passphrase: str | None = None) -> tupl
     if name.name.endswith(".pem"):
         name = name.with_name(name.name.removesuffix(".pem"))
     if not name.name or name.is_dir():
-        raise KeyFileError(f"{os.fspath(path)!r} is a folder: give the name of the key as well, such as keys/producer.")
+        raise FileError(f"{os.fspath(path)!r} is a folder: give the name of the key as well, such as keys/producer.")
     if passphrase == "":
-        raise KeyFileError("The passphrase is empty: give one, or none at all.")
+        raise FileError("The passphrase is empty: give one, or none at all.")
     private, public = name.with_name(name.name + ".pem"), name.with_name(name.name + ".pub.pem")
     key = Ed25519PrivateKey.generate()
     locked = (
@@ -79,21 +79,21 @@ def load_private_key(path: str | os.PathLike[str], passphrase: str | None = None
 
     pem = _read(path)
     if b"PUBLIC KEY" in pem:
-        raise KeyFileError(f"{path} is a public key. Signing needs the private one, the file without .pub in its name.")
+        raise FileError(f"{path} is a public key. Signing needs the private one, the file without .pub in its name.")
     if passphrase is None:
         passphrase = os.environ.get(PASSPHRASE_VARIABLE)
     if not locked(path):
         passphrase = None
     elif not passphrase:
-        raise KeyFileError(f"{path} is locked by a passphrase: give it, or set {PASSPHRASE_VARIABLE}.")
+        raise FileError(f"{path} is locked by a passphrase: give it, or set {PASSPHRASE_VARIABLE}.")
     try:
         key = load_pem_private_key(pem, None if passphrase is None else passphrase.encode("utf-8"))
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise KeyFileError(
+        raise FileError(
             f"{path} cannot be read as a private key" + (": is the passphrase right?" if passphrase else ".")
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise KeyFileError(f"{path} holds no Ed25519 key. `certifare key new` makes one.")
+        raise FileError(f"{path} holds no Ed25519 key. `certifare key new` makes one.")
     return CryptoSigner(key)
 
 
@@ -106,15 +106,15 @@ def load_public_key(path: str | os.PathLike[str]) -> SSlibKey:
 
     pem = _read(path)
     if b"PRIVATE KEY" in pem:
-        raise KeyFileError(
+        raise FileError(
             f"{path} is a private key. Checking a signature needs the public one only, the file with .pub in its name."
         )
     try:
         key = load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise KeyFileError(f"{path} cannot be read as a public key in PEM form.") from error
+        raise FileError(f"{path} cannot be read as a public key in PEM form.") from error
     if not isinstance(key, Ed25519PublicKey):
-        raise KeyFileError(f"{path} holds no Ed25519 key, the only kind that signs certificates.")
+        raise FileError(f"{path} holds no Ed25519 key, the only kind that signs certificates.")
     return SSlibKey.from_crypto(key)
 
 
@@ -128,9 +128,9 @@ def _read(path: str | os.PathLike[str]) -> bytes:
         with open_regular(path) as file:
             data = file.read(_MAX_KEY_BYTES + 1)
     except OSError as error:
-        raise KeyFileError(f"The key file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
+        raise FileError(f"The key file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
     if len(data) > _MAX_KEY_BYTES:
-        raise KeyFileError(f"{path} is far too large for a key file.")
+        raise FileError(f"{path} is far too large for a key file.")
     return data
 
 
@@ -150,7 +150,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
             except BaseException:
                 path.unlink()
                 raise
-    except OutputError as error:
+    except FileError as error:
         if isinstance(error.__cause__, FileExistsError):
-            raise KeyFileError(f"{path} exists and is not overwritten: choose another name.") from error
-        raise KeyFileError(str(error)) from error
+            raise FileError(f"{path} exists and is not overwritten: choose another name.") from error
+        raise FileError(str(error)) from error

@@ -14,15 +14,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from certifare import __version__
 from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.certificate import confidence_text, percent, round_up
 from certifare.certificates.counts import encode_counts
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.population import among_whom
+from certifare.certificates.rounding import confidence_text, percent, round_up
 from certifare.document.suppression import Suppression, suppress
-from certifare.errors import ArgumentError, CertificateFormatError, CountsError
-from certifare.reading import Reading
+from certifare.errors import ArgumentError, CountsError, DocumentError
+from certifare.foundation.version import __version__
+from certifare.tables.reading import Reading
 
 StatementType = Literal["https://in-toto.io/Statement/v1"]
 STATEMENT_TYPE: StatementType = "https://in-toto.io/Statement/v1"
@@ -157,12 +157,12 @@ class Statement(_Strict, frozen=True, kw_only=True):
             # Once more by itself: the certificate checks ranges and names beyond its types.
             certificate = Certificate.from_dict(document["predicate"]["certificate"])
             if certificate.candidates > MAX_TRIED:
-                raise CertificateFormatError("Not a certificate: more candidates than anyone can have tried.")
+                raise DocumentError("Not a certificate: more candidates than anyone can have tried.")
             statement.predicate.time  # noqa: B018  (a day that there is)
-        except CertificateFormatError:
+        except DocumentError:
             raise
         except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
-            raise CertificateFormatError(f"Not a certificate: {error}") from error
+            raise DocumentError(f"Not a certificate: {error}") from error
         return statement
 
 
@@ -293,7 +293,7 @@ def canonical(document: Any) -> bytes:
         text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         return text.encode("utf-8")
     except ValueError as error:
-        raise CertificateFormatError(f"This cannot be written as JSON: {error}") from error
+        raise DocumentError(f"This cannot be written as JSON: {error}") from error
 
 
 def schema() -> dict[str, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.claims import stratum
-from certifare.errors import SuppressionError
+from certifare.errors import DocumentError
 
 Pool = tuple[int, ...]
 
@@ -67,14 +67,14 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
     [[408, 305], [0, 0], [292, 411], [0, 0], [0, 0]]
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
-        raise SuppressionError(f"suppress={n!r}: give the smallest count that may be shown, a whole number from 2 up.")
+        raise DocumentError(f"suppress={n!r}: give the smallest count that may be shown, a whole number from 2 up.")
     if certificate.method == "lemmas":
-        raise SuppressionError(
+        raise DocumentError(
             'The bound of method="lemmas" looks at single cells and cannot be recomputed from pooled ones. '
             'Certify with method="exact", or publish without suppression.'
         )
     if certificate.pools:
-        raise SuppressionError(
+        raise DocumentError(
             "Cells of the certificate are pooled already, so that their own counts are not known: suppress the "
             "certificate that it was made from."
         )

@@ -15,30 +15,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
-from certifare.certificates.certificate import READS_GROUP, VOID, percent, round_down, round_up
+from certifare.certificates.assumptions import READS_GROUP, VOID
 from certifare.certificates.population import draw_of, whom
+from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
+from certifare.document.policy import Policy
 from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
 from certifare.encoders.format import EncoderFile, digest_of, read_encoder_document
 from certifare.errors import (
     ArgumentError,
     CertifareError,
-    EncoderFileError,
     ExpiredVersionError,
+    FileError,
     GroupError,
     TrainingOverlapError,
     UnprovedClaimError,
 )
-from certifare.levels import UNKNOWN
-from certifare.policy import Policy
-from certifare.randomness import stream
-from certifare.reading import POOLED, Reading
+from certifare.foundation.levels import UNKNOWN
+from certifare.foundation.randomness import stream
+from certifare.tables.reading import POOLED, Reading
 
 if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
 
-    from certifare.table import Table
+    from certifare.tables.table import Table
 
 #: Recomputing takes time in proportion to pairs of groups × (√records + cells / 20). This much takes half a minute; a
 #: file that asks for more (a thousand groups, more records than there are people) is made to keep its reader busy.
@@ -383,7 +384,7 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
         )
     try:
         content = read_encoder_document(encoder)
-    except EncoderFileError as error:
+    except FileError as error:
         return Check("encoder", False, f"The certified file cannot be used as an encoder: {error}")
     sequence = document.certificate.sequence
     tested = None if sequence is None or sequence.published is None else sequence.published.encoder
@@ -490,9 +491,9 @@ def _records(
     own ε. The sets are chosen on the verifier's records alone: nothing in it is taken from the producer.
     """
     # Verifying a certificate alone reads no table, and needs no library that does.
-    from certifare.certification import TableSource, count_records
+    from certifare.certification.certifying import TableSource, count_records
+    from certifare.encoders.records import load_fitted, read_records
     from certifare.engines.counting import CountRequest
-    from certifare.records import load_fitted, read_records
 
     certificate = document.certificate
     labelled = certificate.claim.labelled

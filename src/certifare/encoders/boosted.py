@@ -17,9 +17,9 @@ from certifare.encoders.scores import Scores, default_model, fit_scores
 from certifare.encoders.scoretree import ScoreTree, fit_columns
 from certifare.encoders.training import MemoryTraining, Training, in_memory
 from certifare.errors import EncoderError
-from certifare.frames import Field, Frame
+from certifare.foundation.levels import name_of
 from certifare.growth import Codes, MemorySource, Targets, grow
-from certifare.levels import name_of
+from certifare.tables.frames import Field, Frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class BoostedEncoder(GrownEncoder):
         """
         check_is_fitted(self)
         frame = Frame(X)
-        groups = self._groups(frame, sensitive_features)
+        groups = self.read_group_codes(frame, sensitive_features)
         scores = self._score_tree.scores if self.group_aware else self.score_map_.scores
         return scores.probabilities(self.read_fields(frame), self.n_threads, groups)[: len(self.labels_)]
 
@@ -259,7 +259,7 @@ class BoostedEncoder(GrownEncoder):
         -------
         onnx.ModelProto
         """
-        from certifare.encoders.portable import write_onnx
+        from certifare.encoders.onnx import write_onnx
 
         return write_onnx(self)
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.description import Statistics, published
-from certifare.errors import NoScoresError
-from certifare.frames import Value
-from certifare.levels import name_of
+from certifare.errors import EncoderError
+from certifare.foundation.levels import name_of
+from certifare.tables.frames import Value
 
 SMOOTHING = 5.0
 """How many records of average behaviour are added to a cell before its shares are taken: no score is 0 or 1."""
@@ -30,9 +30,9 @@ def cell_scores(statistics: Statistics | None, labels: Sequence[str]) -> tuple[N
         Names of the label columns.
     """
     if not labels:
-        raise NoScoresError("The encoder was fitted without labels, so it has no scores: fit it with y.")
+        raise EncoderError("The encoder was fitted without labels, so it has no scores: fit it with y.")
     if statistics is None:
-        raise NoScoresError(
+        raise EncoderError(
             "The encoder was saved without its cells' statistics, so it has no scores. Ask the producer for a file "
             "with them (encoder.save(path); certifare fit without --suppress)."
         )

@@ -17,17 +17,17 @@ import pyarrow as pa
 
 from certifare.encoders.format import FORMAT, ColumnDocument, Place, Rule, TreeDocument
 from certifare.encoders.loading import build_tree
-from certifare.errors import ArgumentError, ColumnTypeError
-from certifare.frames import Value, read_arrow, read_values
+from certifare.errors import ArgumentError, TableError
+from certifare.foundation.formatting import amount, exact
+from certifare.foundation.levels import plain
 from certifare.growth import Dictionary
-from certifare.levels import plain
-from certifare.words import amount, exact
+from certifare.tables.frames import Value, read_arrow, read_values
 
 if TYPE_CHECKING:
     from certifare.certificates import CellCounts
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.tree import FairTreeEncoder
-    from certifare.frames import ColumnType, Field
+    from certifare.tables.frames import ColumnType, Field
 
 MOST_VALUES = 256
 """A column with more distinct values is refused: it is a quantity, of which only the bins that are used matter."""
@@ -103,7 +103,7 @@ def encoder_of(
             f"cells. {remedy}"
         )
     if not values:
-        raise ColumnTypeError(f"Column {name!r} has no value in any record.")
+        raise TableError(f"Column {name!r} has no value in any record.")
     return build_tree(_document(name, type_, categories=sorted(values)))
 
 
@@ -164,7 +164,7 @@ def distinct_values(field: Field) -> list[Value]:
 
 def _checked(name: str, type_: ColumnType, cuts: Sequence[float]) -> list[float]:
     if type_ != "number":
-        raise ColumnTypeError(f"Column {name!r} holds no numbers, so it cannot be cut: leave the cuts out.")
+        raise TableError(f"Column {name!r} holds no numbers, so it cannot be cut: leave the cuts out.")
     edges = [float(cut) for cut in cuts]
     if not edges or not all(map(math.isfinite, edges)) or any(a >= b for a, b in pairwise(edges)):
         raise ArgumentError(f"cuts={edges}: give one or more finite numbers in ascending order.")
@@ -177,7 +177,7 @@ def _document(
     name: str, type_: ColumnType, *, edges: list[float] | None = None, categories: list[Any] | None = None
 ) -> TreeDocument:
     """Write the tree that finds a column's value: each split parts one value, or bin, from those that follow."""
-    from certifare import __version__
+    from certifare.foundation.version import __version__
 
     rules: list[Rule] = []
     places: list[Any] = []

@@ -22,9 +22,9 @@ from certifare.encoders.kmeans import KMeansEncoder
 from certifare.encoders.scores import FeatureMap, Forest, Scores
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
-from certifare.frames import Field, Frame, Value
+from certifare.foundation.levels import plain
 from certifare.growth import Bins, CategoricalBins, Dictionary
-from certifare.levels import plain
+from certifare.tables.frames import Field, Frame, Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -185,7 +185,7 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
             f"explain is about one record, and {len(frame):,} were given: take one, such as X.iloc[[17]]."
         )
     fields = encoder.read_fields(frame)
-    groups = encoder._groups(frame, sensitive_features)
+    groups = encoder.read_group_codes(frame, sensitive_features)
     cell = int(encoder.find_cells(fields, groups)[0])
     described = encoder.describe()[cell]
     return Explanation(

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from certifare.certificates.repeats import MOST_TIMES, at_most, frequencies, is_chance
 from certifare.encoders.hashes import MOST_HASHES, HashSample, hash_rounded, mix
-from certifare.errors import EncoderFileError
-from certifare.frames import Field
-from certifare.storage import open_regular, write_private
+from certifare.errors import FileError
+from certifare.foundation.storage import open_regular, write_private
+from certifare.tables.frames import Field
 
 FORMAT = "certifare/fingerprint"
 VERSION = 2
@@ -169,7 +169,7 @@ class Fingerprint:
     Examples
     --------
     >>> import numpy as np
-    >>> from certifare.frames import Frame
+    >>> from certifare.tables.frames import Frame
     >>> from certifare.encoders.fingerprint import Fingerprint
     >>> frame = Frame(np.random.default_rng(0).normal(size=(1000, 2)))
     >>> fields = [frame.read(0), frame.read(1)]
@@ -253,10 +253,10 @@ class Fingerprint:
         try:
             with open_regular(path) as handle, zipfile.ZipFile(handle) as file:
                 if str(_member(file, "format")) != FORMAT:
-                    raise EncoderFileError(f"{path}: this is not a fingerprint.")
+                    raise FileError(f"{path}: this is not a fingerprint.")
                 version = int(_member(file, "version"))
                 if version != VERSION:
-                    raise EncoderFileError(
+                    raise FileError(
                         f"{path}: version {version} of the fingerprint is not the one that this certifare knows "
                         f"({VERSION}): fit the encoder again, or update certifare."
                     )
@@ -264,18 +264,18 @@ class Fingerprint:
                 hashes, times = _member(file, "hashes").astype(np.uint32), _member(file, "times").astype(np.uint8)
                 names = tuple(str(name) for name in _member(file, "names"))
                 salt = _member(file, "salt").astype(np.uint8).tobytes()
-        except EncoderFileError:
+        except FileError:
             raise
         except FileNotFoundError:
-            raise EncoderFileError(f"There is no file {path}.") from None
+            raise FileError(f"There is no file {path}.") from None
         except _DAMAGES as error:
-            raise EncoderFileError(f"{path}: this is not a fingerprint, or a damaged one ({error}).") from error
+            raise FileError(f"{path}: this is not a fingerprint, or a damaged one ({error}).") from error
         problem = f"{path}: the fingerprint's figures contradict each other."
         if len(sizes) != n_views(len(names)) or not 0 < len(salt) <= 64 or len(hashes) != len(times):
-            raise EncoderFileError(problem)
+            raise FileError(problem)
         stops = np.cumsum(sizes[:, 0])
         if (sizes < 0).any() or stops[-1] != len(hashes) or (sizes[:, 2] > 63).any():
-            raise EncoderFileError(problem)
+            raise FileError(problem)
         views = tuple(
             View(of_hashes, of_times, int(records), int(halvings))
             for of_hashes, of_times, (_, records, halvings) in zip(
@@ -283,7 +283,7 @@ class Fingerprint:
             )
         )
         if any((view.times == 0).any() or view.records < int(view.times.sum()) for view in views):
-            raise EncoderFileError(problem)
+            raise FileError(problem)
         return cls(salt, names, views)
 
 

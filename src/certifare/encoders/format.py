@@ -1,7 +1,7 @@
 """Encoders as JSON: versioned, readable, checked on every side when read back.
 
 A document holds what is needed to find cells and representatives, and no code. What cannot be an encoder (broken,
-endless, of the wrong type, newer than this version) is refused with an :class:`~certifare.errors.EncoderFileError`.
+endless, of the wrong type, newer than this version) is refused with an :class:`~certifare.errors.FileError`.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from certifare.errors import EncoderFileError, NotPublishableError
-from certifare.storage import distinct_keys, open_regular
+from certifare.errors import EncoderError, FileError
+from certifare.foundation.storage import distinct_keys, open_regular
 
 FORMAT = "certifare/encoder"
 VERSION = 2
@@ -263,9 +263,9 @@ class EncoderFile(os.PathLike[str]):
         try:
             content = self._read[0]
         except OSError as error:
-            raise EncoderFileError(f"{self._path}: the file cannot be read ({error.strerror}).") from error
+            raise FileError(f"{self._path}: the file cannot be read ({error.strerror}).") from error
         if content is None:
-            raise EncoderFileError(
+            raise FileError(
                 f"{self._path}: more than {self._max_bytes:,} bytes; if you trust the file, raise max_bytes."
             )
         return _parse(self._path, content)
@@ -290,8 +290,8 @@ class EncoderFile(os.PathLike[str]):
 
         try:
             check_limits(document)
-        except EncoderFileError as error:
-            raise NotPublishableError(f"The encoder cannot be saved: {error}") from error
+        except FileError as error:
+            raise EncoderError(f"The encoder cannot be saved: {error}") from error
         content = (format_json(msgspec.to_builtins(document)) + "\n").encode("utf-8")
         Path(path).write_bytes(content)
         written = cls(path)
@@ -308,28 +308,28 @@ def _parse(path: str, content: bytes) -> AnyDocument:
     from certifare.encoders.limits import check_limits
 
     if (found := content.count(b"[") + content.count(b"{")) > MOST_LISTS:
-        raise EncoderFileError(f"{path}: {found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
+        raise FileError(f"{path}: {found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
     try:
         header = msgspec.json.decode(content, type=DocumentHeader)
         if header.format != FORMAT:
-            raise EncoderFileError(f"{path}: this is not an encoder (its format is {header.format[:60]!r}).")
+            raise FileError(f"{path}: this is not an encoder (its format is {header.format[:60]!r}).")
         if header.version > VERSION:
-            raise EncoderFileError(
+            raise FileError(
                 f"{path}: version {header.version} of the format is newer than this certifare knows ({VERSION}). "
                 "Update certifare."
             )
         if header.version < 1:
-            raise EncoderFileError(f"{path}: there is no version {header.version} of the format.")
+            raise FileError(f"{path}: there is no version {header.version} of the format.")
         document: AnyDocument = msgspec.json.decode(content, type=AnyDocument)
         json.loads(content, object_pairs_hook=distinct_keys)
         check_limits(document)
         return document
-    except EncoderFileError:
+    except FileError:
         raise
     except RecursionError:
-        raise EncoderFileError(f"{path}: this is not an encoder (nested too deeply).") from None
+        raise FileError(f"{path}: this is not an encoder (nested too deeply).") from None
     except (msgspec.DecodeError, ValueError) as error:
-        raise EncoderFileError(f"{path}: this is not an encoder, or a damaged one ({error}).") from error
+        raise FileError(f"{path}: this is not an encoder, or a damaged one ({error}).") from error
 
 
 def format_json(value: Any, indent: int = 0, width: int = 116) -> str:

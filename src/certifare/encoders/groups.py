@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.training import GroupValue
-from certifare.errors import EncoderError, SensitiveFeatureError, UnknownGroupError
-from certifare.frames import Field
-from certifare.levels import INTERSECTION, UNKNOWN, name_of
-from certifare.words import listing
+from certifare.errors import EncoderError, GroupError
+from certifare.foundation.formatting import listing
+from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
+from certifare.tables.frames import Field
 
 UnknownGroupsRule: TypeAlias = Literal["refuse", "common"]
 
@@ -57,7 +57,7 @@ def group_codes(
         else:
             others["missing" if None in found else repr(tuple(found) if len(found) > 1 else found[0])] += int(counts[i])
     if others and unknown_groups == "refuse":
-        raise UnknownGroupError(
+        raise GroupError(
             f"{others.total():,} of {len(joint):,} records have a group that the encoder was not fitted with "
             f"({column!r}: {', '.join(f'{n:,} {name}' for name, n in others.most_common(5))}); it knows "
             f"{listing(known)}. Leave these records out, or give them the thresholds that the groups have in common: "
@@ -71,6 +71,4 @@ def _check_columns(n: int, known: Sequence[GroupValue], column: str) -> None:
     """Refuse another number of columns than the groups were made from; they may come in one, by their joint names."""
     n_columns = len(known[0]) if isinstance(known[0], tuple) else column.count(INTERSECTION) + 1
     if n not in (1, n_columns):
-        raise SensitiveFeatureError(
-            f"The encoder reads the group from {n_columns} columns ({column!r}), and {n} were given."
-        )
+        raise GroupError(f"The encoder reads the group from {n_columns} columns ({column!r}), and {n} were given.")

@@ -18,9 +18,9 @@ from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.training import Training
 from certifare.errors import EncoderError
-from certifare.frames import Field, Frame
+from certifare.foundation.levels import Levels
 from certifare.growth import Charge, Codes, Criterion, Growth, GrowthMetric, Targets
-from certifare.levels import Levels
+from certifare.tables.frames import Field, Frame
 
 
 @dataclass(eq=False, repr=False)
@@ -80,7 +80,7 @@ class GrownEncoder(RestrictedEncoder):
         ``sensitive_features`` as in :meth:`apply`.
         """
         frame = Frame(X)
-        return self.codes_of(self.read_fields(frame), self._groups(frame, sensitive_features))
+        return self.codes_of(self.read_fields(frame), self.read_group_codes(frame, sensitive_features))
 
     def apply_codes(self, codes: Codes) -> NDArray[np.int32]:
         """Find the cell of each prepared record."""

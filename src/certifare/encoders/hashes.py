@@ -21,9 +21,9 @@ from certifare.certificates.repeats import (
     blocks_of,
     frequencies,
 )
-from certifare.compiler import WORTH_COMPILING, helper, kernel
-from certifare.frames import Field
+from certifare.foundation.compiler import WORTH_COMPILING, helper, kernel
 from certifare.growth.columns import Column, Dictionary
+from certifare.tables.frames import Field
 
 BLOCK = 1 << 16
 
@@ -51,7 +51,7 @@ def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) ->
     hashes. Text is not rounded.
 
     >>> import numpy as np
-    >>> from certifare.frames import Frame
+    >>> from certifare.tables.frames import Frame
     >>> exact, close = (Frame(np.array([[x, 7.0]])) for x in (40.0, 40.0 + 1e-9))
     >>> one, two = (hash_rounded([f.read(0), f.read(1)], b"salt", [18]) for f in (exact, close))
     >>> bool(one == two)
@@ -228,7 +228,7 @@ class RepeatSample:
     --------
     >>> import numpy as np
     >>> from certifare.encoders.hashes import RepeatSample
-    >>> from certifare.frames import Frame
+    >>> from certifare.tables.frames import Frame
     >>> rng = np.random.default_rng(0)
     >>> visits = np.repeat(rng.normal(size=(1000, 3)), 1 + rng.poisson(0.5, 1000), axis=0)
     >>> samples = [RepeatSample.of(Frame(part).fields(), b"salt") for part in (visits[:700], visits[700:])]

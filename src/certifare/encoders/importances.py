@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.errors import ArgumentError, EncoderError
-from certifare.frames import Field, Frame, check_lengths, read_values
+from certifare.foundation.levels import Levels, intersect
+from certifare.foundation.randomness import stream
 from certifare.growth import Dictionary
-from certifare.levels import Levels, intersect
-from certifare.randomness import stream
+from certifare.tables.frames import Field, Frame, check_lengths, read_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,7 +89,7 @@ def find_importances(
     frame = Frame(X)
     groups = encoder.sensitive_features_in(X) if sensitive_features is None else sensitive_features
     by_group = encoder.reads_groups and encoder.sensitive is None
-    codes = encoder._groups(frame, groups if by_group else None)
+    codes = encoder.read_group_codes(frame, groups if by_group else None)
     fields = encoder.read_fields(frame)
     labels = [_levels(field) for field in read_values(y, "label")]
     group = intersect([_levels(field) for field in read_values(groups, "group")])

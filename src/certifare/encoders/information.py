@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.frames import Field, scaled
 from certifare.growth import Dictionary
+from certifare.tables.frames import Field, scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def retained_information(
     Examples
     --------
     >>> import numpy as np
-    >>> from certifare.frames import Field
+    >>> from certifare.tables.frames import Field
     >>> from certifare.encoders.information import retained_information
     >>> age = Field("age", np.array([20.0, 20.0, 40.0, 40.0]), "number", False)
     >>> retained_information([age], [False], np.array([0, 0, 1, 1]), 2).mean

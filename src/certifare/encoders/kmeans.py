@@ -14,7 +14,7 @@ from certifare.encoders.representatives import Representatives, find_representat
 from certifare.encoders.space import Space, find_centres
 from certifare.encoders.training import MemoryTraining, Training, in_memory
 from certifare.errors import EncoderError
-from certifare.frames import Field
+from certifare.tables.frames import Field
 
 
 @dataclass(eq=False, repr=False)

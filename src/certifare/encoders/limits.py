@@ -15,7 +15,7 @@ from certifare.encoders.format import (
     Model,
     TreeDocument,
 )
-from certifare.errors import EncoderFileError
+from certifare.errors import FileError
 
 MOST_COLUMNS = 10_000
 MOST_CELLS = 1 << 16
@@ -36,7 +36,7 @@ MOST_RULES = 1 << 30
 
 
 def check_limits(document: EncoderDocument) -> None:
-    """Refuse a document that asks for too much; the :class:`~certifare.errors.EncoderFileError` names the limit."""
+    """Refuse a document that asks for too much; the :class:`~certifare.errors.FileError` names the limit."""
     _limit(len(document.columns), MOST_COLUMNS, "columns")
     _limit(len(document.groups), MOST_GROUPS, "groups")
     for label in document.labels:
@@ -96,6 +96,4 @@ def _steps(model: Model) -> int:
 
 def _limit(found: int, most: int, what: str) -> None:
     if found > most:
-        raise EncoderFileError(
-            f"The file asks for too much: {found:,} {what}, where {most:,} are the most that are accepted."
-        )
+        raise FileError(f"The file asks for too much: {found:,} {what}, where {most:,} are the most that are accepted.")

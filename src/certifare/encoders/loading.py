@@ -44,9 +44,9 @@ from certifare.encoders.scores import FeatureMap, Fold, Forest, Scores
 from certifare.encoders.scoretree import Score, ScoreTree, columns_in_words, score_bins
 from certifare.encoders.space import Space
 from certifare.encoders.training import ColumnSchema
-from certifare.errors import EncoderFileError
+from certifare.errors import FileError
+from certifare.foundation.levels import name_of
 from certifare.growth import Bins, CategoricalBins, ContinuousBins, Growth, Split
-from certifare.levels import name_of
 
 # Estimators are imported where one is made: describing a document needs no scikit-learn, which is slow to import.
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
 
     Raises
     ------
-    EncoderFileError
+    FileError
         If the file is not an encoder, is damaged, comes from a newer version, or asks for more memory or work than
         :mod:`certifare.encoders.limits` allows.
 
@@ -107,12 +107,12 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
     """Say of which file an error is."""
     try:
         yield
-    except EncoderFileError as error:
-        raise EncoderFileError(f"{os.fspath(path)}: {error}") from error
+    except FileError as error:
+        raise FileError(f"{os.fspath(path)}: {error}") from error
     except OverflowError as error:
         # JSON has whole numbers of any size; nothing in an encoder needs more than 64 bits.
         problem = f"this is a damaged encoder: a number is out of range ({error})"
-        raise EncoderFileError(f"{os.fspath(path)}: {problem}.") from error
+        raise FileError(f"{os.fspath(path)}: {problem}.") from error
 
 
 def describe_document(document: AnyDocument, path: str | os.PathLike[str] = "The encoder") -> Description:
@@ -248,7 +248,7 @@ def _build_kmeans(document: KMeansDocument) -> "KMeansEncoder":
 
 def _require(condition: bool, problem: str) -> None:
     if not condition:
-        raise EncoderFileError(f"this is not an encoder, or a damaged one: {problem}.")
+        raise FileError(f"this is not an encoder, or a damaged one: {problem}.")
 
 
 def _restore_common(

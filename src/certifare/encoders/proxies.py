@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from certifare.encoders.space import Space, find_centres
 from certifare.encoders.training import MemoryTraining
 from certifare.errors import EncoderError
-from certifare.frames import Field
+from certifare.foundation.levels import Levels
+from certifare.foundation.randomness import stream
 from certifare.growth import Bins, CategoricalBins, Codes
 from certifare.growth.summary import sample_positions
 from certifare.growth.threads import blocks
-from certifare.levels import Levels
-from certifare.randomness import stream
+from certifare.tables.frames import Field
 
 N_CLUSTERS = 16
 N_COORDINATES = 12

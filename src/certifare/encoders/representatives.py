@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.compiler import WORTH_COMPILING, kernel
 from certifare.encoders.training import ColumnSchema
-from certifare.frames import ColumnType, Field
+from certifare.foundation.compiler import WORTH_COMPILING, kernel
 from certifare.growth import Bins, CategoricalBins, Codes
+from certifare.tables.frames import ColumnType, Field
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Representatives:
         return Representatives(self.columns, tuple(column[places] for column in self.values))
 
     def table(self) -> dict[str, tuple[ColumnType, NDArray[Any]]]:
-        """Columns by name, as :meth:`certifare.frames.Frame.rebuild` takes them."""
+        """Columns by name, as :meth:`certifare.tables.frames.Frame.rebuild` takes them."""
         return {c.name: (c.type, values) for c, values in zip(self.columns, self.values, strict=True)}
 
 

@@ -13,13 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.compiler import kernel
 from certifare.encoders.proxies import Clusters
 from certifare.encoders.scores import Scores
-from certifare.frames import Field
+from certifare.foundation.compiler import kernel
+from certifare.foundation.levels import Levels
+from certifare.foundation.randomness import stream
 from certifare.growth import Bins, CategoricalBins, Codes, ContinuousBins, Growth, Histogram, Split
-from certifare.levels import Levels
-from certifare.randomness import stream
+from certifare.tables.frames import Field
 
 N_DIRECTIONS = 64
 MANY_DIRECTIONS = 256

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from certifare.compiler import kernel
 from certifare.encoders.training import MemoryTraining
-from certifare.errors import NotPublishableError
-from certifare.frames import Field
+from certifare.errors import EncoderError
+from certifare.foundation.compiler import kernel
+from certifare.foundation.levels import Levels
+from certifare.foundation.progress import counter
+from certifare.foundation.randomness import number, stream
 from certifare.growth import Bins, CategoricalBins
-from certifare.levels import Levels
-from certifare.randomness import number, stream
-from certifare.ticking import counter
+from certifare.tables.frames import Field
 
 FEW_CATEGORIES = 8
 """A categorical column with more categories also tells the mean of each target in its category."""
@@ -282,7 +282,7 @@ class Scores:
         for fold in self.folds:
             for model in fold.models:
                 if isinstance(model, Opaque):
-                    raise NotPublishableError(
+                    raise EncoderError(
                         f"The score model {type(model.model).__name__} cannot be written as JSON. Only scikit-learn's "
                         "HistGradientBoostingClassifier without categorical_features can: leave score_model=None."
                     )

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
 from certifare.encoders.scores import Forest, Scores
 from certifare.encoders.training import ColumnSchema
-from certifare.frames import Field
+from certifare.foundation.levels import Levels
 from certifare.growth import Bins, Codes, ContinuousBins, encode
-from certifare.levels import Levels
+from certifare.tables.frames import Field
 
 FEWEST_BINS, MOST_BINS = 8, 255
 """Bins of a score, for each group."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.compiler import kernel
-from certifare.frames import Field, scaled
+from certifare.foundation.compiler import kernel
+from certifare.foundation.randomness import number
 from certifare.growth import Bins, CategoricalBins
-from certifare.randomness import number
+from certifare.tables.frames import Field, scaled
 
 FAR = 1e100
 """No coordinate is beyond this, so that distances stay finite."""

@@ -8,15 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.fingerprint import Fingerprint
-from certifare.errors import EmptyTableError, EncoderError, MissingColumnError, SensitiveFeatureError
-from certifare.frames import (
-    ColumnType,
-    Field,
-    Frame,
-    Value,
-    check_lengths,
-    read_values,
-)
+from certifare.errors import EncoderError, GroupError, MissingColumnError, TableError
+from certifare.foundation.formatting import listing
+from certifare.foundation.levels import Levels, intersect, plain
 from certifare.growth import (
     Bins,
     Codes,
@@ -28,8 +22,14 @@ from certifare.growth import (
     encode,
     fit_bins,
 )
-from certifare.levels import Levels, intersect, plain
-from certifare.words import listing
+from certifare.tables.frames import (
+    ColumnType,
+    Field,
+    Frame,
+    Value,
+    check_lengths,
+    read_values,
+)
 
 if TYPE_CHECKING:
     from certifare.encoders.proxies import Coordinates
@@ -191,17 +191,7 @@ def in_memory(training: Training) -> MemoryTraining:
 
 
 def read_training(
-    X: Any,
-    y: Any,
-    sensitive_features: Any,
-    *,
-    sensitive: Any,
-    categorical_features: Any,
-    allow_sensitive_feature: bool,
-    max_bins: int,
-    seed: int,
-    n_threads: int,
-    settings: dict[str, Any],
+    X: Any, y: Any, sensitive_features: Any, settings: dict[str, Any], *, seed: int, n_threads: int
 ) -> MemoryTraining:
     """Read and check training records.
 
@@ -209,22 +199,21 @@ def read_training(
     ----------
     X, y, sensitive_features
         As given to ``fit``; ``y`` and ``sensitive_features`` may be None.
-    sensitive, categorical_features, allow_sensitive_feature
-        Parameters of the encoder.
-    max_bins, seed, n_threads
-        How columns become codes.
-    settings
-        Kept in the result.
+    settings : dict
+        The encoder's ``sensitive``, ``categorical_features``, ``allow_sensitive_feature`` and ``max_bins``. Kept in
+        the result.
+    seed, n_threads : int
+        Seed of the sample that bins are found on, and threads to use.
     """
     frame = Frame(X)
     if len(frame) == 0:
-        raise EmptyTableError(
+        raise TableError(
             f"There are no records: 0 sample(s) (shape=(0, {len(frame.names)})) while a minimum of 1 is required."
         )
-    group_fields, taken = read_groups(frame, sensitive_features, sensitive)
+    group_fields, taken = read_groups(frame, sensitive_features, settings["sensitive"])
     positions = [i for i in range(len(frame.names)) if i not in taken]
     if not positions:
-        raise EmptyTableError("No feature is left beside the sensitive columns (0 feature(s)).")
+        raise TableError("No feature is left beside the sensitive columns (0 feature(s)).")
     fields = tuple(frame.read(i) for i in positions)
     labels = () if y is None else tuple(_label(field) for field in read_values(y, "label"))
     check_lengths(
@@ -234,12 +223,12 @@ def read_training(
     )
     parts = [field.levels().complete("group") for field in group_fields]
     groups = intersect(parts) if parts else None
-    if groups is not None and not allow_sensitive_feature:
+    if groups is not None and not settings["allow_sensitive_feature"]:
         for part in [*parts, groups] if len(parts) > 1 else parts:
             _refuse_copy(part, fields)
-    marked = mark_categorical(frame, positions, fields, categorical_features)
+    marked = mark_categorical(frame, positions, fields, settings["categorical_features"])
     names = [field.name for field in fields]
-    bins = fit_bins([field.column for field in fields], names, marked, max_bins=max_bins, seed=seed)
+    bins = fit_bins([field.column for field in fields], names, marked, max_bins=int(settings["max_bins"]), seed=seed)
     return MemoryTraining(
         columns=tuple(
             ColumnSchema(field.name, field.type, mark, bool(field.missing().any()))
@@ -258,17 +247,23 @@ def read_training(
     )
 
 
+def as_list(sensitive: Any) -> list[Any]:
+    """Return the columns that the parameter ``sensitive`` names: none, one or several."""
+    if sensitive is None:
+        return []
+    return [sensitive] if isinstance(sensitive, str | int | np.integer) else list(sensitive)
+
+
 def sensitive_positions(frame: Frame, sensitive: Any) -> list[int]:
     """Where the sensitive columns named by an encoder's parameter stand in a table."""
-    named: list[Any] = [sensitive] if isinstance(sensitive, str | int | np.integer) else list(sensitive)
     try:
-        positions = [frame.position(name) for name in named]
+        positions = [frame.position(name) for name in as_list(sensitive)]
     except MissingColumnError as error:
-        raise SensitiveFeatureError(
+        raise GroupError(
             f"sensitive={sensitive!r}: {error} Name a column of X, or pass sensitive_features=."
         ) from error
     if len(set(positions)) < len(positions):
-        raise SensitiveFeatureError(f"sensitive={sensitive!r} names a column twice.")
+        raise GroupError(f"sensitive={sensitive!r} names a column twice.")
     return positions
 
 
@@ -277,7 +272,7 @@ def read_groups(frame: Frame, sensitive_features: Any, sensitive: Any) -> tuple[
     if sensitive is None:
         return ([] if sensitive_features is None else read_values(sensitive_features, "sensitive")), []
     if sensitive_features is not None:
-        raise SensitiveFeatureError(
+        raise GroupError(
             f"The groups were given twice: sensitive={sensitive!r} names columns of X, and sensitive_features= was "
             "passed too. Give one of them."
         )
@@ -307,7 +302,7 @@ def _refuse_copy(groups: Levels, fields: Sequence[Field]) -> None:
         if n_groups < 2 or len(np.unique(meaning)) < n_groups:
             continue
         if np.array_equal(values[head], meaning[groups.codes[head]]) and np.array_equal(values, meaning[groups.codes]):
-            raise SensitiveFeatureError(
+            raise GroupError(
                 f"Column {field.name!r} says which group a record is in: it repeats the sensitive column "
                 f"{groups.name!r}. Drop it from X, or name it with sensitive={field.name!r}; if it shall be a "
                 "feature nevertheless, set allow_sensitive_feature=True."

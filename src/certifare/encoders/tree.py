@@ -12,9 +12,10 @@ from certifare.encoders.description import path_rules
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.training import MemoryTraining, Training
-from certifare.frames import Field
+from certifare.foundation.levels import name_of
 from certifare.growth import Bins, Codes, Orderings, encode, grow
-from certifare.levels import name_of
+from certifare.tables.elsewhere import engine_called
+from certifare.tables.frames import Field
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -119,9 +120,7 @@ class FairTreeEncoder(GrownEncoder):
         -------
         self
         """
-        from certifare.engines.parquet.streaming import prepare_parquet
-
-        return self.fit_from(prepare_parquet(self, paths, label=label, sensitive=sensitive, **options))
+        return self.fit_from(engine_called("parquet")(self, paths, label=label, sensitive=sensitive, **options))
 
     @property
     def is_column(self) -> bool:
@@ -138,14 +137,14 @@ class FairTreeEncoder(GrownEncoder):
         ----------
         dialect : str
             ``duckdb``, ``postgres``, ``sqlite``, ``spark``, ``bigquery``, ``snowflake`` and more
-            (:data:`certifare.encoders.expressions.DIALECTS`).
+            (:data:`certifare.encoders.sql.DIALECTS`).
         table : str or sequence of str, optional
             A table (``"people"``, ``"schema.people"``, or the parts of its name as a sequence). The result is then
             a query that adds the cell to every row; without it, a ``CASE`` expression.
         name : str
             What to call the column of cells.
         """
-        from certifare.encoders.expressions import write_sql
+        from certifare.encoders.sql import write_sql
 
         return write_sql(self, dialect, table, name)
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from certifare.errors import ArgumentError, LengthMismatchError
-from certifare.randomness import stream
+from certifare.errors import ArgumentError
+from certifare.foundation.randomness import stream
 
 #: Whole weights repeat records until there are so many times as many; larger ones are scaled down.
 MOST_REPEATS = 4
@@ -34,9 +34,9 @@ def repeated_rows(weights: Any, n_records: int, seed: int) -> NDArray[np.int64] 
     """
     given = np.asarray(weights, dtype=np.float64)
     if given.ndim != 1:
-        raise LengthMismatchError(f"Sample weights must be 1D array or scalar; got shape {given.shape}.")
+        raise ArgumentError(f"Sample weights must be 1D array or scalar; got shape {given.shape}.")
     if len(given) != n_records:
-        raise LengthMismatchError(f"sample_weight has {len(given):,} entries, X has {n_records:,} records.")
+        raise ArgumentError(f"sample_weight has {len(given):,} entries, X has {n_records:,} records.")
     if not np.isfinite(given).all() or (given < 0).any() or not (given > 0).any():
         raise ArgumentError("sample_weight must be finite, not negative, and not zero for all records.")
     if (given == 1.0).all():

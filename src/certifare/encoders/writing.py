@@ -140,7 +140,7 @@ def kmeans_document(encoder: "KMeansEncoder", statistics: bool) -> KMeansDocumen
 
 
 def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument]) -> dict[str, Any]:
-    from certifare import __version__
+    from certifare.foundation.version import __version__
 
     parameters = encoder.get_params(deep=False)
     for name in ("n_jobs", "score_model"):

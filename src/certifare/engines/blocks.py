@@ -11,11 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from certifare.errors import RoleError
-from certifare.frames import ColumnType, Field, Frame
+from certifare.foundation.levels import UNKNOWN, Levels, intersect
 from certifare.growth import Dictionary
-from certifare.levels import UNKNOWN, Levels, intersect
-from certifare.roles import Comparison, Names, as_names, parse_role
-from certifare.table import cut_into_bands, pool_levels
+from certifare.tables.frames import ColumnType, Field, Frame
+from certifare.tables.roles import Comparison, Names, as_names, parse_role
+from certifare.tables.table import cut_into_bands, pool_levels
 
 MissingRoles = Literal["refuse", "drop"]
 

@@ -13,10 +13,10 @@ from certifare.encoders.proxies import Coordinates
 from certifare.encoders.training import ColumnSchema, GroupValue
 from certifare.engines.blocks import Block, BlockReader, Piece
 from certifare.errors import TableError
-from certifare.frames import Field, Value
+from certifare.foundation.levels import intersect
 from certifare.growth import Bins, Codes, Targets, encode
 from certifare.growth.histograms import Layout, Records
-from certifare.levels import intersect
+from certifare.tables.frames import Field, Value
 
 
 @dataclass(frozen=True, eq=False)

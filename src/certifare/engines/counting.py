@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate
+from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion, Missing
 from certifare.certificates.issuing import issue
@@ -27,26 +28,16 @@ from certifare.certificates.tail import Tail
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.hashes import RepeatSample, hash_records
+from certifare.encoders.records import check_columns
 from certifare.engines.blocks import Block, BlockReader, Feature, Piece, Role, roles_of
 from certifare.engines.preparing import Share, Worker
-from certifare.errors import (
-    ArgumentError,
-    CellIdError,
-    ColumnTypeError,
-    DrawError,
-    EmptyGroupError,
-    GroupError,
-    LabelsRequiredError,
-    MissingValueError,
-    SensitiveFeatureError,
-)
-from certifare.frames import Field
+from certifare.errors import ArgumentError, CountsError, GroupError, TableError
+from certifare.foundation.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of, sort_key
 from certifare.growth import Dictionary
-from certifare.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of, sort_key
-from certifare.reading import POOLED, Reading
-from certifare.records import check_columns
-from certifare.roles import parse_role
-from certifare.table import band_names
+from certifare.tables.frames import Field
+from certifare.tables.reading import POOLED, Reading
+from certifare.tables.roles import parse_role
+from certifare.tables.table import band_names
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
 
@@ -97,7 +88,7 @@ def lay_out(
     without_group = without_label = total = 0
     for cell, values, label, records in entries:
         if not 0 <= cell < n_cells:
-            raise CellIdError(f"{records:,} records have the cell {cell}, which lies outside 0 … {n_cells - 1}.")
+            raise CountsError(f"{records:,} records have the cell {cell}, which lies outside 0 … {n_cells - 1}.")
         total += records
         parts = tuple(value for value in values if value is not None)
         if len(parts) < len(values):
@@ -115,22 +106,22 @@ def lay_out(
         label_names |= {label} - {None}  # type: ignore[arg-type]
         counted[cell, group, label if labelled else None] += records
     if without_group and missing == "refuse":
-        raise MissingValueError(
+        raise TableError(
             f"{without_group:,} of {total:,} records lack a group. "
             'Pass missing="unknown" to count them as a group of their own, or missing="drop" to leave them out and '
             "have their number recorded."
         )
     if without_label and missing != "drop" and not drop_unlabelled:
-        raise MissingValueError(
+        raise TableError(
             f'{without_label:,} records lack a label. Remove them, or pass missing="drop" to leave them out and have '
             "their number recorded."
         )
     unknown = {UNKNOWN} if without_group and missing == "unknown" else set()
     groups = sorted({*parts_of, *unknown}, key=sort_key)
     if not groups:
-        raise EmptyGroupError("No record has a group: there is nothing to count.")
+        raise GroupError("No record has a group: there is nothing to count.")
     if labelled and not label_names:
-        raise LabelsRequiredError("No record has a label: name another column, or records that have one.")
+        raise ArgumentError("No record has a label: name another column, or records that have one.")
     labels = sorted(label_names, key=sort_key)
     table = np.zeros((n_cells, len(groups), len(labels) if labelled else 1), dtype=np.int64)
     for (cell, group, label), records in counted.items():
@@ -226,15 +217,14 @@ class CountedRecords:
                 'method="lemmas" splits the records in two at random, so they must be in memory: certify a table that '
                 'fits, or choose method="exact".'
             )
-        return issue(
+        evidence = Evidence(
             self.counts,
-            claim,
-            self.provenance,
             tail=self.tail,
-            witness=None if claim.labelled else self._witness(),
+            witness=() if claim.labelled else self._witness() or (),
             base_counts=self.counts if lemmas else None,
             sum_counts=self.sum_counts,
         )
+        return issue(evidence, claim, self.provenance)
 
     def _witness(self) -> CellCounts | None:
         """Return the training counts, if they are by the same cells and groups."""
@@ -264,7 +254,7 @@ def _number(value: str, column: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise ColumnTypeError(f"Column {column!r} holds {value!r}; a label that is cut must be numbers.") from None
+        raise TableError(f"Column {column!r} holds {value!r}; a label that is cut must be numbers.") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,7 +507,7 @@ def refuse_draw(reading: Reading, request: CountRequest, where: str) -> None:
         )
     if reading.drawn:
         column = reading.cluster or reading.weight
-        raise DrawError(
+        raise CountsError(
             f"The records are drawn by the column {column!r}, which needs all of them in memory, and they are {where}: "
             "export an extract that fits (the encoder's columns, groups, labels, weights and clusters), and count that "
             "file with certifare count."
@@ -529,7 +519,7 @@ def check_counted_by(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
     if encoder.reads_groups and encoder.sensitive is not None:
         read = [encoder.sensitive] if isinstance(encoder.sensitive, str) else list(encoder.sensitive)
         if list(names) != read:
-            raise SensitiveFeatureError(
+            raise GroupError(
                 f"The encoder reads the group from {read}, and the records are to be counted by {list(names)}: count "
                 "them by the same, or apply the encoder to records in memory."
             )

@@ -19,9 +19,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.base import check_classes
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
+from certifare.encoders.fitting import check_classes
 from certifare.encoders.proxies import Coordinates, check_retain, coordinate_rows
 from certifare.encoders.representatives import Middle, Representatives, modes
 from certifare.encoders.training import ColumnSchema
@@ -30,12 +30,12 @@ from certifare.engines.blocks import BlockReader, MissingRoles, Piece, by_piece
 from certifare.engines.coding import Plan
 from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_value_counts
 from certifare.engines.survey import Survey, Surveyor, merge_surveys
-from certifare.errors import EmptyTableError, EncoderError, SensitiveFeatureError
+from certifare.errors import EncoderError, GroupError, TableError
+from certifare.foundation.levels import Levels
+from certifare.foundation.randomness import stream
 from certifare.growth import Bins, CategoricalBins, Codes, Growth, Histogram, HistogramSource, Targets
 from certifare.growth.binning import bins_of
 from certifare.growth.summary import SAMPLE_ROWS, sample_positions
-from certifare.levels import Levels
-from certifare.randomness import stream
 
 T = TypeVar("T")
 NOBODY = np.zeros(0, dtype=np.int64)
@@ -271,7 +271,7 @@ def _check_records(survey: Survey, missing: MissingRoles) -> None:
     if missing == "refuse":
         survey.refuse_lacking()
     if survey.n_records == 0:
-        raise EmptyTableError(
+        raise TableError(
             f"No record is left: {sum(survey.lacking.values()):,} lack a label or a group."
             if survey.lacking
             else "There are no records: 0 sample(s) while a minimum of 1 is required."
@@ -355,7 +355,7 @@ def _refuse_copies(root: Histogram, plan: Plan) -> None:
             occupied = counts[:, root.offsets[c] : root.offsets[c + 1]] > 0
             one_to_one = (occupied.sum(axis=0) <= 1).all() and (occupied.sum(axis=1) == 1).all()
             if one_to_one and len(counts) > 1:
-                raise SensitiveFeatureError(
+                raise GroupError(
                     f"Column {column.name!r} says which group a record is in: it repeats the sensitive column "
                     f"{name!r}. Drop it; if it shall be a feature nevertheless, set allow_sensitive_feature=True."
                 )

@@ -11,13 +11,13 @@ from certifare.encoders.fingerprint import merge_samples, samples_of
 from certifare.encoders.hashes import HashSample
 from certifare.encoders.training import MOST_LABELS, ColumnSchema, GroupValue
 from certifare.engines.blocks import Block, BlockReader, Piece
-from certifare.errors import EncoderError, MissingValueError
-from certifare.frames import ColumnType, Field, Value
+from certifare.errors import EncoderError, TableError
+from certifare.foundation.formatting import listing
+from certifare.foundation.levels import intersect
 from certifare.growth import Dictionary
 from certifare.growth.columns import check_arrays
 from certifare.growth.summary import Summary, merge_summaries, summarize
-from certifare.levels import intersect
-from certifare.words import listing
+from certifare.tables.frames import ColumnType, Field, Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Survey:
     def refuse_lacking(self) -> None:
         """Raise an error if records lack a label or a group."""
         for name, count in self.lacking.items():
-            raise MissingValueError(
+            raise TableError(
                 f"Input contains NaN: column {name!r}, which says the label or group of a record, has no value in "
                 f'{count:,} records. Leave those out (missing="drop"), or give them a value of their own.'
             )

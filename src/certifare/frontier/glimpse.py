@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.training import MemoryTraining
+from certifare.foundation.levels import name_of
 from certifare.frontier.paths import Explorer, PartCounts, groups_for
-from certifare.levels import name_of
 
 #: What is tried over scores, where a growth takes milliseconds, and over columns.
 GAMMAS, GAMMA = (0.05, 0.08, 0.11, 0.13, 0.15, 0.17, 0.3), (0.2,)

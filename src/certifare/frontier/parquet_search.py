@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts
 from certifare.certificates.claims import Claim
+from certifare.certification.ledger import Traces
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
@@ -32,18 +33,17 @@ from certifare.engines.counting import Finder, Tally, count_over, lay_out
 from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths
 from certifare.engines.preparing import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
-from certifare.files import MISSING, DataFile
-from certifare.frames import Field, Frame
+from certifare.foundation.levels import name_of
+from certifare.foundation.randomness import number, stream
 from certifare.frontier.paths import Explorer, PartCounts
 from certifare.frontier.search import Candidate, Search
 from certifare.frontier.settings import Grid, Setting
 from certifare.growth.summary import sample_positions
-from certifare.ledger import Traces
-from certifare.levels import name_of
-from certifare.parts import CERTIFY, PARTS
-from certifare.randomness import number, stream
-from certifare.roles import Roles
-from certifare.table import Table
+from certifare.tables.files import MISSING, DataFile
+from certifare.tables.frames import Field, Frame
+from certifare.tables.roles import Roles
+from certifare.tables.splitting import CERTIFY, PARTS
+from certifare.tables.table import Table
 
 LARGE = 2 * 2**30
 """A table of more bytes, at eight for each value, is not read into memory."""
@@ -64,7 +64,7 @@ def is_large(path: str | os.PathLike[str]) -> bool:
 def search_large(
     path: str | os.PathLike[str], grid: Grid, reading: Mapping[str, Any], claim: Claim | None = None, **options: Any
 ) -> LargeSearch:
-    """Search over a large file, given what :func:`certifare.table.read_table` is told."""
+    """Search over a large file, given what :func:`certifare.tables.table.read_table` is told."""
     csv = {"delimiter": None, "encoding": None, "missing": MISSING, "header": True, "names": (), "decimal": None}
     if reading.get("sensitive_file") is not None or reading.get("on") is not None:
         raise ArgumentError(

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from certifare.encoders.information import Spreads
 from certifare.encoders.training import MemoryTraining
 from certifare.encoders.weighting import representative_rows
-from certifare.frames import Field, Frame
+from certifare.foundation.randomness import stream
 from certifare.frontier.settings import Grid, Setting
-from certifare.frontier.utility import Figures, Performance, base_rates, forecasts
-from certifare.randomness import stream
-from certifare.table import Table
+from certifare.frontier.utility import Estimates, Performance, base_rates, forecasts
+from certifare.tables.frames import Field, Frame
+from certifare.tables.table import Table
 
 if TYPE_CHECKING:
     from certifare.growth import Codes
@@ -96,10 +96,10 @@ class GrowthPath:
         """Return the counts of a part under the encoder with k cells."""
         return self.counts[part].merged(self.starts[k])
 
-    def figures(self, k: int, counts: Sequence[NDArray[np.int64]]) -> Figures:
+    def figures(self, k: int, counts: Sequence[NDArray[np.int64]]) -> Estimates:
         """Measure the forecasts of the encoder with k cells on records, counted by cell and value of each label."""
         train = self.at("train", k).labels
-        return Figures.of([forecasts(t) for t in train], [base_rates(t) for t in train], counts)
+        return Estimates.of([forecasts(t) for t in train], [base_rates(t) for t in train], counts)
 
     def performance(
         self, k: int, counts: Sequence[NDArray[np.int64]], confidence: float = 0.95, candidates: int = 1

@@ -26,7 +26,8 @@ from certifare.certificates import (
     one_per_cluster,
     thin,
 )
-from certifare.certificates.certificate import READS_GROUP
+from certifare.certificates.assumptions import READS_GROUP
+from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import Claim
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import issue
@@ -35,20 +36,14 @@ from certifare.certificates.population import Phrase
 from certifare.certificates.provenance import Provenance
 from certifare.certificates.sampling import assumptions_of, check_population
 from certifare.certificates.tail import Tail
+from certifare.certification.ledger import NO_LEDGER, Ledger, Traces, statement_of
 from certifare.encoders.hashes import count_repeats
 from certifare.encoders.weighting import representative_rows
-from certifare.errors import (
-    ArgumentError,
-    CandidateError,
-    EmptyGroupError,
-    EncoderError,
-    MissingGroupError,
-    PositiveLabelError,
-    RoleError,
-    SmallGroupError,
-    SplitError,
-)
-from certifare.frames import Frame
+from certifare.errors import ArgumentError, EncoderError, GroupError, RoleError
+from certifare.foundation.formatting import amount
+from certifare.foundation.levels import sort_key
+from certifare.foundation.progress import listening
+from certifare.foundation.randomness import stream
 from certifare.frontier.capping import CapForecast, choose_cap
 from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.glimpse import glimpses
@@ -63,14 +58,10 @@ from certifare.frontier.utility import (
     promised,
     utility_of,
 )
-from certifare.ledger import NO_LEDGER, Ledger, Traces, statement_of
-from certifare.levels import sort_key
-from certifare.parts import CERTIFY, PARTS, split
-from certifare.randomness import stream
-from certifare.reading import POOLED, Reading
-from certifare.table import Table, refuse_quantity, suggest_comparison
-from certifare.ticking import listening
-from certifare.words import amount
+from certifare.tables.frames import Frame
+from certifare.tables.reading import POOLED, Reading
+from certifare.tables.splitting import CERTIFY, PARTS, split
+from certifare.tables.table import Table, refuse_quantity, suggest_comparison
 
 #: Labels whose names say that they are the positive one.
 POSITIVE_NAMES = frozenset({"1", "1.0", "true", "yes", "y"})
@@ -92,7 +83,7 @@ class Candidate:
         The growth that it comes from.
     cells : int
     accuracy, explained : float
-        Of the cells' forecasts, on the select part (:class:`~certifare.frontier.utility.Figures`).
+        Of the cells' forecasts, on the select part (:class:`~certifare.frontier.utility.Estimates`).
     auc : float or None
     utility : float
         What encoders are compared by, on the select and training parts.
@@ -221,15 +212,15 @@ class Search:
                 found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
                 raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
         if table.groups is None:
-            raise MissingGroupError("The table has no groups: name a sensitive column.")
+            raise GroupError("The table has no groups: name a sensitive column.")
         refuse_quantity(table.groups.name, table.groups.names, "sensitive column")
         if len(table.groups.names) < 2:
-            raise MissingGroupError(
+            raise GroupError(
                 f"The sensitive column {table.groups.name!r} has one group only, {table.groups.names[0]!r}: a distance "
                 "between groups needs two."
             )
         if sorted(parts) != sorted(PARTS):
-            raise SplitError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
+            raise ArgumentError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
         claim = claim or Claim()
         self.rows = split(table, parts, int(seed), by_group=pool_groups is None)
         self._pooled: tuple[str, ...] = ()
@@ -304,7 +295,7 @@ class Search:
         if not self.paths and failure is not None:
             raise failure
         if not self.candidates:
-            raise CandidateError(
+            raise ArgumentError(
                 "No encoder found more than one cell: the columns tell nothing about the label, or min_cell_size is "
                 "too large."
             )
@@ -477,12 +468,12 @@ class Search:
     def _use(self, numbers: Sequence[int], progress: Progress | None) -> None:
         """Use the certification records, which can be done once."""
         if self._certified:
-            raise CandidateError(
+            raise ArgumentError(
                 "The certification records have been used: a second choice on them would void both certificates. "
                 "Certify on new records, or search with another seed before anything is certified."
             )
         if not numbers:
-            raise CandidateError("There is no encoder to certify.")
+            raise ArgumentError("There is no encoder to certify.")
         self._certified = True
         self._progress = progress
 
@@ -511,7 +502,7 @@ class Search:
             effective_size=sample.effective_size,
             population=sample.population,
         )
-        return issue(counts, claim, provenance, sequence=sequence, tail=sample.tail, witness=witness)
+        return issue(Evidence(counts, sequence, sample.tail, witness or ()), claim, provenance)
 
     def _count_look(self, statement: Sequence[str]) -> None:
         """Count this look at the certification records, before anyone sees what it found."""
@@ -666,14 +657,14 @@ class Search:
         counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=self.claim.labelled)
         try:
             self.claim.check(counts)
-        except (EmptyGroupError, SmallGroupError) as error:
+        except GroupError as error:
             raise type(error)(f"{error}{self._what_helps()}") from error
         for part, there in (("train", self.train), ("select", self.select)):
             assert there.groups is not None  # noqa: S101  (checked at the start)
             found = there.groups.codes[there.labelled]
             lacking = np.flatnonzero(np.bincount(found, minlength=len(there.groups.names)) == 0)
             if len(lacking):
-                raise SplitError(
+                raise ArgumentError(
                     f"Group {there.groups.names[lacking[0]]!r} has no record with a label in the {part} part: pool it "
                     "with another group, or add records of it."
                 )
@@ -782,7 +773,7 @@ def _pool(
     while n_small and (n_small < 2 or expected[:, order[:n_small]].sum(1).min() < fewest) and n_small < len(order):
         n_small += 1
     if len(order) - n_small < 1:
-        raise SmallGroupError(
+        raise GroupError(
             f"Pooled, the groups of fewer than {amount(fewest, 'certification record')}{where} leave no other group to "
             "be compared with: pool fewer, or add records."
         )
@@ -826,10 +817,10 @@ def _positive(table: Table, claim: Claim) -> str | None:
     positive = claim.positive if claim.positive is not None else table.positive
     if positive is not None:
         if positive not in names:
-            raise PositiveLabelError(f"positive={positive!r} is not among the labels {', '.join(map(repr, names))}.")
+            raise ArgumentError(f"positive={positive!r} is not among the labels {', '.join(map(repr, names))}.")
         return positive
     if claim.distance.strata == "positive":
         if len(names) != 2:
-            raise PositiveLabelError(f"Which label is the positive one? Name one of {', '.join(map(repr, names))}.")
+            raise ArgumentError(f"Which label is the positive one? Name one of {', '.join(map(repr, names))}.")
         return names[-1]
     return None

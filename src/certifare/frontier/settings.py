@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from certifare.errors import CandidateError
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
@@ -93,22 +93,22 @@ class Grid:
     def __post_init__(self) -> None:
         for field in fields(self):
             if getattr(self, field.name) is not None and not len(getattr(self, field.name)):
-                raise CandidateError(f"{field.name} is empty: there is nothing to try.")
+                raise ArgumentError(f"{field.name} is empty: there is nothing to try.")
         unknown = sorted(set(self.kinds) - set(KINDS))
         if unknown:
-            raise CandidateError(f"Unknown kind of encoder {unknown[0]!r}: choose from {', '.join(KINDS)}.")
+            raise ArgumentError(f"Unknown kind of encoder {unknown[0]!r}: choose from {', '.join(KINDS)}.")
         wrong = [gamma for gamma in self.gammas or () if not 0.0 <= gamma <= 1.0]
         if wrong:
-            raise CandidateError(f"gamma={wrong[0]}: give numbers from 0 to 1.")
+            raise ArgumentError(f"gamma={wrong[0]}: give numbers from 0 to 1.")
         if any(k < 2 for k in self.cells):
-            raise CandidateError(f"cells={min(self.cells)}: an encoder with fewer than two cells tells nothing.")
+            raise ArgumentError(f"cells={min(self.cells)}: an encoder with fewer than two cells tells nothing.")
         if self.min_cell_sizes is not None and any(size < 1 for size in self.min_cell_sizes):
-            raise CandidateError(f"min_cell_size={min(self.min_cell_sizes)}: give whole numbers from 1.")
+            raise ArgumentError(f"min_cell_size={min(self.min_cell_sizes)}: give whole numbers from 1.")
 
     def settings(self, n_train: int, *, group_aware: bool = False) -> Iterator[Setting]:
         """All growths, for this number of training records."""
         if group_aware and "kmeans" in self.kinds:
-            raise CandidateError(
+            raise ArgumentError(
                 "k-means encoders do not look at groups: leave kmeans out, or do not ask for group-aware."
             )
         gammas = self.gammas
@@ -120,7 +120,7 @@ class Grid:
             sizes = sorted({max(5, round(share * n_train)) for share in CELL_SHARES})
         sizes = [size for size in dict.fromkeys(sizes) if 2 * size <= n_train]
         if not sizes:
-            raise CandidateError(
+            raise ArgumentError(
                 f"{n_train:,} training records are too few for cells of {min(self.min_cell_sizes or [5])}."
             )
         for kind in dict.fromkeys(self.kinds):

@@ -10,18 +10,18 @@ import msgspec
 import pyarrow as pa
 
 from certifare.certificates import Certificate
-from certifare.certificates.certificate import round_up
 from certifare.certificates.claims import Claim
 from certifare.certificates.looks import Look
-from certifare.errors import ArgumentError, CandidateError
+from certifare.certificates.rounding import round_up
+from certifare.certification.ledger import open_ledger
+from certifare.errors import ArgumentError
+from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.formatting import amount
 from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.search import Progress, Search
 from certifare.frontier.settings import Grid
-from certifare.ledger import open_ledger
-from certifare.notebook import Drawing, html_table
-from certifare.parts import PARTS, training_quantiles
-from certifare.table import table_of
-from certifare.words import amount
+from certifare.tables.splitting import PARTS, training_quantiles
+from certifare.tables.table import table_of
 
 if TYPE_CHECKING:
     from certifare.bundle import Bundle
@@ -170,13 +170,13 @@ class Frontier:
             raise ArgumentError(f"max_bound={max_bound}: a distance between groups lies in [0, 1].")
         usable = [point for point in self.usable if point.cells >= min_cells]
         if not usable:
-            raise CandidateError(f"No encoder has {min_cells} cells or more.")
+            raise ArgumentError(f"No encoder has {min_cells} cells or more.")
         if max_bound is None:
             return usable[knee([p.bound for p in usable], [p.utility for p in usable])]
         within = [point for point in usable if point.bound <= max_bound]
         if not within:
             smallest = min(usable, key=lambda point: point.bound)
-            raise CandidateError(
+            raise ArgumentError(
                 f"No encoder has a bound of {max_bound:g} or less; the smallest is {round_up(smallest.bound)}."
             )
         return max(within, key=lambda point: (point.utility, -point.number))
@@ -192,7 +192,7 @@ class Frontier:
         """Return the certificate of a point that was certified."""
         number = self._checked(point)
         if number not in self._certificates:
-            raise CandidateError(
+            raise ArgumentError(
                 f"Point {number} was not certified: its bound is a prediction from other records. Choose one of those "
                 "that the table marks as certified, or sweep with correction='holdout'."
             )
@@ -202,9 +202,7 @@ class Frontier:
         """Certify one encoder, chosen on other records, on the certify part. With ``holdout``; once."""
         number = self._checked(point)
         if self.correction != "holdout":
-            raise CandidateError(
-                'The points of this frontier were certified together; sweep with correction="holdout".'
-            )
+            raise ArgumentError('The points of this frontier were certified together; sweep with correction="holdout".')
         ((self._encoders[number], self._certificates[number]),) = self.search.certify([number], progress=progress)
         self.points = tuple(self._point(i) if i == number else p for i, p in enumerate(self.points))
         return self._certificates[number]
@@ -263,7 +261,7 @@ class Frontier:
     def _checked(self, point: Point) -> int:
         """Return the number of a point, which may have been certified since it was taken from here."""
         if not 0 <= point.number < len(self.points) or not point.same_encoder(self.points[point.number]):
-            raise CandidateError("The point is not one of this frontier.")
+            raise ArgumentError("The point is not one of this frontier.")
         return point.number
 
     def __repr__(self) -> str:
@@ -335,7 +333,7 @@ def sweep(
     utility, retain, group_aware, pool_groups, label_quantiles, parts, seed, n_jobs, progress
         Of the search, as in :func:`certifare.produce`.
     **roles
-        For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.table.table_of`.
+        For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.tables.table.table_of`.
 
     Returns
     -------
@@ -387,7 +385,7 @@ def sweep(
     large_enough = [i for i, candidate in enumerate(search.candidates) if candidate.cells >= min_cells]
     numbers = search.front(min_cells) if candidates == "front" else large_enough
     if not numbers:
-        raise CandidateError(f"No encoder has {min_cells} cells or more.")
+        raise ArgumentError(f"No encoder has {min_cells} cells or more.")
     encoders, certificates = zip(*search.certify(numbers, progress=progress), strict=True)
     return Frontier(
         search, correction, dict(zip(numbers, certificates, strict=True)), dict(zip(numbers, encoders, strict=True))

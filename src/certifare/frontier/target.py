@@ -185,7 +185,7 @@ def _mean_absolute(means: NDArray[np.float64], variances: NDArray[np.float64]) -
     return expected
 
 
-def records_needed(outlook: Outlook, target: float, epsilon: float, chance: float = LIKELY) -> float | None:
+def growth_needed(outlook: Outlook, target: float, epsilon: float, chance: float = LIKELY) -> float | None:
     """How many times as many certification records would meet the target with this chance; None if none would."""
     # With many records no cap on the weights is needed, and what lies above one would stay.
     outlooks = [outlook] if outlook.cap is None else [outlook, outlook.without_cap()]

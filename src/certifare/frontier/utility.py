@@ -180,7 +180,7 @@ def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> fl
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Estimates:
     """What forecasts of a label are worth on some records, as it appears in them; means over several labels.
 
     Attributes
@@ -198,7 +198,7 @@ class Figures:
     explained: float
 
     @classmethod
-    def of(cls, forecasts: Sequence[Shares], bases: Sequence[Shares], counts: Sequence[Counts]) -> Figures:
+    def of(cls, forecasts: Sequence[Shares], bases: Sequence[Shares], counts: Sequence[Counts]) -> Estimates:
         """Measure forecasts, which are given as to :meth:`Performance.of`."""
         found = list(zip(forecasts, bases, counts, strict=True))
         two = all(t.shape[1] == 2 for t in counts)
@@ -263,7 +263,7 @@ class Performance:
             Whether the rows are all that there can be, as cells are. If not, a record may have any forecast.
         """
         found = list(zip(forecasts, bases, counts, strict=True))
-        estimates = Figures.of(forecasts, bases, counts)
+        estimates = Estimates.of(forecasts, bases, counts)
         # A mean of limits holds if all of them do.
         level = epsilon_at(confidence) / candidates / len(found)
 

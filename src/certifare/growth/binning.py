@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.errors import ColumnTypeError, GrowthError
+from certifare.errors import ArgumentError, TableError
+from certifare.foundation.randomness import stream
 from certifare.growth.columns import Column, Dictionary, check_arrays, panels, refuse_infinite
 from certifare.growth.summary import SAMPLE_ROWS, SMALL_LOW, SMALL_SPAN, Summary, sample_positions, summarize
 from certifare.growth.threads import blocks, map_ranges
-from certifare.randomness import stream
 
 MOST_CATEGORIES = (1 << 16) - 2
 """Codes have at most 16 bits, and two of them stand for infrequent and for missing values."""
@@ -119,13 +119,15 @@ class Codes:
     def __post_init__(self) -> None:
         self._check_groups()
         if len(self.columns) != len(self.n_codes):
-            raise GrowthError(f"{len(self.columns)} columns of codes were given, but {len(self.n_codes)} sizes.")
+            raise ArgumentError(f"{len(self.columns)} columns of codes were given, but {len(self.n_codes)} sizes.")
         for position, (column, n_codes) in enumerate(zip(self.columns, self.n_codes, strict=True)):
             if column.dtype not in (np.uint8, np.uint16) or column.shape != (len(self),):
-                raise GrowthError(f"Column {position} of codes is {column.dtype} {column.shape}; give uint8 or uint16.")
+                raise ArgumentError(
+                    f"Column {position} of codes is {column.dtype} {column.shape}; give uint8 or uint16."
+                )
             # Kernels trust codes to be in range, so this is checked here, once.
             if len(column) and int(column.max()) >= n_codes:
-                raise GrowthError(f"Column {position} has the code {column.max()}; the codes are 0 … {n_codes - 1}.")
+                raise ArgumentError(f"Column {position} has the code {column.max()}; the codes are 0 … {n_codes - 1}.")
 
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0
@@ -139,7 +141,7 @@ class Codes:
 
     def _check_groups(self) -> None:
         if self.groups is not None and self.groups.shape != (len(self),):
-            raise GrowthError(f"{len(self.groups)} records have a group, but {len(self)} have codes.")
+            raise ArgumentError(f"{len(self.groups)} records have a group, but {len(self)} have codes.")
 
 
 def fit_bins(
@@ -188,9 +190,9 @@ def fit_bins(
     array([0, 1, 0, 2], dtype=uint8)
     """
     if not 2 <= max_bins <= MOST_CATEGORIES:
-        raise GrowthError(f"max_bins is {max_bins}; give a number from 2 to {MOST_CATEGORIES}.")
+        raise ArgumentError(f"max_bins is {max_bins}; give a number from 2 to {MOST_CATEGORIES}.")
     if sample_rows < 1:
-        raise GrowthError(f"sample_rows is {sample_rows}; give 1 or more.")
+        raise ArgumentError(f"sample_rows is {sample_rows}; give 1 or more.")
     n_rows = check_arrays(columns, names, [not c for c in categorical])
     summary = summarize(columns, names, categorical, n_threads)
     rows = sample_positions(n_rows, sample_rows, stream(seed, "bins"))
@@ -235,16 +237,16 @@ def encode(bins: Sequence[Bins], columns: Sequence[Column], *, n_threads: int = 
 
     Raises
     ------
-    ColumnTypeError
+    TableError
         If a column holds text where it held numbers when the bins were fitted, or the other way round.
-    InfiniteValueError
+    TableError
     """
     names = [b.name for b in bins]
     n_rows = check_arrays(columns, names, [isinstance(b, ContinuousBins) for b in bins])
     for b, column in zip(bins, columns, strict=True):
         if isinstance(b, CategoricalBins) and b.categories and b.is_text != isinstance(column, Dictionary):
             now, then = ("numbers", "text") if b.is_text else ("text", "numbers")
-            raise ColumnTypeError(f"Column {b.name!r} holds {now}, but held {then} in the training records.")
+            raise TableError(f"Column {b.name!r} holds {now}, but held {then} in the training records.")
     n_codes = tuple(b.n_codes for b in bins)
     codes = tuple(np.empty(n_rows, dtype=np.uint8 if n <= 256 else np.uint16) for n in n_codes)
     steps = _steps(bins, columns, codes)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from certifare.errors import ColumnTypeError, GrowthError, InfiniteValueError
+from certifare.errors import ArgumentError, TableError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,22 +37,20 @@ def check_arrays(columns: Sequence[Column], names: Sequence[str], numeric: Seque
     for column, name, wants_numbers in zip(columns, names, numeric, strict=True):
         values = column.indices if isinstance(column, Dictionary) else column
         if values.ndim != 1 or len(values) != len(columns[0]):
-            raise GrowthError(f"Column {name!r} has the shape {values.shape}; give {len(columns[0])} values.")
+            raise ArgumentError(f"Column {name!r} has the shape {values.shape}; give {len(columns[0])} values.")
         if not isinstance(column, Dictionary):
             if values.dtype.kind not in "buif":
-                raise ColumnTypeError(f"Column {name!r} has the type {values.dtype}; give numbers, booleans or text.")
+                raise TableError(f"Column {name!r} has the type {values.dtype}; give numbers, booleans or text.")
             continue
         if wants_numbers:
             example = repr(column.values[0]) if column.values else "nothing"
-            raise ColumnTypeError(
-                f"Column {name!r} holds text ({example}) where numbers are wanted; make it categorical."
-            )
+            raise TableError(f"Column {name!r} holds text ({example}) where numbers are wanted; make it categorical.")
         if values.dtype.kind not in "iu":
-            raise ColumnTypeError(f"Column {name!r} has indices of the type {values.dtype}; give integers.")
+            raise TableError(f"Column {name!r} has indices of the type {values.dtype}; give integers.")
         if len(values) and not (values.min() >= -1 and values.max() < len(column.values)):
-            raise GrowthError(f"Column {name!r} has indices outside -1 … {len(column.values) - 1}.")
+            raise ArgumentError(f"Column {name!r} has indices outside -1 … {len(column.values) - 1}.")
         if len(set(column.values)) < len(column.values):
-            raise GrowthError(f"Column {name!r} has a dictionary that lists a value twice.")
+            raise ArgumentError(f"Column {name!r} has a dictionary that lists a value twice.")
     return len(columns[0]) if columns else 0
 
 
@@ -63,9 +61,7 @@ def refuse_infinite(values: NDArray[Any], name: str) -> None:
     """
     infinite = values[np.isinf(values)] if values.dtype.kind == "f" else values[:0]
     if len(infinite):
-        raise InfiniteValueError(
-            f"Column {name!r} holds {infinite[0]}; give a finite number, or NaN for a missing value."
-        )
+        raise TableError(f"Column {name!r} holds {infinite[0]}; give a finite number, or NaN for a missing value.")
 
 
 def panels(columns: Mapping[int, NDArray[Any]]) -> Iterator[tuple[NDArray[Any], list[int]]]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
 
 GrowthMetric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 Charge = Literal["every", "crossing", "distance"]
@@ -56,17 +56,17 @@ class Targets:
         n_labels = tuple(int(n) for n in n_labels)
         _check_sizes(n_labels, n_groups)
         if len(labels) != len(n_labels):
-            raise GrowthError(f"{len(labels)} label columns were given, but {len(n_labels)} sizes for them.")
+            raise ArgumentError(f"{len(labels)} label columns were given, but {len(n_labels)} sizes for them.")
         n_classes = _n_classes(n_labels, n_groups)
         classes: NDArray[Any] = np.zeros(len(groups), dtype=np.uint8 if n_classes < 256 else np.uint16)
         for position, (column, size) in enumerate(zip([*labels, groups], [*n_labels, n_groups], strict=True), start=1):
             column = np.asarray(column)
             name = "the groups" if position > len(labels) else f"label column {position}"
             if column.shape != classes.shape:
-                raise GrowthError(f"{name}: {len(column)} values for {len(classes)} records.")
+                raise ArgumentError(f"{name}: {len(column)} values for {len(classes)} records.")
             if len(column) and (column.min() < 0 or column.max() >= size):
                 worst = column.min() if column.min() < 0 else column.max()
-                raise GrowthError(f"{name}: the code {worst} is not one of 0 … {size - 1}.")
+                raise ArgumentError(f"{name}: the code {worst} is not one of 0 … {size - 1}.")
             np.multiply(classes, classes.dtype.type(size), out=classes)
             np.add(classes, column.astype(classes.dtype), out=classes)
         return cls(classes, n_labels, n_groups)
@@ -169,27 +169,27 @@ class Criterion:
     def __post_init__(self) -> None:
         _check_sizes(self.n_labels, self.n_groups)
         if not 0.0 <= self.retain <= 1.0 or (self.retain > 0.0 and self.n_coordinates == 0):
-            raise GrowthError(
+            raise ArgumentError(
                 f"retain is {self.retain!r}; give a weight from 0 to 1, and above 0 coordinates to retain."
             )
         if not 0.0 < self.spread < np.inf:
-            raise GrowthError(f"spread is {self.spread!r}; give a positive number.")
+            raise ArgumentError(f"spread is {self.spread!r}; give a positive number.")
         if not 0.0 <= self.gamma <= 1.0:
-            raise GrowthError(f"gamma is {self.gamma!r}; give a number from 0 to 1.")
+            raise ArgumentError(f"gamma is {self.gamma!r}; give a number from 0 to 1.")
         if self.metric not in ("demographic_parity", "equal_opportunity", "equalized_odds"):
-            raise GrowthError(
+            raise ArgumentError(
                 f"metric is {self.metric!r}; give 'demographic_parity', 'equal_opportunity' or 'equalized_odds'."
             )
         if len(self.label_weights) != len(self.n_labels):
-            raise GrowthError(
+            raise ArgumentError(
                 f"label_weights has {len(self.label_weights)} weights for {len(self.n_labels)} label columns."
             )
         if not all(0.0 <= w < np.inf for w in self.label_weights) or sum(self.label_weights) <= 0.0:
-            raise GrowthError(f"label_weights is {self.label_weights}; give finite weights ≥ 0, not all of them 0.")
+            raise ArgumentError(f"label_weights is {self.label_weights}; give finite weights ≥ 0, not all of them 0.")
         if self.charge not in ("every", "crossing", "distance"):
-            raise GrowthError(f"charge is {self.charge!r}; give 'every', 'crossing' or 'distance'.")
+            raise ArgumentError(f"charge is {self.charge!r}; give 'every', 'crossing' or 'distance'.")
         if self.metric == "equal_opportunity" and not 0 <= self.positive < self.n_labels[0]:
-            raise GrowthError(
+            raise ArgumentError(
                 f"positive is {self.positive}; the first label has the values 0 … {self.n_labels[0] - 1}."
             )
 
@@ -280,7 +280,7 @@ class Criterion:
         """Reshape counts (…, classes) to (…, label, …, group)."""
         counts = np.asarray(counts, dtype=np.float64)
         if counts.shape[-1:] != (self.n_classes,):
-            raise GrowthError(f"counts of {counts.shape[-1:]} classes were given; there are {self.n_classes}.")
+            raise ArgumentError(f"counts of {counts.shape[-1:]} classes were given; there are {self.n_classes}.")
         return counts.reshape(*counts.shape[:-1], *self.n_labels, self.n_groups)
 
 
@@ -311,9 +311,9 @@ def _n_classes(n_labels: Sequence[int], n_groups: int) -> int:
 
 def _check_sizes(n_labels: Sequence[int], n_groups: int) -> None:
     if not n_labels or min(n_labels) < 1 or n_groups < 1:
-        raise GrowthError(f"labels of sizes {tuple(n_labels)} and {n_groups} groups: each needs at least one value.")
+        raise ArgumentError(f"labels of sizes {tuple(n_labels)} and {n_groups} groups: each needs at least one value.")
     if _n_classes(n_labels, n_groups) > MOST_CLASSES:
-        raise GrowthError(
+        raise ArgumentError(
             f"{' × '.join(map(str, n_labels))} labels × {n_groups} groups are more than {MOST_CLASSES:,} classes; "
             "give fewer label columns, or coarser ones."
         )

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.compiler import helper, kernel
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
+from certifare.foundation.compiler import helper, kernel
 from certifare.growth.binning import Bins
 from certifare.growth.criterion import Criterion
 from certifare.growth.histograms import Histogram
@@ -129,7 +129,7 @@ class CutSearch(SplitSearch):
             shrinkage=shrinkage,
         )
         if criterion.charge != "distance":
-            raise GrowthError(f"charge is {criterion.charge!r}; group-aware trees charge the distance: 'distance'.")
+            raise ArgumentError(f"charge is {criterion.charge!r}; group-aware trees charge the distance: 'distance'.")
         terms = self._terms
         self._group_aware = group_aware
         self._n_groups = criterion.n_groups

@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.compiler import kernel
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
+from certifare.foundation.compiler import kernel
 from certifare.growth.binning import Bins, Codes
 from certifare.growth.criterion import Criterion
 from certifare.growth.cuts import CutSearch
@@ -72,7 +72,7 @@ class Growth:
         used = sorted({split.column for split in splits})
         for split in splits:
             if split.column >= len(codes.columns) or codes.n_codes[split.column] != split.goes_left.shape[-1]:
-                raise GrowthError(f"Column {split.column} of the codes is not the one that the tree was grown with.")
+                raise ArgumentError(f"Column {split.column} of the codes is not the one that the tree was grown with.")
         groups = self._groups_of(codes)
         nodes = np.array([split.node for split in splits], dtype=np.int64)
         columns = np.array([used.index(split.column) for split in splits], dtype=np.int64)
@@ -102,17 +102,17 @@ class Growth:
         if not self.group_aware:
             return None
         if codes.groups is None:
-            raise GrowthError("The tree has thresholds for each group, and the groups of the records were not given.")
+            raise ArgumentError("The tree has thresholds for each group, and the groups of the records were not given.")
         n_groups = len(self.splits[0].goes_left)
         if len(codes) and int(codes.groups.max()) > n_groups:
-            raise GrowthError(f"A record has the group {codes.groups.max()}; the tree knows 0 … {n_groups - 1}.")
+            raise ArgumentError(f"A record has the group {codes.groups.max()}; the tree knows 0 … {n_groups - 1}.")
         return codes.groups
 
     def _cells(self, k: int | None) -> int:
         if k is None:
             return self.n_cells
         if not 1 <= k <= self.n_cells:
-            raise GrowthError(f"A tree with {k} cells was asked for; this growth has those with 1 to {self.n_cells}.")
+            raise ArgumentError(f"A tree with {k} cells was asked for; this growth has those with 1 to {self.n_cells}.")
         return int(k)
 
 
@@ -165,11 +165,11 @@ def grow(
     array([0, 0, 1, 1], dtype=int32)
     """
     if max_cells < 1:
-        raise GrowthError(f"max_cells is {max_cells}; give 1 or more.")
+        raise ArgumentError(f"max_cells is {max_cells}; give 1 or more.")
     if min_cell_size < 1:
-        raise GrowthError(f"min_cell_size is {min_cell_size}; give 1 or more.")
+        raise ArgumentError(f"min_cell_size is {min_cell_size}; give 1 or more.")
     if max_distance is not None and criterion.charge != "distance":
-        raise GrowthError("max_distance is for splits that pay for the distance: charge='distance'.")
+        raise ArgumentError("max_distance is for splits that pay for the distance: charge='distance'.")
     histogram = source.root()
     counts = [histogram.classes]
     limits: dict[str, Any] = {"classes": counts[0], "min_cell_size": min_cell_size, "orderings": orderings}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.compiler import kernel
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
+from certifare.foundation.compiler import kernel
 from certifare.growth.binning import Codes
 from certifare.growth.criterion import Targets
 from certifare.growth.threads import blocks, row_ranges
@@ -180,7 +180,7 @@ class RecordSource:
 
     def __init__(self, records: "Records", n_threads: int = 1) -> None:
         if n_threads < 1:
-            raise GrowthError(f"n_threads is {n_threads}; give 1 or more.")
+            raise ArgumentError(f"n_threads is {n_threads}; give 1 or more.")
         self._records = records
         self._shares = row_ranges(len(records), n_threads)
         self._runs: dict[int, list[tuple[int, int]]] = {}
@@ -247,9 +247,9 @@ class MemorySource(RecordSource):
 
     def __init__(self, codes: Codes, targets: Targets, n_threads: int = 1) -> None:
         if not codes.columns:
-            raise GrowthError("There are no columns to grow a tree from.")
+            raise ArgumentError("There are no columns to grow a tree from.")
         if len(codes) != len(targets):
-            raise GrowthError(f"{len(codes)} records have codes, but {len(targets)} have classes.")
+            raise ArgumentError(f"{len(codes)} records have codes, but {len(targets)} have classes.")
         layout = Layout(codes.n_codes, targets.n_classes, targets.n_groups, targets.n_coordinates)
         records = Records.empty(len(codes), layout)
         records.write(0, codes, targets.classes, targets.coordinates)

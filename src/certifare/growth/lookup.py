@@ -9,7 +9,7 @@ import numpy as np
 from numba import boolean, float64, int64, uint16, uint32
 from numpy.typing import NDArray
 
-from certifare.compiler import helper, kernel, kernel_for, read_only
+from certifare.foundation.compiler import helper, kernel, kernel_for, read_only
 
 TILE = 256
 """Rows of a tile: few enough that all columns of a row-wise table stay in the nearest cache."""

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.compiler import helper, kernel
-from certifare.errors import GrowthError
+from certifare.errors import ArgumentError
+from certifare.foundation.compiler import helper, kernel
 from certifare.growth.binning import Bins, ContinuousBins
 from certifare.growth.criterion import Criterion, Terms
 from certifare.growth.histograms import Histogram
@@ -305,7 +305,7 @@ def _names(orderings: Any) -> tuple[str, ...]:
     if names == ("both",):
         return ("paper", "directional")
     if not names or not set(names) <= {"paper", "directional"}:
-        raise GrowthError(f"orderings is {orderings!r}; give 'paper', 'directional' or 'both'.")
+        raise ArgumentError(f"orderings is {orderings!r}; give 'paper', 'directional' or 'both'.")
     return names
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.errors import ColumnTypeError
+from certifare.errors import TableError
 from certifare.growth.columns import Column, Dictionary, panels, refuse_infinite
 from certifare.growth.threads import BLOCK_ROWS, blocks, map_ranges
 
@@ -77,7 +77,7 @@ def summarize(
             tallies.append(None)
             continue
         if column.dtype.kind in "iu" and not -EXACT_INTEGERS <= column.min() <= column.max() <= EXACT_INTEGERS:
-            raise ColumnTypeError(f"Column {name!r} holds integers beyond 2^53; give these categories as text.")
+            raise TableError(f"Column {name!r} holds integers beyond 2^53; give these categories as text.")
         tallies.append(np.unique(column[~np.isnan(column)].astype(np.float64), return_counts=True))
     return Summary(tuple(names), n_rows, tuple(tallies))
 
@@ -105,7 +105,7 @@ def _merge(name: str, tallies: Sequence[ValueCounts | None]) -> ValueCounts | No
         return None
     known = [tally for tally in known if len(tally[0])] or known[:1]
     if len({values.dtype for values, _ in known}) > 1:
-        raise ColumnTypeError(f"Column {name!r} holds text in some records and numbers in others; make it one of them.")
+        raise TableError(f"Column {name!r} holds text in some records and numbers in others; make it one of them.")
     if known[0][0].dtype != object:
         return _add(known)
     totals: dict[str, int] = {}

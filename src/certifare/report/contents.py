@@ -9,8 +9,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from certifare.certificates import Certificate, FixedSequence, difference_limit
-from certifare.certificates.certificate import WHOLE_GROUPS, percent, percent_up, round_down, round_up
 from certifare.certificates.claims import stratum
+from certifare.certificates.consequences import WHOLE_GROUPS
+from certifare.certificates.rounding import percent, percent_up, round_down, round_up
 from certifare.certificates.tail import distance_level, raised
 from certifare.document import Document, Selection, Verdict, make_statement, sign, verify_document
 from certifare.document.verification import ANY
@@ -91,7 +92,7 @@ def report_data(
         What the cells' majority votes, and gradient boosting on the table itself, do on the certification records
         (:class:`certifare.bundle.Measured`).
     evaluation : mapping, optional
-        What drives the encoder, and its calibration (:func:`certifare.evaluation.evaluate`).
+        What drives the encoder, and its calibration (:func:`certifare.report.evaluation.evaluate`).
     files : mapping, optional
         Names of the files for the commands that verify them: ``certificate``, ``encoder``, ``key``.
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from certifare.certificates.certificate import percent, round_down, round_up
 from certifare.certificates.claims import metric_of
+from certifare.certificates.rounding import percent, round_down, round_up
+from certifare.foundation.formatting import undirected
 from certifare.report.html import environment, style_sheet
 from certifare.report.palette import SERIES
 from certifare.report.svg import Plane, ticks
-from certifare.words import undirected
 
 if TYPE_CHECKING:
-    from certifare.monitoring import Finding, History
+    from certifare.certification.monitoring import Finding, History
 
 #: Names of periods that are written below the chart; others are left out between them.
 MOST_NAMES = 12

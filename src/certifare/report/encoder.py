@@ -20,7 +20,7 @@ from certifare.encoders.format import (
     read_encoder_document,
 )
 from certifare.encoders.loading import describe_document, map_of
-from certifare.levels import name_of
+from certifare.foundation.levels import name_of
 
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder

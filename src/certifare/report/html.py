@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from certifare.certificates.certificate import round_up
+from certifare.certificates.rounding import round_up
+from certifare.foundation.formatting import undirected
 from certifare.report.charts import STEPS, draw_charts, drawn_points, largest_difference, lean, series_of
 from certifare.report.palette import LEANS, SERIES, variables
-from certifare.words import undirected
 
 if TYPE_CHECKING:
     from jinja2 import Environment

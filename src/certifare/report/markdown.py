@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from certifare.foundation.formatting import undirected
 from certifare.report.html import FILTERS, best_points
-from certifare.words import undirected
 
 if TYPE_CHECKING:
     from jinja2 import Environment

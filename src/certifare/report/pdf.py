@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from certifare.errors import PrinterError
+from certifare.errors import FileError
 
 #: Programs that print pages, in the order in which they are looked for.
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
@@ -31,12 +31,12 @@ def render_pdf(page: str) -> bytes:
 
     Raises
     ------
-    PrinterError
+    FileError
         If Chromium is not on the path, or does not print.
     """
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
-        raise PrinterError(
+        raise FileError(
             "A PDF is printed by Chromium, which is not on the path. Install it (Debian's package is called chromium), "
             "or write report.html and print that from any browser."
         )
@@ -63,8 +63,8 @@ def render_pdf(page: str) -> bytes:
                 [program, *options, source.as_uri()], capture_output=True, timeout=PATIENCE, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise PrinterError(f"{program} did not print the report: {error}.") from error
+            raise FileError(f"{program} did not print the report: {error}.") from error
         if not target.exists():
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise PrinterError(f"{program} did not print the report: {said[-1] if said else 'it gave no reason'}.")
+            raise FileError(f"{program} did not print the report: {said[-1] if said else 'it gave no reason'}.")
         return target.read_bytes()

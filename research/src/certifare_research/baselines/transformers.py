@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.frames import check_lengths, read_values
-from certifare.words import listing
+from certifare.foundation.formatting import listing
+from certifare.tables.frames import check_lengths, read_values
 from certifare_research.baselines.adversarial import LAFTRSetting, OpponentName, SIPMSetting, train_laftr, train_sipm
 from certifare_research.baselines.discrete import Discretiser
 from certifare_research.baselines.fairpath import FairPathSetting, train_fairpath

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.errors import ColumnTypeError
-from certifare.frames import Field, Frame
+from certifare.errors import TableError
 from certifare.growth import Dictionary
+from certifare.tables.frames import Field, Frame
 
 Scaling = Literal["unit", "standard", "none"]
 MIN_FREQUENCY = 5
@@ -120,7 +120,7 @@ class Design:
         if len(known):
             values = _plain(field)
             if values.dtype.kind != known.dtype.kind and "U" in (values.dtype.kind, known.dtype.kind):
-                raise ColumnTypeError(
+                raise TableError(
                     f"Column {field.name!r} held {'text' if known.dtype.kind == 'U' else 'numbers'} in the training "
                     "records and does not here: give it the same type."
                 )
@@ -132,7 +132,7 @@ class Design:
 
 def _numbers(field: Field) -> NDArray[np.float64]:
     if isinstance(field.column, Dictionary):
-        raise ColumnTypeError(f"Column {field.name!r} holds text: name it among the categorical columns.")
+        raise TableError(f"Column {field.name!r} holds text: name it among the categorical columns.")
     return np.asarray(field.column, dtype=np.float64)
 
 

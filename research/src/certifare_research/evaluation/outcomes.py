@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from certifare.certificates import CellCounts, Interval, certify_counts
-from certifare.errors import UnknownMetricError
+from certifare.errors import ArgumentError
 
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
@@ -82,7 +82,7 @@ class Outcome:
             return _gap(self.counts[:, 1])
         if metric == "equalized_odds":
             return math.fsum(_gap(self.counts[:, i]) for i in range(self.counts.shape[1])) / self.counts.shape[1]
-        raise UnknownMetricError(f"Unknown metric {metric!r}: choose one of {', '.join(METRICS)}.")
+        raise ArgumentError(f"Unknown metric {metric!r}: choose one of {', '.join(METRICS)}.")
 
     def interval(self, confidence: float = 0.95, metric: str = "demographic_parity") -> Interval:
         """Exact limits of the classifier's distance, which hold together with this confidence.

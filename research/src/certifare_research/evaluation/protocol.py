@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 
-from certifare.frames import Frame
 from certifare.growth import Dictionary
+from certifare.tables.frames import Frame
 from certifare_research.evaluation.classifiers import TWELVE, make_classifier
 from certifare_research.evaluation.outcomes import Evaluation, Outcome
 

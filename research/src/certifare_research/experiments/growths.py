@@ -17,7 +17,7 @@ from certifare.frontier.fronts import pareto
 from certifare.frontier.paths import Explorer, GrowthPath
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook
-from certifare.table import Table
+from certifare.tables.table import Table
 from certifare_research.datasets import Dataset
 from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments.framework import claim

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from certifare.certification import certify
+from certifare.certification.certifying import certify
 from certifare.encoders import FairTreeEncoder
 from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments import charts

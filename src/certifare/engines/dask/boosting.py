@@ -23,10 +23,10 @@ from certifare.engines.coding import Plan
 from certifare.engines.medians import add_counts
 from certifare.engines.preparing import EngineTraining
 from certifare.errors import EncoderError
+from certifare.foundation.levels import Levels
+from certifare.foundation.randomness import number, stream
 from certifare.growth import Codes, Targets
 from certifare.growth.summary import sample_positions
-from certifare.levels import Levels
-from certifare.randomness import number, stream
 
 if TYPE_CHECKING:
     from certifare.engines.dask.cluster import DaskEngine

@@ -22,6 +22,7 @@ from certifare.certificates.claims import Claim
 from certifare.certificates.counts import Exclusion, Missing
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.boosted import BoostedEncoder
+from certifare.encoders.records import check_columns
 from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Block, BlockReader, Feature, Role
@@ -37,12 +38,12 @@ from certifare.engines.counting import (
 )
 from certifare.engines.medians import add_counts
 from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
-from certifare.errors import ArgumentError, ColumnTypeError, SensitiveFeatureError, TableError
-from certifare.frames import Frame, is_dask
+from certifare.errors import ArgumentError, GroupError, TableError
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Layout, Records
-from certifare.reading import Reading
-from certifare.records import check_columns
+from certifare.tables.elsewhere import is_dask
+from certifare.tables.frames import Frame
+from certifare.tables.reading import Reading
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -478,11 +479,9 @@ def _combine(
     """Put features, labels and groups into one frame, so that their partitions stay together."""
     names = list(X.columns)
     if not all(isinstance(name, str) for name in names):
-        raise ColumnTypeError("Some column names are not text; make them so: X = X.rename(columns=str).")
+        raise TableError("Some column names are not text; make them so: X = X.rename(columns=str).")
     if (sensitive_features is None) == (encoder.sensitive is None):
-        raise SensitiveFeatureError(
-            "Say the group of each record once: sensitive_features=…, or sensitive= in the constructor."
-        )
+        raise GroupError("Say the group of each record once: sensitive_features=…, or sensitive= in the constructor.")
     groups: tuple[Role, ...]
     frame = X
     if encoder.sensitive is not None:

@@ -16,12 +16,12 @@ from certifare.certificates.sampling import Subsample, one_per_cluster, thin
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.hashes import count_repeats, hash_records
 from certifare.engines.counting import CountedRecords, checksum_of, write_checksum
-from certifare.errors import LengthMismatchError
-from certifare.frames import Field, Frame, read_values
-from certifare.levels import Levels
-from certifare.randomness import stream
-from certifare.reading import Reading
-from certifare.table import Table, readable_type
+from certifare.errors import ArgumentError
+from certifare.foundation.levels import Levels
+from certifare.foundation.randomness import stream
+from certifare.tables.frames import Field, Frame, read_values
+from certifare.tables.reading import Reading
+from certifare.tables.table import Table, readable_type
 
 #: The part of the records that choices are made on, in the words of a random stream.
 CERTIFY = "certify"
@@ -190,7 +190,7 @@ class MemoryRecords:
         for name, column in (("weights", self.weights), ("clusters", self.clusters)):
             values = None if column is None else np.asarray(column)
             if values is not None and len(values) != len(known):
-                raise LengthMismatchError(f"{name} has {len(values):,} records, X has {len(known):,}.")
+                raise ArgumentError(f"{name} has {len(values):,} records, X has {len(known):,}.")
             columns.append(None if values is None else values[known])
         weights, clusters = columns
         if clusters is not None:

@@ -30,14 +30,14 @@ from certifare.engines.blocks import Block, BlockReader, Feature, MissingRoles, 
 from certifare.engines.coding import Plan
 from certifare.engines.counting import CountedRecords, CountRequest, count_pieces, refuse_draw
 from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
-from certifare.errors import ArgumentError, EmptyTableError, FileFormatError, MissingColumnError, OutputError, RoleError
-from certifare.files import BATCH_ROWS, DataFile, readable, validated
-from certifare.frames import Frame
+from certifare.errors import ArgumentError, FileError, MissingColumnError, RoleError, TableError
+from certifare.foundation.storage import open_regular
 from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
-from certifare.reading import Reading
-from certifare.roles import Names, Roles
-from certifare.storage import open_regular
+from certifare.tables.files import BATCH_ROWS, DataFile, readable, validated
+from certifare.tables.frames import Frame
+from certifare.tables.reading import Reading
+from certifare.tables.roles import Names, Roles
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
@@ -140,11 +140,11 @@ class ParquetFiles:
         found = [os.fspath(file) for file in files]
         for path, file in zip(found, files, strict=True):
             if file.kind != "parquet":
-                raise FileFormatError(f"{path!r} is no Parquet file; tables larger than memory are read from Parquet.")
+                raise FileError(f"{path!r} is no Parquet file; tables larger than memory are read from Parquet.")
         try:
             metadata = tuple(file.metadata for file in files)
         except (pa.ArrowException, OSError) as error:
-            raise FileFormatError(f"A Parquet file is damaged: {error}.") from error
+            raise FileError(f"A Parquet file is damaged: {error}.") from error
         schemas = [m.schema.to_arrow_schema() for m in metadata]
         for path, schema in zip(found, schemas, strict=True):
             there = set(schema.names)
@@ -262,7 +262,7 @@ class ParquetEngine:
     ) -> None:
         self._pieces = files.pieces(rows)
         if not self._pieces:
-            raise EmptyTableError(f"{files.paths[0]!r} has columns but no records.")
+            raise TableError(f"{files.paths[0]!r} has columns but no records.")
         self._n_threads = n_threads
         self._folder = folder
         self.n_pieces: int = len(self._pieces)
@@ -350,7 +350,7 @@ def map_words(n_records: int, width: int, folder: str | os.PathLike[str] | None 
             mapped = mmap.mmap(file.fileno(), max(size, 1))
     except OSError as error:
         where = tempfile.gettempdir() if folder is None else os.fspath(folder)
-        raise OutputError(
+        raise FileError(
             f"The codes need {size / 2**30:.1f} GB in {where!r}, which cannot be had: {error.strerror or error}. "
             "Name another folder (folder=, or the variable TMPDIR)."
         ) from error
@@ -366,11 +366,11 @@ def _expand(paths: Paths) -> Sequence[str | os.PathLike[str]]:
     if Path(text).is_dir():
         found = sorted(str(path) for path in Path(text).rglob("*.parquet"))
         if not found:
-            raise EmptyTableError(f"The folder {text!r} holds no file whose name ends in .parquet.")
+            raise TableError(f"The folder {text!r} holds no file whose name ends in .parquet.")
         return found
     if Path(text).exists() or not glob.has_magic(text):
         return [paths]
     found = sorted(glob.glob(text, recursive=True))
     if not found:
-        raise EmptyTableError(f"No file matches {text!r}.")
+        raise TableError(f"No file matches {text!r}.")
     return found

@@ -20,7 +20,7 @@ from certifare.certificates.repeats import (
     repeats_of_multiplicities,
 )
 from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.expressions import (
+from certifare.encoders.sql import (
     bytes_of,
     check_names,
     feature_columns,
@@ -37,8 +37,8 @@ from certifare.encoders.expressions import (
     write_case,
 )
 from certifare.engines.counting import check_counted_by
-from certifare.errors import ColumnTypeError, NotPublishableError
-from certifare.roles import Comparison, Names, as_names, parse_role
+from certifare.errors import EncoderError, TableError
+from certifare.tables.roles import Comparison, Names, as_names, parse_role
 
 REFUSED = -1
 """The cell of records that ``apply`` refuses."""
@@ -62,7 +62,7 @@ def counts_query(
     ----------
     encoder : FairTreeEncoder
     dialect : str
-        One of :data:`certifare.encoders.expressions.DIALECTS`.
+        One of :data:`certifare.encoders.sql.DIALECTS`.
     table : str or sequence of str
         ``"people"``, ``"schema.people"``, or the parts of the name.
     columns : mapping of str to str
@@ -92,7 +92,7 @@ def counts_query(
     """
     dialect = known_dialect(dialect)
     if not hasattr(encoder, "to_sql"):
-        raise NotPublishableError(
+        raise EncoderError(
             f"{type(encoder).__name__} cannot be written as SQL; count the records with certifare count instead."
         )
     known = list(columns)
@@ -317,7 +317,7 @@ def _told_apart(name: str, columns: Mapping[str, str], dialect: str) -> Any:
     """Write what the values of a column are told apart by, NULL where one is missing."""
     try:
         column = sql_column(name, columns[name], dialect)
-    except ColumnTypeError:  # a date, a UUID and the like
+    except TableError:  # a date, a UUID and the like
         return bytes_of(exp.cast(exp.column(identifier(name, dialect)), "TEXT"), dialect)
     if column.kind == "text":
         return bytes_of(column.raw, dialect)

@@ -17,20 +17,13 @@ from typing import Any
 from urllib.parse import quote
 
 from certifare.encoders.base import RestrictedEncoder
-from certifare.encoders.expressions import DIALECTS, identifier, is_read, known_dialect, quoted_table, table_parts
+from certifare.encoders.sql import DIALECTS, identifier, is_read, known_dialect, quoted_table, table_parts
 from certifare.engines.counting import CountedRecords, CountRequest, Entry, Tally, refuse_draw
 from certifare.engines.sql.queries import REFUSED, ask_repeats, counts_query, examination
-from certifare.errors import (
-    CertifareError,
-    FileError,
-    InfiniteValueError,
-    NotPublishableError,
-    UnknownGroupError,
-    WarehouseError,
-)
-from certifare.levels import name_of
-from certifare.reading import Reading
-from certifare.roles import Comparison, Names, as_names, parse_role
+from certifare.errors import CertifareError, DatabaseError, EncoderError, FileError, GroupError, TableError
+from certifare.foundation.levels import name_of
+from certifare.tables.reading import Reading
+from certifare.tables.roles import Comparison, Names, as_names, parse_role
 
 
 class Warehouse(ABC):
@@ -108,7 +101,7 @@ class Database(Warehouse):
     def __init__(self, connection: Any) -> None:
         self.dialect = known_dialect(connection.dialect.name)
         if self.dialect in ("duckdb", "sqlite"):
-            raise WarehouseError(f"Give the connection of {self.dialect}'s own driver to DuckDB(…) or SQLite(…).")
+            raise DatabaseError(f"Give the connection of {self.dialect}'s own driver to DuckDB(…) or SQLite(…).")
         self._connection = connection.execution_options(no_parameters=True)
 
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
@@ -190,7 +183,7 @@ def _open(address: str, stack: contextlib.ExitStack) -> Warehouse:
             # The session stays open: it may be one that was there before.
             return Spark((builder.master(address) if rest else builder).getOrCreate())
         if _dialect(address) is None:
-            raise WarehouseError(
+            raise DatabaseError(
                 "This is no address of a database that certifare can ask; it knows duckdb:///file, sqlite:///file, "
                 f"spark://host:port, and SQLAlchemy's (postgresql://user@host/database) of {', '.join(DIALECTS)}."
             )
@@ -198,7 +191,7 @@ def _open(address: str, stack: contextlib.ExitStack) -> Warehouse:
     except ImportError:
         drivers = {"duckdb": "'duckdb'", "spark": "'pyspark'", "postgresql": "'certifare[sql]' 'psycopg[binary]'"}
         driver = drivers.get(scheme, "'certifare[sql]', and the driver that SQLAlchemy names for it")
-        raise WarehouseError(f"The driver for {_dialect(address)} is not installed: pip install {driver}.") from None
+        raise DatabaseError(f"The driver for {_dialect(address)} is not installed: pip install {driver}.") from None
 
 
 def _open_duckdb(path: str, stack: contextlib.ExitStack) -> Warehouse:
@@ -255,7 +248,7 @@ def _dialect(address: str) -> str | None:
     scheme = address.partition(":")[0].partition("+")[0]
     try:
         return known_dialect({"postgresql": "postgres"}.get(scheme, scheme))
-    except NotPublishableError:
+    except EncoderError:
         return None
 
 
@@ -310,7 +303,7 @@ class DatabaseRecords:
         sql, expected = examination(warehouse.dialect)
         found = warehouse.query(sql)
         if found != [expected]:
-            raise WarehouseError(
+            raise DatabaseError(
                 f"The database reads or compares texts and numbers in another way than {warehouse.dialect} should: it "
                 f"answers {found} instead of {expected}. Look at its settings (escapes in texts, character set)."
             )
@@ -326,12 +319,12 @@ def _entry(row: Sequence[Any], reading: Reading) -> Entry:
     if cell is None and None in values[:n_groups] and not reading.unknown_groups:
         cell = 0  # A record without a group has no cell, and is left out when counts are laid out.
     if cell is None:
-        raise UnknownGroupError(
+        raise GroupError(
             f"{int(records):,} records have a group that the encoder was not fitted with, or none; leave them out, in "
             'a view for instance, or give them the thresholds that the groups have in common: unknown_groups="common".'
         )
     if cell == REFUSED:
-        raise InfiniteValueError(
+        raise TableError(
             f"{int(records):,} records hold an infinite number in a column that the encoder looks at; make it missing "
             "(NULL) or finite, in a view for instance."
         )
@@ -358,4 +351,4 @@ def _asking(failure: str) -> Iterator[None]:
     except Exception as error:
         cause = getattr(error, "orig", None) or error
         state = getattr(cause, "sqlstate", None)
-        raise WarehouseError(f"{failure} ({type(cause).__name__}{f', SQLSTATE {state}' if state else ''}).") from None
+        raise DatabaseError(f"{failure} ({type(cause).__name__}{f', SQLSTATE {state}' if state else ''}).") from None

@@ -1,0 +1,286 @@
+"""Compute the figures of a certificate from its evidence: bound, estimate and lower limit, by method.
+
+:data:`BOUNDS` has one function for each method. A certificate is made (:mod:`~certifare.certificates.issuing`) and
+verified (:meth:`Certificate.verify <certifare.certificates.Certificate.verify>`) by the same functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates.assumptions import CAP_FIXED, FIXED_IN_ADVANCE, ONE_POPULATION
+from certifare.certificates.claims import (
+    Claim,
+    PairBound,
+    Part,
+    Witness,
+    bound_parts,
+    check_groups,
+    check_witnesses,
+    choose_witnesses,
+    combine,
+    estimate_of,
+    statistic,
+    stratum,
+)
+from certifare.certificates.counts import LABEL_MISSING, CellCounts, Exclusion, merge_exclusions
+from certifare.certificates.exact import difference_limit, hoeffding_radius
+from certifare.certificates.lemmas import PAPER_BUDGET, check_budget, lemmas_bound, one_population
+from certifare.certificates.rounding import at_least, written
+from certifare.certificates.sequence import FixedSequence
+from certifare.certificates.tail import Tail, distance_level, lowered
+from certifare.errors import ArgumentError, CountsError
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a bound is computed from; :func:`certifare.certify_counts` explains each part.
+
+    Attributes
+    ----------
+    counts : CellCounts
+        The certification sample.
+    sequence : FixedSequence or None
+    tail : Tail or None
+    witness : CellCounts, tuple of Witness
+        Counts of other records, from which :meth:`fitted` chooses the witnesses; or the witnesses themselves.
+    base_counts, sum_counts : CellCounts or None
+        For ``method="lemmas"``: the other samples.
+    budget : three floats or None
+        For ``method="lemmas"``: shares of ε.
+    """
+
+    counts: CellCounts
+    sequence: FixedSequence | None = None
+    tail: Tail | None = None
+    witness: CellCounts | tuple[Witness, ...] = ()
+    base_counts: CellCounts | None = None
+    sum_counts: CellCounts | None = None
+    budget: tuple[float, float, float] | None = None
+
+    @property
+    def samples(self) -> tuple[CellCounts, ...]:
+        """All samples that were counted."""
+        return tuple(table for table in (self.counts, self.base_counts, self.sum_counts) if table is not None)
+
+    @property
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """Records left out of any sample, and why."""
+        return merge_exclusions(exclusion for table in self.samples for exclusion in table.exclusions)
+
+    @property
+    def witnesses(self) -> tuple[Witness, ...]:
+        """The sets of cells that the lower limit rests on, if they are chosen."""
+        return () if isinstance(self.witness, CellCounts) else self.witness
+
+    def assumptions(self, method: str) -> tuple[str, ...]:
+        """Return what a bound by this evidence assumes besides what every bound does."""
+        return (
+            *((ONE_POPULATION,) if method == "lemmas" else ()),
+            *((FIXED_IN_ADVANCE,) if self.sequence is not None else ()),
+            *((CAP_FIXED,) if self.tail is not None else ()),
+        )
+
+    def check(self, method: str) -> None:
+        """Refuse parts that the method has no use for, or lacks."""
+        if self.sequence is not None and method != "exact":
+            raise ArgumentError(f"method={method!r}: a sequence is tested by the exact method.")
+        if method != "lemmas":
+            if not (self.base_counts is None and self.sum_counts is None and self.budget is None):
+                raise ArgumentError(f'base_counts, sum_counts and budget are for method="lemmas", not for {method!r}.')
+            return
+        if self.tail is not None:
+            raise ArgumentError('method="lemmas" is not proved for capped weights: leave the cap out, or use "exact".')
+        if self.sum_counts is None:
+            raise ArgumentError(
+                'method="lemmas" uses a sample of its own for the sum: pass sum_counts= beside the counts.'
+            )
+
+    def fitted(self, claim: Claim) -> Evidence:
+        """Return the evidence by the labels that the claim looks at, with witnesses chosen; refuse what cannot fit."""
+        self.check(claim.method)
+        counts, tail = self.counts, self.tail
+        if not claim.labelled:
+            counts, tail = _without_labels(counts, claim), None if tail is None else tail.without_labels()
+        strata = claim.check(counts)
+        witnesses = self.witnesses
+        if isinstance(self.witness, CellCounts):
+            _same_cells(counts, self.witness, "witness")
+            witnesses = choose_witnesses(claim.distance, counts, strata, self.witness)
+        check_witnesses(claim.distance, counts, strata, witnesses)
+        if tail is not None:
+            tail.check(counts)
+        evidence = replace(self, counts=counts, tail=tail, witness=witnesses)
+        return evidence._with_paper_samples(strata) if claim.method == "lemmas" else evidence
+
+    def _with_paper_samples(self, strata: Sequence[str | None]) -> Evidence:
+        """Return the samples of the paper's bound by the groups and labels of the counts, and its budget.
+
+        Base rates that were taken from the counts themselves need no table of their own.
+        """
+        base = None if self.base_counts is None else self._alike(self.base_counts, "base_counts", strata)
+        if base is not None and np.array_equal(base.table, self.counts.table):
+            base = None
+        sums = None if self.sum_counts is None else self._alike(self.sum_counts, "sum_counts", strata)
+        return replace(self, base_counts=base, sum_counts=sums, budget=check_budget(self.budget or PAPER_BUDGET))
+
+    def _alike(self, sample: CellCounts, name: str, strata: Sequence[str | None]) -> CellCounts:
+        """Return another sample by the groups and labels of the counts; refuse one of another population."""
+        _same_cells(self.counts, sample, name)
+        alike = sample.like(self.counts)
+        for label in strata:
+            check_groups(stratum(alike, label), label, 1)
+            one_population(stratum(self.counts, label), stratum(alike, label), name, cells=name == "sum_counts")
+        return alike
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a method computes: T*, the estimate, the lower limit, and the bound of every pair of groups."""
+
+    bound: float
+    estimate: float
+    lower: float
+    parts: tuple[Part, ...]
+
+
+def compute_figures(evidence: Evidence, claim: Claim) -> Figures:
+    """Compute the figures of a claim from evidence that was fitted to it."""
+    if evidence.sequence is not None:
+        claim = replace(claim, candidates=evidence.sequence.length)
+    return BOUNDS[claim.method](evidence, claim)
+
+
+def _exact(evidence: Evidence, claim: Claim) -> Figures:
+    """Bound by the exact limit; with a sequence, every limit is recomputed and the target is the bound."""
+    sequence = evidence.sequence
+    if sequence is None:
+        return _from_pairs(evidence, claim, _exact_pair)
+    sequence.check(evidence.counts, claim, evidence.tail)
+    labels = len(claim.strata(evidence.counts)) if claim.distance.combine == "mean" else 1
+    # The limits of the sequence allow for the tail already.
+    target = _from_pairs(evidence, claim, partial(_target_pair, sequence.target, labels), raised_by_tail=False)
+    return replace(target, bound=sequence.target)
+
+
+def _mcdiarmid(evidence: Evidence, claim: Claim) -> Figures:
+    """Bound by a closed form, which is always above the exact limit."""
+    return _from_pairs(evidence, claim, _mcdiarmid_pair)
+
+
+def _lemmas(evidence: Evidence, claim: Claim) -> Figures:
+    """Bound as the paper does, by three samples; the estimate is that of the last."""
+    if evidence.sum_counts is None or evidence.budget is None:
+        raise ArgumentError('method="lemmas" needs sum_counts and a budget.')
+    tables = (evidence.base_counts or evidence.counts, evidence.counts, evidence.sum_counts)
+    return _from_pairs(evidence, claim, partial(_lemmas_pair, evidence.budget), tables)
+
+
+#: How to compute the figures by each method.
+BOUNDS: dict[str, Callable[[Evidence, Claim], Figures]] = {
+    "exact": _exact,
+    "mcdiarmid": _mcdiarmid,
+    "lemmas": _lemmas,
+}
+
+
+def _from_pairs(
+    evidence: Evidence,
+    claim: Claim,
+    pair_bound: PairBound,
+    tables: tuple[CellCounts, ...] = (),
+    *,
+    raised_by_tail: bool = True,
+) -> Figures:
+    """Bound every pair of groups, and put the metric together from their bounds."""
+    strata = claim.strata(evidence.counts)
+    tail = evidence.tail if raised_by_tail else None
+    parts = bound_parts(tables or (evidence.counts,), strata, claim.epsilon(strata), pair_bound, tail)
+    return Figures(
+        bound=min(1.0, combine(claim.distance, [(part.label, part.bound) for part in parts])),
+        estimate=combine(claim.distance, [(part.label, part.estimate) for part in parts]),
+        lower=_lower_limit(evidence, claim),
+        parts=parts,
+    )
+
+
+def _exact_pair(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+    n0, n1, m = statistic(tables[0])
+    return max(0.0, difference_limit(n0, n1, m, epsilon))
+
+
+def _mcdiarmid_pair(tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+    n0, n1, m = statistic(tables[0])
+    return min(1.0, m / (n0 * n1) + hoeffding_radius(n0, n1, epsilon))
+
+
+def _lemmas_pair(budget: Sequence[float], tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+    base, cells, sums = tables
+    return lemmas_bound(base, cells, sums, epsilon, budget)
+
+
+def _target_pair(target: float, labels: int, tables: Sequence[NDArray[np.int64]], epsilon: float) -> float:
+    """Return what a sequence says of one pair: the target, or all of it in one label where that bounds a mean."""
+    return min(1.0, at_least(labels * written(target)))
+
+
+def _lower_limit(evidence: Evidence, claim: Claim) -> float:
+    """Lower confidence limit of the metric: by witnesses, or without them by a closed form."""
+    counts, tail, distance = evidence.counts, evidence.tail, claim.distance
+    strata = claim.strata(counts)
+    epsilon = claim.epsilon(strata)
+
+    def whole(limit: float, groups: tuple[str, str], label: str | None, epsilon: float) -> float:
+        """Make a limit by capped weights one by whole weights."""
+        return limit if tail is None else lowered(limit, tail.share(counts, groups, label, epsilon))
+
+    level = distance_level(epsilon, capped=tail is not None)
+    limits: list[tuple[str | None, float]] = [(label, 0.0) for label in strata]
+    for witness in evidence.witnesses:
+        c0, c1 = stratum(counts, witness.label).of_groups(*witness.groups).table.T
+        n0, n1 = int(c0.sum()), int(c1.sum())
+        cells = list(witness.cells)
+        m = n1 * int(c0[cells].sum()) - n0 * int(c1[cells].sum())
+        limit = -difference_limit(n1, n0, -m, level)
+        limits.append((witness.label, whole(limit, witness.groups, witness.label, epsilon)))
+    if not evidence.witnesses:
+        pairs = [(i, j) for j in range(len(counts.groups)) for i in range(j)]
+        ways = len(pairs) * (len(strata) if distance.combine == "max" else 1)
+        for label in strata:
+            table = stratum(counts, label).table
+            for i, j in pairs:
+                limit = _closed_form_lower(table[:, (i, j)], level / ways)
+                limits.append((label, whole(limit, (counts.groups[i], counts.groups[j]), label, epsilon / ways)))
+    return min(1.0, max(0.0, combine(distance, limits)))
+
+
+def _closed_form_lower(table: NDArray[np.int64], epsilon: float) -> float:
+    """TV̂ less its largest possible bias and the radius of its concentration (docs/theory.md)."""
+    n0, n1 = (int(n) for n in table.sum(axis=0))
+    bias = 0.5 * math.sqrt((len(table) - 1) * (1.0 / n0 + 1.0 / n1))
+    return estimate_of(table) - bias - hoeffding_radius(n0, n1, epsilon)
+
+
+def _without_labels(counts: CellCounts, claim: Claim) -> CellCounts:
+    """Take labels off counts, unless records without a label are missing there: the metric is about these, too."""
+    if counts.labels is None:
+        return counts
+    unlabelled = sum(e.records for e in counts.exclusions if e.reason == LABEL_MISSING)
+    if unlabelled:
+        raise ArgumentError(
+            f"{unlabelled:,} records without a label are not in these counts, but the {claim.distance.words} is about "
+            "all records: count again without a label. (counts.without_labels() makes a claim about the others alone.)"
+        )
+    return counts.without_labels()
+
+
+def _same_cells(counts: CellCounts, other: CellCounts, name: str) -> None:
+    """Refuse another sample that was counted by other cells."""
+    if other.n_cells != counts.n_cells:
+        raise CountsError(f"{name} has {other.n_cells} cells, the counts have {counts.n_cells}.")

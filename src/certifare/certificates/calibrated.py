@@ -1,0 +1,405 @@
+"""Bounds of calibrated cells: T* as a function of the plan alone, known before any record is looked at.
+
+If an encoder reads the group, the certification records can *set* its thresholds instead of testing them. A group of n
+independent records has n + 1 *gaps*: the places between neighbouring values, and beyond the ends. If the plan says how
+many gaps each cell gets, and thresholds are the order statistics that this asks for, then the true shares of the cells
+in that group are Dirichlet with the gaps as parameters, whatever the distribution of the records. So the largest total
+variation distance between groups has a known distribution, and T* is a quantile of it (``docs/theory.md``).
+
+Every function here takes ``gaps``: whole numbers of at least 1, one row for each cell and one column for each group;
+column g adds up to n_g + 1. Two cells and two groups are computed by sums that bracket an integral; all else by Monte
+Carlo, whose own error is a part of ε. Both round to the safe side.
+"""
+
+import hashlib
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special, stats
+
+from certifare.errors import ArgumentError, UnprovedClaimError
+from certifare.foundation.randomness import stream
+
+#: The metrics that order statistics bound: those about one set of records of each group.
+CALIBRATED_METRICS = ("demographic_parity", "equal_opportunity")
+#: Levels ε for which the Monte Carlo error can be a part of ε.
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-4, 0.5
+#: Tables drawn for a bound; fewer, down to a tenth, if they are so large that more than a budget of numbers is needed.
+DRAWS, _BUDGET = 1_000_000, 10**8
+#: The probability that the tables drawn give too small a bound, which is a part of ε.
+MONTE_CARLO_ERROR = 1e-9
+#: The largest plan: cells times groups, and records of a group (above it, gammas are not told apart in 64 bits).
+MOST_GAPS, MOST_RECORDS = 2**16, 2**40
+#: Numbers drawn at a time, by each thread.
+_AT_ONCE = 1 << 20
+#: Parts that the range of one group's share is cut into, to bracket the integral.
+_PARTS = 1 << 14
+#: Covers the rounding of the incomplete beta function, and of sums of products of it.
+_ROUNDING = 1e-9
+#: The step to which the limit of two cells is searched for.
+_FINE = 2e-6
+#: Covers the rounding of a distance.
+_LAST_DIGITS = 1e-12
+
+Gaps = NDArray[np.int64]
+
+
+def calibrated_bound(gaps: ArrayLike, epsilon: float, *, draws: int = DRAWS) -> float:
+    """Return T*: the 1 − ε quantile of the largest distance between groups, rounded up.
+
+    Equal gaps give equal bounds, in every process; the order of cells and groups does not matter.
+
+    Parameters
+    ----------
+    gaps : array-like of int, shape (cells, groups)
+    epsilon : float
+        The probability with which the bound may fail, from 0.0001 to 0.5.
+    draws : int
+        Tables to draw if there are more than two cells or groups. Fewer give a larger bound, not a smaller one.
+
+    Returns
+    -------
+    float
+        T* in [0, 1].
+
+    Examples
+    --------
+    >>> round(calibrated_bound([[500, 500], [501, 501]], 0.05), 3)
+    0.044
+    """
+    return _limit(gaps, epsilon, None, draws, upper=True)
+
+
+def calibrated_limits(
+    gaps: ArrayLike, epsilon: float, *, rule: ArrayLike | None = None, draws: int = DRAWS
+) -> tuple[float, float]:
+    """Return a lower and an upper limit of the largest distance between groups, each at the full ε.
+
+    Parameters
+    ----------
+    gaps : array-like of int, shape (cells, groups)
+    epsilon : float
+        The probability with which each limit may fail, from 0.0001 to 0.5.
+    rule : array-like of float in [0, 1], optional
+        The probability with which one given classifier selects each cell (0 or 1 if it decides without chance).
+        The limits are then of its own distance. It must have been fixed without looking at certification records.
+    draws : int
+        Tables to draw if the limits are not found by an integral.
+
+    Examples
+    --------
+    >>> low, high = calibrated_limits([[400, 300], [300, 350], [301, 351]], 0.05, rule=[0, 0, 1])
+    >>> round(low, 3), round(high, 3)
+    (0.016, 0.084)
+    """
+    return _limit(gaps, epsilon, rule, draws, upper=False), _limit(gaps, epsilon, rule, draws, upper=True)
+
+
+def understates(bound: float, gaps: ArrayLike, epsilon: float, seed: int) -> bool:
+    """Return whether a stated T* lies below the 1 − ε quantile by more than Monte Carlo error explains.
+
+    Parameters
+    ----------
+    bound : float
+        T* as stated.
+    gaps : array-like of int, shape (cells, groups)
+    epsilon : float
+    seed : int
+        Of the tables drawn to check it: choose one that whoever stated the bound cannot know.
+
+    Examples
+    --------
+    >>> understates(0.044, [[500, 500], [501, 501]], 0.05, seed=1)
+    False
+    >>> understates(0.043, [[500, 500], [501, 501]], 0.05, seed=1)
+    True
+    """
+    table = check_gaps(gaps)
+    _check_level(epsilon)
+    if len(table) == 1:
+        return False
+    if table.shape == (2, 2):
+        return _tail_of_two(table, bound + _LAST_DIGITS)[0] > epsilon
+    sample = _simulate(table, DRAWS, seed, None)
+    above = int(np.count_nonzero(sample > bound + _LAST_DIGITS))
+    # A bound by calibrated_bound leaves six standard errors of room, so three may be asked for here.
+    return above > float(stats.binom.isf(1e-3, len(sample), epsilon))
+
+
+def check_gaps(gaps: ArrayLike) -> Gaps:
+    """Return gaps as an array; refuse what is no plan.
+
+    Parameters
+    ----------
+    gaps : array-like of int, shape (cells, groups)
+    """
+    try:
+        given = np.asarray(gaps)
+        table = given.astype(np.int64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ArgumentError("Gaps must be whole numbers, a row for each cell and a column for each group.") from error
+    if given.dtype.kind not in "iu" or table.ndim != 2 or not len(table):
+        raise ArgumentError("Gaps must be whole numbers, a row for each cell and a column for each group.")
+    if table.shape[1] < 2:
+        raise ArgumentError("Gaps of one group: a distance between groups needs at least two.")
+    if table.size > MOST_GAPS:
+        raise ArgumentError(f"{table.size:,} gaps: at most {MOST_GAPS:,} (cells times groups) can be computed with.")
+    if table.min() < 1:
+        raise ArgumentError("Every cell needs at least one gap of every group: use fewer cells, or more records.")
+    if float(table.sum(axis=0, dtype=np.float64).max()) > MOST_RECORDS:
+        raise ArgumentError(f"More than {MOST_RECORDS:,} records in a group.")
+    return table
+
+
+def check_metric(metric: str) -> None:
+    """Refuse a metric that order statistics do not bound."""
+    if metric not in CALIBRATED_METRICS:
+        raise UnprovedClaimError(
+            f"Calibrated cells bound {' and '.join(CALIBRATED_METRICS)}, not {metric}: the records that set a "
+            "threshold are those of one label, and thresholds cannot be order statistics of every label at once. "
+            "Use an encoder with method='exact'."
+        )
+
+
+def forecast_bound(gaps: ArrayLike, epsilon: float) -> float:
+    """Return T* approximately, in some hundred microseconds: to compare plans, never to state.
+
+    The differences of shares are taken for normal, the distance for a multiple of a χ variable with its mean and
+    variance; pairs of groups are added up.
+
+    Parameters
+    ----------
+    gaps : array-like of int, shape (cells, groups)
+    epsilon : float
+
+    Examples
+    --------
+    >>> round(forecast_bound([[500, 500], [501, 501]], 0.05), 3)
+    0.044
+    """
+    table = np.asarray(gaps, dtype=np.float64)
+    if len(table) == 1:
+        return 0.0
+    totals = table.sum(axis=0)
+    shapes = [_chi_shape(table[:, pair], totals[list(pair)]) for pair in map(list, combinations(range(len(totals)), 2))]
+    half, scale = np.array([nu / 2 for nu, _ in shapes]), np.array([scale for _, scale in shapes])
+    alone = scale * np.sqrt(2 * special.gammainccinv(half, epsilon))
+    low, high = float(alone.max()), float((scale * np.sqrt(2 * special.gammainccinv(half, epsilon / len(half)))).max())
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        above = float(special.gammaincc(half, (middle / scale) ** 2 / 2).sum()) > epsilon
+        low, high = (middle, high) if above else (low, middle)
+    return min(1.0, high)
+
+
+def _limit(gaps: ArrayLike, epsilon: float, rule: ArrayLike | None, draws: int, *, upper: bool) -> float:
+    """Return the upper or the lower limit of the largest distance, or of one rule's."""
+    table = check_gaps(gaps)
+    _check_level(epsilon)
+    scale, values = 1.0, None
+    if rule is not None:
+        table, values = _merged(table, rule)
+        if len(values) == 2:
+            # One share tells two cells apart, and the rule shows a part of it.
+            scale, values = float(values[1] - values[0]), None
+    if len(table) == 1:
+        return 0.0
+    table = _canonical(table) if values is None else table
+    if table.shape == (2, 2):
+        limit = _integrated(table.tobytes(), epsilon, upper)
+    elif values is None:
+        limit = _order_statistic(_sample(table.tobytes(), table.shape[1], draws), epsilon, upper)
+    else:
+        limit = _order_statistic(np.sort(_simulate(table, draws, 0, values)), epsilon, upper)
+    limit *= scale
+    return min(1.0, limit + _LAST_DIGITS) if upper else max(0.0, limit - _LAST_DIGITS)
+
+
+def _check_level(epsilon: float) -> None:
+    """Refuse a level that Monte Carlo error cannot be a part of."""
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise ArgumentError(
+            f"Bounds of calibrated cells are computed for ε from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}, not "
+            f"{epsilon:.3g}."
+        )
+
+
+def _merged(table: Gaps, rule: ArrayLike) -> tuple[Gaps, NDArray[np.float64]]:
+    """Return the gaps of cells that one classifier selects alike, and its probabilities in ascending order."""
+    chances = np.asarray(rule, dtype=np.float64)
+    if chances.shape != (len(table),) or not ((chances >= 0.0) & (chances <= 1.0)).all():
+        raise ArgumentError(f"A rule has one probability between 0 and 1 for each of the {len(table)} cells.")
+    values, places = np.unique(chances, return_inverse=True)
+    merged = np.zeros((len(values), table.shape[1]), dtype=np.int64)
+    np.add.at(merged, places, table)
+    return merged, values
+
+
+def _canonical(table: Gaps) -> Gaps:
+    """Put groups and cells in an order that does not depend on the one given."""
+    columns = sorted(table.T.tolist(), key=sorted)
+    return np.array(sorted(zip(*columns, strict=True)), dtype=np.int64)
+
+
+# -- two cells ------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def _integrated(data: bytes, epsilon: float, upper: bool) -> float:
+    """Return the upper or the lower limit for two cells and two groups."""
+    table = np.frombuffer(data, dtype=np.int64).reshape(2, 2)
+
+    def proved(distance: float) -> bool:
+        """Whether the distance is proved to be a valid upper limit, or proved to be none of the lower ones."""
+        low, high = _tail_of_two(table, distance)
+        return high <= epsilon if upper else 1.0 - low > epsilon
+
+    level = epsilon if upper else 1.0 - epsilon
+    guess = _crossing(lambda t: sum(_tail_of_two(table, t, _PARTS // 32)) / 2 <= level, 0.0, 1.0, _FINE * 10)
+    width = 10 * _FINE
+    low, high = max(0.0, guess - width), min(1.0, guess + width)
+    while low > 0.0 and proved(low):
+        low = max(0.0, low - width)
+    while high < 1.0 and not proved(high):
+        high = min(1.0, high + width)
+    found = _crossing(proved, low, high, _FINE)
+    # The lower limit must lie where the opposite is proved: at the other end of the last step.
+    return found if upper else max(0.0, found - _FINE)
+
+
+def _crossing(holds: Callable[[float], bool], low: float, high: float, step: float) -> float:
+    """Return a distance at which a statement holds that is false at ``low``, true at ``high``, and changes once."""
+    while high - low > step:
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _tail_of_two(table: Gaps, distance: float, parts: int = _PARTS) -> tuple[float, float]:
+    """Return a lower and an upper bound of P(|X − Y| > distance) for the two groups' shares X, Y of the first cell."""
+    (a0, a1), (b0, b1) = table.astype(np.float64).tolist()
+    if a1 + b1 < a0 + b0:  # the narrower distribution is cut into parts
+        a0, b0, a1, b1 = a1, b1, a0, b0
+    edges, steps = _parts(a1, b1, parts)
+    above = special.betaincc(a0, b0, np.minimum(edges + distance, 1.0))
+    below = special.betainc(a0, b0, np.maximum(edges - distance, 0.0))
+    # P(X > y + t) falls in y and P(X < y − t) rises: the ends of each part bracket them.
+    high = float(steps @ above[:-1] + steps @ below[1:])
+    low = float(steps @ above[1:] + steps @ below[:-1])
+    return max(0.0, low - _ROUNDING), min(1.0, high + _ROUNDING)
+
+
+@lru_cache(maxsize=8)
+def _parts(a: float, b: float, parts: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Cut the range of a Beta variable; return the edges, and the probability of each part."""
+    ends = special.betaincinv(a, b, 1e-13), special.betainccinv(a, b, 1e-13)
+    edges = np.concatenate([[0.0], np.linspace(*ends, parts), [1.0]])
+    # Each half by the tail that is small there, so that differences keep their digits.
+    left, right = special.betainc(a, b, edges), special.betaincc(a, b, edges)
+    steps = np.where(left[1:] < 0.5, np.diff(left), -np.diff(right))
+    return edges, np.maximum(steps, 0.0)
+
+
+# -- Monte Carlo ----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def _sample(data: bytes, groups: int, draws: int) -> NDArray[np.float64]:
+    """Return simulated distances in ascending order; the limits at all levels come from one sample."""
+    return np.sort(_simulate(np.frombuffer(data, dtype=np.int64).reshape(-1, groups), draws, 0, None))
+
+
+def _order_statistic(sample: NDArray[np.float64], epsilon: float, upper: bool) -> float:
+    """Return a limit from sorted distances, with the Monte Carlo error as a part of ε."""
+    n = len(sample)
+    # The r-th smallest lies below the 1 − ε' quantile only if at least r do: a binomial probability.
+    rank = int(stats.binom.isf(MONTE_CARLO_ERROR, n, 1.0 - (epsilon - MONTE_CARLO_ERROR))) + 1
+    if rank > n:
+        return 1.0 if upper else 0.0
+    return float(sample[rank - 1] if upper else sample[n - rank])
+
+
+def _simulate(table: Gaps, draws: int, seed: int, rule: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Draw Dirichlet shares of every group; return the largest distance of each draw, or that of one rule.
+
+    Pieces have random streams of their own, so the result does not depend on the number of threads.
+    """
+    k, groups = table.shape
+    work = k * (groups + len(list(combinations(range(groups), 2))) // 8)
+    draws = max(min(draws, DRAWS // 10), min(draws, _BUDGET // work))
+    piece = max(1, min(draws, _AT_ONCE // (k * groups)))
+    digest = hashlib.sha256(repr(table.tolist()).encode()).hexdigest()
+    starts = range(0, draws, piece)
+
+    def distances(start: int) -> NDArray[np.float64]:
+        rng = stream(seed, "calibrated cells", digest, str(start))
+        return _distances(table, min(piece, draws - start), rng, rule)
+
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1, len(starts))) as pool:
+        return np.concatenate(list(pool.map(distances, starts)))
+
+
+def _distances(
+    table: Gaps, draws: int, rng: np.random.Generator, rule: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return the largest distance over pairs of groups for each of some draws."""
+    k, groups = table.shape
+    shares = np.empty((groups, k, draws))
+    for g in range(groups):
+        for j in range(k):
+            rng.standard_gamma(float(table[j, g]), out=shares[g, j])
+        shares[g] /= shares[g].sum(axis=0)
+    if rule is not None:
+        rates = np.einsum("gjn,j->gn", shares, rule)
+        return np.asarray(rates.max(axis=0) - rates.min(axis=0))
+    largest, difference = np.zeros(draws), np.empty((k, draws))
+    for g, h in combinations(range(groups), 2):
+        np.subtract(shares[g], shares[h], out=difference)
+        np.abs(difference, out=difference)
+        np.maximum(largest, difference.sum(axis=0), out=largest)
+    return largest / 2
+
+
+# -- forecast -------------------------------------------------------------------------------------------------
+
+
+def _chi_shape(gaps: NDArray[np.float64], totals: NDArray[np.float64]) -> tuple[float, float]:
+    """Return ν and the scale of the χ variable with the mean and variance of the distance of two groups."""
+    shares = gaps / totals
+    weights = shares / np.sqrt(totals + 1)
+    variance = (shares * (1 - shares) / (totals + 1)).sum(axis=1)
+    sd, mean = np.sqrt(variance), shares[:, 0] - shares[:, 1]
+    z = mean / sd
+    sign, density = special.erf(z / math.sqrt(2)), np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    folded = 2 * sd * density + mean * sign
+    # Cov(|a|, |b|) by its first two Hermite terms; Cov(a, b) = −Σ_g weights_ga · weights_gb, so sums are products.
+    signed = sign[:, None] * weights
+    first = -(signed.sum(axis=0) ** 2 - (signed**2).sum(axis=0)).sum()
+    curved = (2 * density / sd)[:, None] * (weights[:, [0, 0, 1]] * weights[:, [0, 1, 1]])
+    second = 0.5 * ((curved.sum(axis=0) ** 2 - (curved**2).sum(axis=0)) * np.array([1, 2, 1])).sum()
+    spread = float((variance + mean**2 - folded**2).sum() + first + second) / 4
+    if len(gaps) == 2:  # one difference, and the other is its negative
+        spread = float(variance[0] + mean[0] ** 2 - folded[0] ** 2)
+    centre = float(folded.sum()) / 2
+    ratio = max(spread, 1e-12 * centre**2) / centre**2
+    nu = math.exp(float(np.interp(math.log(ratio), _LOG_RATIOS, _LOG_NU)))
+    return nu, math.sqrt((centre**2 + ratio * centre**2) / nu)
+
+
+def _chi_ratios() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return variance over squared mean of χ variables, and their ν, both as logarithms, ratios ascending."""
+    log_nu = np.linspace(math.log(0.2), math.log(1e7), 4000)
+    nu = np.exp(log_nu)
+    log_mean = 0.5 * math.log(2) + special.gammaln((nu + 1) / 2) - special.gammaln(nu / 2)
+    # For large ν the variance is 1/2 − 1/(8ν): the difference of large numbers would lose it.
+    ratio = np.where(nu > 1e3, (0.5 - 1 / (8 * nu)) / nu, nu / np.exp(2 * log_mean) - 1)
+    return np.log(ratio[::-1]), log_nu[::-1]
+
+
+_LOG_RATIOS, _LOG_NU = _chi_ratios()

@@ -1,0 +1,293 @@
+"""What follows from a bound, for each metric: ratios of rates, score gaps, guesses of the group, shifts, noise.
+
+:data:`CONSEQUENCES` says in which form ``docs/theory.md`` proves each of them; what is not proved is refused. The
+methods of a certificate, the report and the documentation all go by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from certifare.certificates.assumptions import READS_GROUP
+from certifare.certificates.claims import Claim, Metric, Part, combine
+from certifare.certificates.counts import CellCounts
+from certifare.certificates.rounding import at_least, percent_up, round_up, written
+from certifare.errors import ArgumentError, UnprovedClaimError
+from certifare.foundation.levels import name_of
+
+#: Why a metric that looks at labels has no consequence for whole groups.
+WHOLE_GROUPS = (
+    "The {metric} is about records of one label: nothing follows from it for the selection rates of whole groups, and "
+    "so for the four-fifths rule."
+)
+
+
+class Basis(Enum):
+    """Which records a consequence is about, and which limit proves it."""
+
+    GROUPS = "whole groups, by T*"
+    LABEL = "records of one label, by T*"
+    OWN_LIMIT = "records of one label, by that label's own limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """Something that follows from a bound: for each metric, the form in which ``docs/theory.md`` proves it.
+
+    A metric that is not among ``forms`` has no such consequence.
+    """
+
+    name: str
+    words: str
+    forms: Mapping[str, Basis]
+    two_groups: bool = False
+
+    def basis(self, metric: Metric, groups: Sequence[str]) -> Basis:
+        """Return the form for a metric; refuse what is not proved."""
+        if metric.name not in self.forms:
+            raise UnprovedClaimError(f"Nothing about the {self.words} is proved for the metric {metric.name}.")
+        if self.two_groups and len(groups) != 2:
+            raise UnprovedClaimError(
+                f"The {self.words} is known for two groups; this certificate has {len(groups)}. Certify two of them "
+                "(CellCounts.of_groups)."
+            )
+        return self.forms[metric.name]
+
+
+_FORMS = {
+    "demographic_parity": Basis.GROUPS,
+    "equal_opportunity": Basis.LABEL,
+    "equalized_odds": Basis.OWN_LIMIT,
+    "equalized_odds_max": Basis.LABEL,
+}
+#: What follows from a bound, by the name of the certificate's method. ``docs/theory.md`` proves each entry.
+CONSEQUENCES = {
+    consequence.name: consequence
+    for consequence in (
+        Consequence(
+            "within",
+            "distance among the records of one label",
+            {name: basis for name, basis in _FORMS.items() if basis is not Basis.GROUPS},
+        ),
+        Consequence("impact_ratio", "ratio of selection rates", _FORMS),
+        Consequence("score_gap", "difference of mean scores", _FORMS),
+        Consequence("guessing_accuracy", "accuracy of guessing the group", _FORMS, two_groups=True),
+        Consequence("under_shift", "bound after a shift", _FORMS),
+        Consequence("under_group_noise", "correction for noisy groups", _FORMS, two_groups=True),
+    )
+}
+
+
+class Consequences:
+    """What follows from the bound of a certificate: :class:`~certifare.certificates.Certificate` inherits it."""
+
+    bound: float
+    counts: CellCounts
+    parts: tuple[Part, ...]
+    assumptions: tuple[str, ...]
+
+    @property
+    def claim(self) -> Claim:
+        """What was asked for."""
+        raise NotImplementedError
+
+    def within(self, label: object) -> float:
+        """Bound on the distance between groups among the records of one label.
+
+        It holds for all labels of the metric together, with the certificate's confidence. Where the metric is a mean
+        over labels, it is the label's own limit, or with a sequence T* times the number of labels; else it is T*.
+
+        >>> from certifare import CellCounts, certify_counts
+        >>> counts = CellCounts([[[500, 90], [480, 60]], [[500, 60], [520, 90]]], ["f", "m"], ["no", "yes"])
+        >>> c = certify_counts(counts, "equalized_odds")
+        >>> c.within("no") < c.bound < c.within("yes")
+        True
+        """
+        name, limits = name_of(label), self._limits()
+        if name not in limits:
+            raise UnprovedClaimError(
+                f"The certificate is about records with the label {' or '.join(map(repr, limits))}: nothing follows "
+                f"for those with the label {name!r}."
+            )
+        return limits[name]
+
+    def _limits(self) -> dict[str | None, float]:
+        """Bound within each label that the metric looks at."""
+        basis = self._basis("within")
+        if basis is Basis.LABEL:
+            return dict.fromkeys(self.claim.strata(self.counts), self.bound)
+        limits: dict[str | None, float] = {}
+        for part in self.parts:
+            limits[part.label] = max(part.bound, limits.get(part.label, 0.0))
+        return limits
+
+    def impact_ratio(self, rate: float, *, label: object = None) -> float:
+        """Smallest possible ratio of selection rates of a classifier whose highest group rate is ``rate``.
+
+        The four-fifths rule asks for 0.8. It compares rates of whole groups, and so follows from demographic parity
+        alone. With a metric that looks at labels, name the ``label``: rate and ratio are then those among the records
+        of that label.
+
+        >>> from certifare import CellCounts, certify_counts
+        >>> c = certify_counts(CellCounts([[5000, 5050], [5000, 4950]], groups=["f", "m"]))
+        >>> c.impact_ratio(0.5) > 0.9
+        True
+        """
+        if not 0.0 < rate <= 1.0:
+            raise ArgumentError(f"rate={rate}: a selection rate lies in (0, 1].")
+        limit = self._limit("impact_ratio", label)
+        return max(0.0, -at_least(written(limit) / written(rate) - 1))
+
+    def rate_for_impact_ratio(self, ratio: float = 0.8, *, label: object = None) -> float | None:
+        """Smallest highest selection rate from which ``ratio`` is guaranteed; None where no rate suffices."""
+        if not 0.0 <= ratio < 1.0:
+            raise ArgumentError(f"ratio={ratio}: a ratio below 1 is needed.")
+        rate = at_least(written(self._limit("impact_ratio", label)) / (1 - written(ratio)))
+        return rate if rate <= 1.0 else None
+
+    def score_gap(self, low: float, high: float, *, label: object = None) -> float:
+        """Largest possible difference of two groups' mean scores, for scores between ``low`` and ``high``.
+
+        With a metric that looks at labels, name the ``label``: the means are then those over its records.
+        """
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise ArgumentError(f"low={low}, high={high}: give the smallest and the largest score.")
+        return at_least((written(high) - written(low)) * written(self._limit("score_gap", label)))
+
+    def guessing_accuracy(self, *, label: object = None) -> float:
+        """Largest balanced accuracy with which any rule on the cells guesses a record's group (two groups).
+
+        With a metric that looks at labels, name the ``label``: the records are then those of that label.
+        """
+        return at_least((1 + written(self._limit("guessing_accuracy", label))) / 2)
+
+    def under_shift(self, rho: float | Mapping[object, float], *, given_label: bool = False) -> float:
+        """Bound after each group's distribution of cells moved by at most ρ in total variation.
+
+        Shares of groups, and of labels, may change freely.
+
+        Parameters
+        ----------
+        rho : float or mapping
+            One number for all groups, or one per group.
+        given_label : bool
+            With a metric that looks at labels, ρ must be that among the records of each label it looks at; True says
+            that it is. A small shift of a whole group can be a large one among its positives.
+        """
+        self._about_the_same_records("under_shift", "rho", given_label)
+        if isinstance(rho, Mapping):
+            moves = {name_of(group): float(value) for group, value in rho.items()}
+            missing = set(self.counts.groups) - set(moves)
+            if missing:
+                raise ArgumentError(f"rho lacks the group {sorted(missing)[0]!r}.")
+        else:
+            moves = dict.fromkeys(self.counts.groups, float(rho))
+        if not all(0.0 <= value <= 1.0 for value in moves.values()):
+            raise ArgumentError("rho: a total variation distance lies in [0, 1].")
+        moved = [moves[p.groups[0]] + moves[p.groups[1]] for p in self.parts]
+        shifted = [(p.label, p.bound + move) for p, move in zip(self.parts, moved, strict=True)]
+        return min(1.0, combine(self.claim.distance, shifted), self.bound + max(moved))
+
+    def under_group_noise(self, error_rates: Sequence[float], *, given_label: bool = False) -> float:
+        """Bound for the true groups where recorded groups are wrong at known rates (two groups).
+
+        Parameters
+        ----------
+        error_rates : two floats
+            At most which share of the records *recorded* as group 0, and as group 1, belongs to the other group. Given
+            the true group, the error must not depend on the cell. Where the encoder reads the group, it does, and the
+            bound is refused.
+        given_label : bool
+            With a metric that looks at labels, the shares must be those among the records of each label it looks at,
+            and the error must not depend on the cell given group and label; True says that it is so.
+        """
+        self._about_the_same_records("under_group_noise", "error_rates", given_label)
+        if READS_GROUP in self.assumptions:
+            raise UnprovedClaimError(
+                "The encoder reads the group as it is recorded, so whether that is wrong does depend on the cell: "
+                "nothing follows for the true groups. Certify an encoder that does not read the group."
+            )
+        rates = [float(rate) for rate in error_rates]
+        if len(rates) != 2:
+            raise ArgumentError(f"error_rates={rates}: give one for each of the two groups.")
+        if not (min(rates) >= 0.0 and sum(rates) < 1.0):
+            raise ArgumentError(f"error_rates={rates}: rates cannot be negative and must sum to less than 1.")
+        return min(1.0, at_least(written(self.bound) / (1 - sum(map(written, rates)))))
+
+    def cases(self, consequence: str) -> tuple[tuple[str | None, str], ...]:
+        """Labels for which a consequence has a limit of its own, each with words that say which records are meant.
+
+        (None, "") stands for whole groups. Where all labels share T*, the first one stands for them.
+        """
+        basis = self._basis(consequence)
+        strata = self.claim.strata(self.counts)
+        if basis is Basis.GROUPS:
+            return ((None, ""),)
+        if basis is Basis.LABEL and len(strata) > 1:
+            return ((strata[0], "among the records of any one label"),)
+        return tuple((label, f"among the records with label {label!r}") for label in strata)
+
+    def what_follows(self) -> tuple[str, ...]:
+        """Say in sentences what follows from the bound, in the form that is proved for the metric."""
+        sentences = []
+        for label, among in self.cases("impact_ratio"):
+            limit = self.bound if label is None else self.within(label)
+            if limit >= 1.0:
+                continue
+            found = [f"mean scores between 0 and 1 of two groups differ by at most {round_up(limit)}."]
+            rate = self.rate_for_impact_ratio(label=label)
+            if rate is not None:
+                found.append(
+                    f"a classifier that selects at least {percent_up(rate)} of the group it selects most has selection "
+                    "rates whose ratio is at least 0.8."
+                )
+            if len(self.counts.groups) == 2:
+                accuracy = round_up(self.guessing_accuracy(label=label))
+                found.append(f"no rule guesses a record's group with a balanced accuracy above {accuracy}.")
+            for text in found:
+                whole = f"{among}, {text}" if among else text
+                sentences.append(whole[0].upper() + whole[1:])
+        if self.claim.strata(self.counts) != (None,):
+            sentences.append(WHOLE_GROUPS.format(metric=self.claim.distance.words))
+        return tuple(sentences)
+
+    def _basis(self, consequence: str) -> Basis:
+        """Return the form in which something follows from the bound; refuse what is not proved."""
+        return CONSEQUENCES[consequence].basis(self.claim.distance, self.counts.groups)
+
+    def _limit(self, consequence: str, label: object) -> float:
+        """Return the limit that a consequence rests on: for whole groups, or among the records of one label."""
+        declared, metric, strata = CONSEQUENCES[consequence], self.claim.distance, self.claim.strata(self.counts)
+        basis = self._basis(consequence)
+        if basis is not Basis.GROUPS and label is not None:
+            return self.within(label)
+        if basis is not Basis.GROUPS:
+            raise UnprovedClaimError(
+                WHOLE_GROUPS.format(metric=metric.words)
+                + f" Pass label= one of {', '.join(map(repr, strata))} for the {declared.words} among the records of "
+                "that label."
+            )
+        if label is not None:
+            raise UnprovedClaimError(
+                f"The {metric.words} is about whole groups: nothing follows from it among the records of one label."
+            )
+        return self.bound
+
+    def _about_the_same_records(self, consequence: str, argument: str, given_label: bool) -> None:
+        """Make the caller say that an argument is about the records that the metric looks at."""
+        metric, basis = self.claim.distance, self._basis(consequence)
+        if basis is not Basis.GROUPS and not given_label:
+            labels = " and ".join(map(repr, self.claim.strata(self.counts)))
+            raise UnprovedClaimError(
+                f"The {metric.words} is about records of one label: {argument} must be that among the records with the "
+                f"label {labels}, not that of whole groups, which can be much smaller. Pass given_label=True to say "
+                "that it is."
+            )
+        if basis is Basis.GROUPS and given_label:
+            raise UnprovedClaimError(
+                f"The {metric.words} is about whole groups: {argument} must be that of whole groups. Leave given_label "
+                "out."
+            )

@@ -1,0 +1,700 @@
+"""The ledger: which certification records were looked at before, so that a second look is counted as one.
+
+It is a file in the user's state folder, and holds salted digests alone. Of each look it keeps what it spent (ε),
+digests of what the records came from, the sizes of their groups, and a sample of the records, each column of each
+hashed by itself, whatever the column was for. Two looks share records if
+
+- they have an origin in common: the file or frame, the records in any order, or the order of the groups in them;
+- or the records of one are among those of the other, in some of the columns that both have. Those of a new look are
+  compared with the sample in all of these columns, in each, in parts of them, and in those whose values agree. So
+  records are recognised in another order, as a part of others, after columns were dropped or scaled. Chance matches,
+  if different people have equal records, are told from shared records by how often the new records equal each other
+  (Good and Turing);
+- or they have no column in common to compare, and their groups are equally large: a file, and the counts of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import itertools
+import json
+import math
+import os
+import secrets
+import sqlite3
+import struct
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from certifare.certificates import CellCounts, Certificate
+from certifare.certificates.exact import epsilon_at
+from certifare.certificates.looks import Look, confidence_of_look
+from certifare.encoders.hashes import mix
+from certifare.errors import FileError, LooksError
+from certifare.foundation.levels import Levels
+from certifare.foundation.randomness import stream
+from certifare.foundation.storage import open_regular
+from certifare.tables.table import Table
+
+#: Names the state folder; ``off`` switches the ledger off.
+VARIABLE, OFF = "CERTIFARE_STATE", "off"
+FILE = "ledger.sqlite"
+VERSION = 2
+#: So many records of a look are kept; fewer of wide tables, of which so many values are kept, but not fewer than this.
+SAMPLE, VALUES, LEAST_SAMPLE = 512, 1 << 16, 64
+#: Of more looks than this the oldest are forgotten.
+MOST_LOOKS = 2_000
+#: Records are shared if chance would explain so many matches with a smaller probability than this, although its
+#: estimate is raised by so many standard deviations. A look too many costs confidence; one too few would overstate it.
+LEVEL, DEVIATIONS = 1e-3, 3.0
+#: A sieve has a mark for each value of so many bits at most.
+MOST_BITS = 24
+#: A column agrees with an earlier look if this share of the look's values occur in it.
+AGREEING = 0.9
+#: A column numbers the records, and says nothing about people, if its values are different multiples of one step that
+#: fill more than this share of their range, although random ones would repeat more often than this.
+FILLED, REPEATS = 0.01, 8
+#: The order of the groups tells records apart if it compresses to more bytes than these, and more than any pattern that
+#: recurs; so many records are tried.
+ORDER_BYTES, ORDER_RECORDS = 48, 1 << 16
+#: The first word of an origin that is the sizes of groups.
+SIZES = "sizes"
+#: What stands for a value that is missing: the bits of NaN.
+MISSING_BITS = 0x7FF8000000000000
+_NUMERIC = tuple("+-.0123456789")
+#: So many seconds another run may hold the ledger.
+PATIENCE = 60.0
+
+SCHEMA = """
+CREATE TABLE about (version INTEGER NOT NULL, salt BLOB NOT NULL);
+CREATE TABLE looks (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, statement BLOB NOT NULL, epsilon TEXT NOT NULL, origins TEXT NOT NULL,
+    sizes TEXT NOT NULL, shared TEXT NOT NULL, columns TEXT NOT NULL, records INTEGER NOT NULL, sample BLOB NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """What is known of the certification records of a look.
+
+    Attributes
+    ----------
+    origins : frozenset of str
+        Digests of the records as a set, and of what they were drawn from. Looks that share one share records.
+    sizes : frozenset of str
+        Digests of the sizes of groups. They decide if two looks have no column in common.
+    columns : mapping of str to ndarray of uint32
+        Hashes of each record, by column. Empty if the records were counted elsewhere.
+    """
+
+    origins: frozenset[str] = frozenset()
+    sizes: frozenset[str] = frozenset()
+    columns: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
+
+    @cached_property
+    def _comparisons(self) -> dict[tuple[str, ...], _Comparison]:
+        return {}
+
+    def share_records(self, names: Sequence[str], sample: NDArray[np.uint32]) -> bool:
+        """Say whether a sample of an earlier look, one row for each of the named columns, is among these records."""
+        place = {name: i for i, name in enumerate(names) if name in self.columns}
+        shared = tuple(sorted(place))
+        if not shared or not sample.shape[1]:
+            return False
+        if shared not in self._comparisons:
+            self._comparisons[shared] = _Comparison({name: self.columns[name] for name in shared})
+        return self._comparisons[shared].finds(sample[[place[name] for name in shared]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Sieve:
+    """Says which hashes may be among those of the records, by column: few that are not pass.
+
+    Attributes
+    ----------
+    first, last : ndarray of uint8
+        By column, a bit for each beginning and for each end of a hash: whether some record has it.
+    n_distinct : ndarray of int64
+        By column, how many beginnings occur: as many as hashes, if these are few.
+    """
+
+    first: NDArray[np.uint8]
+    last: NDArray[np.uint8]
+    n_distinct: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, columns: Sequence[NDArray[np.uint32]]) -> _Sieve:
+        """Mark the hashes of columns, all of one length."""
+        bits = min(MOST_BITS, max(8, len(columns[0]).bit_length() + 4))
+        marks = np.zeros((len(columns), 2, 1 << bits - 3), dtype=np.uint8)
+        n_distinct = np.zeros(len(columns), dtype=np.int64)
+        for i, hashes in enumerate(columns):
+            marked = np.zeros((2, 1 << bits), dtype=bool)
+            marked[0, hashes >> np.uint32(32 - bits)] = True
+            marked[1, hashes & np.uint32((1 << bits) - 1)] = True
+            marks[i] = np.packbits(marked, axis=1, bitorder="little")
+            n_distinct[i] = np.count_nonzero(marked[0])
+        return cls(marks[:, 0].ravel(), marks[:, 1].ravel(), n_distinct)
+
+    def passes(self, values: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Say which values may be among the records'; a row for each column."""
+        n_bytes = len(self.first) // len(self.n_distinct)
+        bits = n_bytes.bit_length() + 2
+        offsets = np.arange(0, len(self.first), n_bytes)[:, np.newaxis]
+        found = np.ones(values.shape, dtype=np.uint8)
+        for marks, slots in (
+            (self.first, values >> np.uint32(32 - bits)),
+            (self.last, values & np.uint32((1 << bits) - 1)),
+        ):
+            found &= marks.take(offsets + (slots >> np.uint32(3))) >> (slots & np.uint32(7)).astype(np.uint8)
+        return found.astype(bool)
+
+
+class _View(NamedTuple):
+    """The records in some columns.
+
+    Attributes
+    ----------
+    distinct : ndarray of uint64
+        Hashes, sorted.
+    sieve : _Sieve
+    chance : float
+        How probable it is that a fresh record is among them.
+    """
+
+    distinct: NDArray[np.uint64]
+    sieve: _Sieve
+    chance: float
+
+    @classmethod
+    def of(cls, records: NDArray[np.uint64], level: float) -> _View:
+        """Estimate the chance by how many of the records are like no other (Good and Turing).
+
+        If a whole sample would be no surprise at the level, nobody looks for one: then the hashes are not kept.
+        """
+        distinct, times = np.unique(records, return_counts=True)
+        n, once, twice = len(records), int((times == 1).sum()), int((times == 2).sum())
+        single = once / n
+        spread = math.sqrt((single * (1.0 - single) + 2.0 * twice / n) / n)
+        # Hashes of one column have 32 bits, and may be equal by chance themselves.
+        chance = min(1.0, 1.0 - single + DEVIATIONS * (spread + 1.0 / n) + n / 2**32)
+        if chance**SAMPLE >= level:
+            distinct = distinct[:1].copy()
+        return cls(distinct, _Sieve.of([_first_half(distinct)]), chance)
+
+    def among(self, values: NDArray[np.uint64]) -> int:
+        """Count the values that are among the records."""
+        values = values[self.sieve.passes(_first_half(values)[np.newaxis])[0]]
+        place = np.searchsorted(self.distinct, values)
+        return int((self.distinct[np.minimum(place, len(self.distinct) - 1)] == values).sum())
+
+
+class _Comparison:
+    """Compares the records of a look with samples of earlier ones in columns that both have.
+
+    They are compared in all columns, in each alone, in the parts that halving the columns again and again makes, and
+    in those that agree. Each of these sets has an equal share of the level.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray of uint32
+        Hashes of the records by column.
+    """
+
+    def __init__(self, columns: Mapping[str, NDArray[np.uint32]]) -> None:
+        names = sorted(columns)
+        self._columns = [columns[name] for name in names]
+        self._factors = np.array([int(name[:16], 16) | 1 for name in names], dtype=np.uint64)
+        self._sieve = _Sieve.of(self._columns)
+        self._sets = _halvings(len(names))
+        self._level = LEVEL / (len(self._sets) + 1)
+        # Combinations that are fewer than the records repeat.
+        digits = np.log(self._sieve.n_distinct)
+        combinations = np.array([digits[a:b].sum() for a, b in self._sets]) - math.log(len(self._columns[0]))
+        self._least_chance = 1.0 - np.exp(np.minimum(0.0, combinations))
+        self._views: dict[bytes, _View] = {}
+
+    def finds(self, sample: NDArray[np.uint32]) -> bool:
+        """Say whether more of a sample is among the records than chance explains; a row for each column."""
+        from scipy.special import bdtrc  # how probable more than so many are
+
+        n, n_records = sample.shape[1], len(self._columns[0])
+        among = self._sieve.passes(sample)
+        hashes = sample * self._factors[:, np.newaxis]
+        agreeing = np.flatnonzero(among.mean(axis=1) >= AGREEING)
+        if len(agreeing) and self._finds(agreeing, hashes, among):
+            return True
+        # A record that is among these is so in each column.
+        packed = np.packbits(among, axis=1)
+        packed = np.concatenate([packed, packed[:1]])  # the last sets end there
+        most = np.unpackbits(np.bitwise_and.reduceat(packed, self._sets.ravel())[::2], axis=1).sum(axis=1)
+        if n_records < n:
+            most = np.where(most > 0, n_records, 0)
+        for i in np.flatnonzero(bdtrc(most - 1.0, min(n, n_records), self._least_chance) < self._level):
+            columns = np.arange(*self._sets[i])
+            if self._finds(columns, hashes, among):
+                return True
+            if n_records >= SAMPLE:
+                self._least_chance[i] = self._view(columns).chance
+        return False
+
+    def _finds(self, columns: NDArray[np.intp], hashes: NDArray[np.uint64], among: NDArray[np.bool_]) -> bool:
+        """Say whether more of a sample is among the records, in some columns, than chance explains.
+
+        The larger side tells more about chance: if the records are fewer, they are looked for in the sample.
+        """
+        from scipy.special import bdtrc
+
+        earlier, n_records = hashes[columns].sum(axis=0), len(self._columns[0])
+        if n_records < len(earlier):
+            n, tried, view = n_records, self._hash(columns), _View.of(earlier, self._level)
+        else:
+            n, tried, view = len(earlier), earlier[among[columns].all(axis=0)], self._view(columns)
+        if bdtrc(len(tried) - 1.0, n, view.chance) >= self._level:
+            return False
+        return bool(bdtrc(view.among(tried) - 1.0, n, view.chance) < self._level)
+
+    def _view(self, columns: NDArray[np.intp]) -> _View:
+        key = columns.tobytes()
+        if key not in self._views:
+            self._views[key] = _View.of(self._hash(columns), self._level)
+        return self._views[key]
+
+    def _hash(self, columns: NDArray[np.intp]) -> NDArray[np.uint64]:
+        """Hash the records in some columns."""
+        records = np.zeros(len(self._columns[0]), dtype=np.uint64)
+        for i in columns:
+            records += self._columns[i] * self._factors[i]
+        return records
+
+
+class _Earlier(NamedTuple):
+    """An earlier look, as the ledger has it, but for its sample.
+
+    ``shared`` are the looks before it that share records with it.
+    """
+
+    number: int
+    statement: bytes
+    epsilon: Decimal
+    records: int
+    shared: set[int]
+    origins: list[str]
+    sizes: list[str]
+    columns: list[str]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Where looks are counted.
+
+    Attributes
+    ----------
+    path : Path or None
+        None where looks are not counted.
+    reason : str or None
+        Why not, if that was nobody's wish.
+    """
+
+    path: Path | None
+    reason: str | None = None
+
+    @cached_property
+    def salt(self) -> bytes:
+        """Makes the ledger's digests its own: without it they tell nobody anything."""
+        with self._open() as connection:
+            return bytes(connection.execute("SELECT salt FROM about").fetchone()[0])
+
+    def digest(self, *parts: str) -> str:
+        """Digest of what records came from."""
+        content = "\0".join(parts).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(content, key=self.salt, digest_size=16).hexdigest()
+
+    def confidence_of_look(self, confidence: float, planned: int | None) -> float:
+        """Confidence of each of several planned looks; looks that cannot be counted cannot be planned."""
+        if planned is not None and self.path is None:
+            raise LooksError(
+                f"Planned looks must be counted, and the ledger is off{f' ({self.reason})' if self.reason else ''}: "
+                "switch it on, or leave --looks out."
+            )
+        return confidence_of_look(confidence, planned)
+
+    def origin(self, *sources: Sequence[str]) -> Traces:
+        """Describe certification records that were counted elsewhere.
+
+        Parameters
+        ----------
+        *sources : sequences of str
+            What they came from, each in words of its own; and the sizes of their groups (:func:`sizes_origin`).
+        """
+        if self.path is None:
+            return Traces()
+        sizes, others = (
+            frozenset(self.digest(*source) for source in sources if (source[0] == SIZES) == wanted)
+            for wanted in (True, False)
+        )
+        return Traces(others, sizes)
+
+    def trace(self, records: Table, source: Table | None = None) -> Traces:
+        """Describe certification records.
+
+        Parameters
+        ----------
+        records : Table
+        source : Table, optional
+            The table that they were drawn from. Looks at parts of one table share records.
+        """
+        if self.path is None:
+            return Traces()
+        whole = records if source is None else source
+        tables = (records,) if source is None else (records, source)
+        columns = [self._columns(table) for table in tables]
+        origins = [self._checksum(table) for table in columns]
+        origins += [self.digest("table", table.records) for table in tables if table.records]
+        if whole.groups is not None and (order := _order(whole.groups)) is not None:
+            origins.append(self.digest("order", order))
+        sizes = (self.digest(*sizes_origin(groups)) for table in tables for groups in _groups(table))
+        # What numbers the records of the whole table says as little about those of a part.
+        compared = {name: hashes for name, hashes in columns[0].items() if name in columns[-1]}
+        return Traces(frozenset(origins), frozenset(sizes), compared)
+
+    def count(
+        self, traces: Traces, statement: Sequence[str], confidence: float, planned: int | None = None
+    ) -> Look | None:
+        """Count a look, and say which one it is; None where looks are not counted.
+
+        A look that certified the same before, on the same records, is the same look: it says nothing new.
+
+        Parameters
+        ----------
+        traces : Traces
+        statement : sequence of str
+            Digests of what was certified: encoders, and certificates or tests.
+        confidence : float
+            Of this look.
+        planned : int, optional
+            How many looks were planned. One more is refused.
+        """
+        if self.path is None:
+            return None
+        epsilon = Decimal(repr(epsilon_at(confidence)))
+        own = hashlib.blake2b("\0".join(statement).encode(), key=self.salt, digest_size=16).digest()
+        with self._open() as connection:
+            spent, number = Decimal(0), 1
+            shared = self._shared(traces, connection)
+            for earlier in shared:
+                if earlier.statement == own:
+                    return self._checked(Look(number=number, spent=float(spent), planned=planned))
+                spent, number = spent + earlier.epsilon, number + 1
+            look = self._checked(Look(number=number, spent=float(spent), planned=planned))
+            self._add(connection, traces, own, epsilon, [earlier.number for earlier in shared])
+            return look
+
+    def _checked(self, look: Look) -> Look:
+        if look.planned is not None and look.number > look.planned:
+            raise LooksError(
+                f"{look.planned} looks were planned, and these certification records, or some of them, were looked at "
+                f"{look.number - 1} times before: certify on fresh records. Nothing of this look is shown."
+            )
+        return look
+
+    def _read(self, row: tuple[Any, ...]) -> _Earlier:
+        try:
+            number, statement, epsilon, records, shared, *lists = row
+            numbers = msgspec.json.decode(shared, type=set[int])
+            listed = (msgspec.json.decode(text, type=list[str]) for text in lists)
+            return _Earlier(int(number), bytes(statement), Decimal(epsilon), int(records), numbers, *listed)
+        except (ValueError, ArithmeticError, TypeError) as error:
+            raise self._damaged(error) from error
+
+    def _shared(self, traces: Traces, connection: sqlite3.Connection) -> list[_Earlier]:
+        """Find the earlier looks that share records with one whose traces are these.
+
+        Looks with an origin in common are looks at the same records: what shares records with one does so with all.
+        """
+        rows = connection.execute(
+            "SELECT number, statement, epsilon, records, shared, origins, sizes, columns FROM looks ORDER BY number"
+        )
+        looks = [self._read(row) for row in rows]
+        same = _of_origins(looks, traces.origins)
+        known = same.union(*(earlier.shared for earlier in looks if earlier.number in same))
+        found = {
+            earlier.number: earlier.origins
+            for earlier in looks
+            if earlier.number in known
+            or not same.isdisjoint(earlier.shared)
+            or self._shares(traces, earlier, connection)
+        }
+        numbers = found.keys() | _of_origins(looks, itertools.chain.from_iterable(found.values()))
+        return [earlier for earlier in looks if earlier.number in numbers]
+
+    def _shares(self, traces: Traces, earlier: _Earlier, connection: sqlite3.Connection) -> bool:
+        """Say whether an earlier look of other origins shares records with one whose traces are these."""
+        if traces.columns.keys().isdisjoint(earlier.columns):
+            return not traces.sizes.isdisjoint(earlier.sizes)
+        (kept,) = connection.execute("SELECT sample FROM looks WHERE number = ?", (earlier.number,)).fetchone()
+        try:
+            sample = np.frombuffer(kept, dtype="<u4").reshape(len(earlier.columns), earlier.records)
+        except (ValueError, TypeError) as error:
+            raise self._damaged(error) from error
+        return traces.share_records(earlier.columns, sample)
+
+    def _add(
+        self, connection: sqlite3.Connection, traces: Traces, statement: bytes, epsilon: Decimal, shared: Sequence[int]
+    ) -> None:
+        names = sorted(traces.columns)
+        n = len(traces.columns[names[0]]) if names else 0
+        kept = min(SAMPLE, max(LEAST_SAMPLE, VALUES // max(1, len(names))))
+        rows = np.sort(stream(int.from_bytes(self.salt), "records of a look").permutation(n)[:kept])
+        sample = np.array([traces.columns[name][rows] for name in names], dtype="<u4")
+        connection.execute(
+            "INSERT INTO looks (statement, epsilon, origins, sizes, shared, columns, records, sample) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (statement, str(epsilon), json.dumps(sorted(traces.origins)), json.dumps(sorted(traces.sizes)),
+             json.dumps(shared), json.dumps(names), len(rows), sample.tobytes()),
+        )  # fmt: skip
+        connection.execute("DELETE FROM looks WHERE number <= (SELECT max(number) FROM looks) - ?", (MOST_LOOKS,))
+
+    def _columns(self, table: Table) -> dict[str, NDArray[np.uint32]]:
+        """Hash every column of each record, whatever its role, but for columns that number the records.
+
+        Columns are named by digests of their names alone. Equal values have equal hashes, whatever their type.
+        """
+        columns = list(zip(table.features.column_names, table.features.columns, strict=True))
+        if table.others is not None:
+            columns += zip(table.others.column_names, table.others.columns, strict=True)
+        else:
+            roles = (*table.labels, *([] if table.groups is None else [table.groups]))
+            columns += [(levels.name, pa.chunked_array([levels.to_arrow()])) for levels in roles]
+        found = {}
+        for name, column in columns:
+            bits = self._bits(column)
+            if bits is not None:
+                key = self.digest("column", name)
+                found[key] = _scramble(key, bits)
+        return found
+
+    def _bits(self, column: pa.ChunkedArray) -> NDArray[np.uint64] | None:
+        """Return 64 bits for each value of a column; None if it numbers the records."""
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+            column = column.cast(kind)
+        if pa.types.is_decimal(kind):
+            column, kind = column.cast(pa.string()).cast(pa.float64()), pa.float64()
+        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            numbers = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64) + 0.0  # one zero …
+            bits = numbers.view(np.uint64)
+            missing = np.isnan(numbers)
+            if missing.any():
+                bits = np.where(missing, np.uint64(MISSING_BITS), bits)  # … and one NaN
+            return None if _numbers_records(numbers) else bits
+        try:
+            encoded = column.dictionary_encode().unify_dictionaries()
+        except pa.ArrowNotImplementedError:
+            texts = [None if value is None else str(value) for value in column.to_pylist()]
+            encoded = pa.chunked_array([texts], type=pa.string()).dictionary_encode()
+        indices: NDArray[np.int64] = np.concatenate(
+            [chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy() for chunk in encoded.chunks]
+        )
+        # The last bits are those of missing values, whose index is -1.
+        return self._bits_of([*encoded.chunk(0).dictionary.to_pylist(), None])[indices]
+
+    def _bits_of(self, values: Sequence[Any]) -> NDArray[np.uint64]:
+        """Return 64 bits for the text of each value: those of the number if it is one."""
+        keyed = hashlib.blake2b(key=self.salt, digest_size=8)
+
+        def bits(text: str) -> bytes:
+            if text[:1] in _NUMERIC:
+                with contextlib.suppress(ValueError):
+                    return struct.pack("<d", float(text) + 0.0)
+            state = keyed.copy()
+            state.update(text.encode("utf-8", "surrogatepass"))
+            return state.digest()
+
+        missing = struct.pack("<Q", MISSING_BITS)
+        joined = b"".join(missing if value is None else bits(str(value)) for value in values)
+        return np.frombuffer(joined, dtype="<u8").astype(np.uint64)
+
+    def _checksum(self, columns: Mapping[str, NDArray[np.uint32]]) -> str:
+        """Digest of records in any order."""
+        names = sorted(columns)
+        records = np.zeros(len(columns[names[0]]) if names else 0, dtype=np.uint64)
+        for name in names:
+            records = mix(records + columns[name])
+        sums = (int(np.sum(part, dtype=np.uint64)) for part in (records, mix(records + np.uint64(1))))
+        return self.digest("records", *names, str(len(records)), *map(str, sums))
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Hold the ledger: no other run reads or writes it meanwhile, and what fails leaves it as it was."""
+        assert self.path is not None  # noqa: S101  (asked before)
+        try:
+            connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+                if not tables:
+                    for command in SCHEMA.split(";"):
+                        connection.execute(command)
+                    connection.execute("INSERT INTO about VALUES (?, ?)", (VERSION, secrets.token_bytes(32)))
+                if [*connection.execute("SELECT version FROM about")] != [(VERSION,)]:
+                    raise FileError(
+                        f"The ledger {str(self.path)!r} is not of version {VERSION}, which this certifare knows: use "
+                        "the certifare that wrote it, or move it away, and looks are counted anew."
+                    )
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                connection.close()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise self._damaged(error) from error
+            raise FileError(
+                f"The ledger {str(self.path)!r} is held by another run: try again, or do not count looks (--no-ledger)."
+            ) from error
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> FileError:
+        return FileError(
+            f"The ledger {str(self.path)!r} is damaged or cannot be read ({error}): put back a copy of it, or move it "
+            "away, and looks are counted anew; or do not count them (--no-ledger; in Python ledger=False)."
+        )
+
+
+#: Counts nothing.
+NO_LEDGER = Ledger(None)
+
+
+def open_ledger(wanted: bool = True) -> Ledger:
+    """Find the user's ledger; one that counts nothing where it is not wanted, off, or cannot be written."""
+    folder = state_folder() if wanted else None
+    if folder is None:
+        return NO_LEDGER
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / FILE
+        path.touch(mode=0o600)
+        open_regular(path).close()
+        # The journal of a change lies beside it.
+        if not (os.access(folder, os.W_OK) and os.access(path, os.W_OK)):
+            raise PermissionError(errno.EACCES, "it cannot be written", str(path))
+    except OSError as error:
+        return Ledger(None, f"looks are not counted: no ledger can be written in {str(folder)!r} ({error.strerror})")
+    return Ledger(path)
+
+
+def state_folder() -> Path | None:
+    """Where certifare keeps what it remembers: as CERTIFARE_STATE says, or as the platform does; None if off."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return None if named.lower() == OFF else Path(named).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "certifare"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "certifare"
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "certifare"
+
+
+def statement_of(encoder: str, certificate: Certificate) -> str:
+    """Digest of what a look says: which encoder has which certificate."""
+    plain = json.dumps(certificate.to_dict(), sort_keys=True)
+    return hashlib.sha256(f"{encoder}\0{plain}".encode()).hexdigest()
+
+
+def sizes_origin(groups: CellCounts | Levels | Mapping[str, int]) -> tuple[str, ...]:
+    """Return the sizes of groups as an origin of records: the same whatever counted them, and whatever the encoder.
+
+    >>> sizes_origin({"m": 20, "f": 30, "other": 0})
+    ('sizes', 'f', '30', 'm', '20')
+    """
+    if isinstance(groups, Levels):
+        groups = dict(zip(groups.names, groups.counts().tolist(), strict=True))
+    sizes = groups.group_sizes if isinstance(groups, CellCounts) else groups
+    return (SIZES, *(word for group, n in sorted(sizes.items()) if n for word in (group, str(n))))
+
+
+def _of_origins(looks: Sequence[_Earlier], origins: Iterable[str]) -> set[int]:
+    """Find the looks that have one of some origins, or one in common with a look that has."""
+    known, found = set(origins), set[int]()
+    while more := [look for look in looks if look.number not in found and not known.isdisjoint(look.origins)]:
+        found.update(look.number for look in more)
+        known.update(origin for look in more for origin in look.origins)
+    return found
+
+
+def _groups(table: Table) -> tuple[Levels, ...]:
+    """Return the groups of a table's records; and of those with a label, which some metrics count alone."""
+    if table.groups is None:
+        return ()
+    return (table.groups, table.groups.take(np.flatnonzero(table.labelled)))
+
+
+def _order(groups: Levels) -> str | None:
+    """Digest the order of groups in the records; None if it may be that of other records, as if they are sorted.
+
+    What the groups are called does not matter.
+    """
+    found, first, codes = np.unique(groups.codes, return_index=True, return_inverse=True)
+    place = np.argsort(np.argsort(first)).astype(np.uint16)[codes]
+    steps = np.diff(place[:ORDER_RECORDS])
+    shares = np.bincount(codes, minlength=len(found)) / len(codes)
+    mixed = np.count_nonzero(steps) >= 0.5 * len(steps) * (1.0 - float(shares @ shares))
+    if not mixed or len(zlib.compress(steps.tobytes())) < ORDER_BYTES + len(steps) // 64:
+        return None
+    return hashlib.blake2b(place.astype("<u2").tobytes(), digest_size=16).hexdigest()
+
+
+def _numbers_records(values: NDArray[np.float64]) -> bool:
+    """Say whether numbers count the records, or most of the records that they were taken from."""
+    n = len(values)
+    low, high = (float(values.min()), float(values.max())) if n else (0.0, 0.0)
+    span = high - low
+    if not 0.0 < span < math.inf:  # nor if some are missing
+        return False
+    whole = span < 2**53 and bool((values == np.floor(values)).all())
+    if whole and span + 1.0 < n:
+        return False  # some are repeated
+    step = float(np.gcd.reduce((values - low).astype(np.int64))) if whole else span / (n - 1)
+    places = span / step + 1.0 if step else math.inf
+    if n <= FILLED * places or n * n <= 2.0 * REPEATS * places:
+        return False
+    for part in (values[:100], values):  # a few tell most columns
+        place = (part - low) / step
+        if np.abs(place - np.rint(place)).max() > 1e-6:
+            return False
+    return len(np.unique(np.rint(place))) == n
+
+
+def _halvings(n: int) -> NDArray[np.intp]:
+    """Halve n columns again and again: the start and end of all, of either half and so on, down to single columns."""
+    found, whole = [], [(0, n)]
+    while whole:
+        found += whole
+        halved = ((a, b, (a + b) // 2) for a, b in whole if b - a > 1)
+        whole = [half for a, b, middle in halved for half in ((a, middle), (middle, b))]
+    return np.array(found)
+
+
+def _first_half(hashes: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    return (hashes >> np.uint64(32)).astype(np.uint32)
+
+
+def _scramble(name: str, bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    offset = np.uint64(int(name[:16], 16))
+    return (mix(mix(bits + offset) ^ np.uint64(int(name[16:], 16))) >> np.uint64(32)).astype(np.uint32)

@@ -1,0 +1,577 @@
+"""Monitoring: what fresh records say of a certificate, period after period, with an error that lasts for all of them.
+
+A history holds counts and nothing else: those that the certificate was made from, and those of every period. What
+follows from them is computed whenever it is asked for, so there is nothing in the file to be believed. Every period has
+its share of ε, and every statement in it a share of that; ``docs/theory.md`` proves that all statements of a whole
+history hold together with the confidence that was asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates import CellCounts, Certificate, certify_counts, difference_limit, hoeffding_radius
+from certifare.certificates.claims import Claim, estimate_of, metric_of, stratum
+from certifare.certificates.counts import Exclusion, encode_counts
+from certifare.certificates.exact import epsilon_at
+from certifare.errors import ArgumentError, CertifareError, CountsError, FileError, GroupError
+from certifare.foundation.formatting import listing
+from certifare.foundation.randomness import stream
+from certifare.foundation.storage import atomic_file, distinct_keys, open_regular
+
+FORMAT: Literal["certifare/history"] = "certifare/history"
+VERSION = 1
+MAX_BYTES = 64 << 20
+MOST_PERIODS = 1_000
+MOST_STATEMENTS = 10_000
+"""Statements about one period: three, and two for each group and label."""
+
+FORGETTING = 0.5
+"""What a period counts, beside the one after it, where the direction of a movement is looked for."""
+
+NEW_GROUP = "a group that the certificate does not know"
+TOO_FEW = "too few records of the group {group} in this period"
+
+HexDigest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+PeriodName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class Period(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The counts of one period, and when they were added."""
+
+    name: PeriodName
+    added: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+    counts: CellCounts
+    digest: HexDigest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """Whether the cells of a group have moved since the certificate.
+
+    Attributes
+    ----------
+    group : str
+    label : str or None
+        Among the records of this label, where the metric looks at labels.
+    estimate : float
+        Distance between the group's cells then and now, as it appears in the records; biased upwards.
+    lower : float
+        With the history's confidence they have moved by at least this much.
+    """
+
+    group: str
+    label: str | None
+    estimate: float
+    lower: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether it is certain that they have moved at all."""
+        return self.lower > 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one period's records say. All findings of a history hold together, with its confidence.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    name : str
+    groups : dict of str to int
+        Records of each group.
+    small : tuple of str
+        Groups of the certificate with too few records, or none, to say anything of them in this period.
+    epsilon : float
+        The period's share of ε.
+    bound, estimate, lower : float
+        T*, plug-in distance and lower limit of this period's records.
+    target : float
+    movements : tuple of Movement
+    exclusions : tuple of Exclusion
+        Records that were left out.
+    """
+
+    number: int
+    name: str
+    groups: dict[str, int]
+    small: tuple[str, ...]
+    epsilon: float
+    bound: float
+    estimate: float
+    lower: float
+    target: float
+    movements: tuple[Movement, ...]
+    exclusions: tuple[Exclusion, ...]
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the distance is above the target for certain."""
+        return self.lower > self.target
+
+    @property
+    def moved(self) -> tuple[Movement, ...]:
+        """Groups whose cells have moved for certain."""
+        return tuple(movement for movement in self.movements if movement.moved)
+
+    @property
+    def outcome(self) -> Literal["REFUTED", "CONFIRMED", "OPEN"]:
+        """Whether the target is exceeded for certain, met for certain, or neither.
+
+        It is met if it is for all groups of the certificate: those of which nothing is known leave it open.
+        """
+        if self.refuted:
+            return "REFUTED"
+        return "CONFIRMED" if self.bound <= self.target and not self.small else "OPEN"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {**asdict(self), "outcome": self.outcome, "moved": [asdict(movement) for movement in self.moved]}
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A certificate's counts, and those of all periods since.
+
+    Attributes
+    ----------
+    encoder : str
+        SHA-256 digest of the encoder's file.
+    metric, positive
+        What is bounded, as in the certificate.
+    confidence : float
+        With which all findings of all periods hold together.
+    target : float
+        What the distance is held against.
+    planned : int or None
+        How many periods share ε evenly; None: no end is planned, and later periods have ever smaller shares.
+    trials : int
+        How many encoders the certified one was chosen from on the same records.
+    reference : CellCounts
+        The certification records.
+    training : CellCounts or None
+        The encoder's training records by cell and group, if they are known: beside them one sees whither cells move.
+    pools : tuple of tuple of int
+        Cells that are published together.
+    min_group_size : int
+        Groups with fewer records in a period are left out of it.
+    periods : tuple of Period
+
+    Examples
+    --------
+    >>> from certifare import CellCounts, certify_counts
+    >>> then = CellCounts([[1200, 1150], [300, 360]], groups=["f", "m"])
+    >>> history = History.begin(certify_counts(then), "0" * 64, target=0.1)
+    >>> history = history.add("May", CellCounts([[810, 790], [190, 210]], groups=["f", "m"]))
+    >>> finding = history.latest()
+    >>> finding.outcome, finding.moved
+    ('CONFIRMED', ())
+    """
+
+    format: Literal["certifare/history"] = FORMAT
+    version: Annotated[int, msgspec.Meta(ge=1)] = VERSION
+    encoder: HexDigest
+    metric: Annotated[str, msgspec.Meta(max_length=100)]
+    positive: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
+    confidence: Annotated[float, msgspec.Meta(ge=0.5, lt=1.0)]
+    target: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+    planned: Annotated[int, msgspec.Meta(ge=1, le=MOST_PERIODS)] | None = None
+    trials: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1
+    reference: CellCounts
+    training: CellCounts | None = None
+    pools: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], ...], ...] = ()
+    min_group_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 30
+    periods: tuple[Period, ...] = ()
+
+    def __post_init__(self) -> None:
+        metric = metric_of(self.metric)
+        if metric.labelled and self.reference.labels is None:
+            raise ArgumentError(f"The {metric.words} looks at labels, and the certification records have none.")
+        pooled = [cell for pool in self.pools for cell in pool]
+        if any(cell >= self.reference.n_cells for cell in pooled) or len(set(pooled)) < len(pooled) or () in self.pools:
+            raise FileError("Pools name a cell that does not exist, a cell twice, or none.")
+        self._strata(self.reference)
+        if self.training is not None and self.training.n_cells != self.reference.n_cells:
+            raise CountsError("Training records and certification records are counted by different cells.")
+        if 3 + 2 * len(self.reference.groups) * len(self.reference.labels or (None,)) > MOST_STATEMENTS:
+            raise FileError(f"There are more than {MOST_STATEMENTS:,} groups and labels to make statements about.")
+        if len(self.periods) > MOST_PERIODS:
+            raise FileError(f"There are {len(self.periods):,} periods; {MOST_PERIODS:,} are the most.")
+        if self.planned is not None and len(self.periods) > self.planned:
+            raise FileError(
+                f"{self.planned} periods were planned, and ε was shared among them: a further one has none left. Begin "
+                "a new history."
+            )
+        names = [period.name for period in self.periods]
+        if len(set(names)) < len(names):
+            raise FileError("A period occurs twice.")
+        for period in self.periods:
+            self._check(period)
+
+    @classmethod
+    def begin(
+        cls,
+        certificate: Certificate,
+        encoder: str,
+        *,
+        target: float | None = None,
+        confidence: float = 0.95,
+        planned: int | None = None,
+        training: CellCounts | None = None,
+        min_group_size: int = 30,
+    ) -> History:
+        """Begin a history with a certificate.
+
+        Parameters
+        ----------
+        certificate : Certificate
+        encoder : str
+            SHA-256 digest of the encoder's file.
+        target : float, optional
+            The certificate's bound T*, unless given.
+        confidence : float
+            With which all findings of all periods hold together.
+        planned : int, optional
+            For how many periods.
+        training : CellCounts, optional
+            ``encoder.training_counts_``: with them a movement is found earlier.
+        min_group_size : int
+            Groups with fewer records in a period are left out of it.
+        """
+        epsilon_at(confidence)
+        if target is not None and not 0.0 <= target <= 1.0:
+            raise ArgumentError(f"target={target}: a distance between groups lies in [0, 1].")
+        if certificate.tail is not None:
+            raise ArgumentError("The certificate rests on capped weights; periods cannot be held against it.")
+        labelled = certificate.claim.labelled
+        return cls(
+            encoder=encoder,
+            metric=certificate.metric,
+            positive=certificate.positive,
+            confidence=float(confidence),
+            target=float(certificate.bound if target is None else target),
+            planned=planned,
+            # What was chosen on these records, by this or an earlier look, looks better on them than it is.
+            trials=certificate.candidates * (certificate.look or 1),
+            reference=certificate.counts if labelled else certificate.counts.without_labels(),
+            training=None if training is None else training.without_labels(),
+            pools=certificate.pools,
+            min_group_size=min_group_size,
+        )
+
+    def check_against(self, certificate: Certificate, encoder: str, training: CellCounts | None = None) -> None:
+        """Refuse a history that is not that of a certificate, or that says something else of it than it does itself.
+
+        The file may come from a stranger, so that nothing which the certificate says is taken from there. Target,
+        confidence, planned periods and the smallest group are the choice of whoever began it: they are shown with what
+        is found.
+
+        Parameters
+        ----------
+        certificate : Certificate
+        encoder : str
+            SHA-256 digest of the encoder's file.
+        training : CellCounts, optional
+            ``encoder.training_counts_``; a history that has none of its own needs none.
+        """
+        own = History.begin(certificate, encoder, training=training)
+        names = ["encoder", "metric", "positive", "trials", "pools", "reference"]
+        if self.training is not None:
+            names.append("training")
+        stated, known = self.to_dict(), own.to_dict()
+        other = [name for name in names if stated[name] != known[name]]
+        if other:
+            raise FileError(
+                f"This is the history of another certificate, or was changed: it differs from the bundle in "
+                f"{', '.join(other)}."
+            )
+
+    def add(self, name: str, counts: CellCounts, *, digest: str | None = None, added: str | None = None) -> History:
+        """Return the history with a period more.
+
+        Parameters
+        ----------
+        name : str
+            What the period is called; no two have one name.
+        counts : CellCounts
+            Of fresh records, by the same cells; groups that the certificate does not know are left out.
+        digest : str, optional
+            Digest of the records, by which they are recognised if they come again.
+        added : str, optional
+            When (UTC); now, unless given.
+        """
+        for period in self.periods:
+            if period.name == name:
+                raise FileError(f"The period {name!r} is in the history already: name another (--period).")
+            if (digest is not None and digest == period.digest) or _same(counts, period.counts):
+                raise FileError(
+                    f"These records are in the history already, as {period.name!r}: a period is about fresh records."
+                )
+        if _same(counts, self.reference):
+            raise FileError("These are the certification records themselves: a period is about fresh records.")
+        added = added or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        try:
+            period = msgspec.convert(
+                {"name": name, "added": added, "counts": counts, "digest": digest}, Period, dec_hook=_decode
+            )
+        except msgspec.ValidationError as error:
+            raise FileError(f"The period {name[:60]!r} cannot be kept: {error}.") from error
+        return msgspec.structs.replace(self, periods=(*self.periods, period))
+
+    def epsilon_of(self, number: int) -> float:
+        """Give the share of ε that a period has, by its number from 1; all shares together are at most ε."""
+        epsilon = epsilon_at(self.confidence)
+        return epsilon / self.planned if self.planned is not None else epsilon * 6.0 / (math.pi * number) ** 2
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Say what every period's records say."""
+        return tuple(self.finding(number) for number in range(1, len(self.periods) + 1))
+
+    def latest(self) -> Finding:
+        """Say what the last period's records say."""
+        if not self.periods:
+            raise FileError("The history has no period yet.")
+        return self.finding(len(self.periods))
+
+    def finding(self, number: int) -> Finding:
+        """Say what a period's records say, given its number from 1."""
+        period = self.periods[number - 1]
+        counts, small = self._usable(period)
+        strata = self._strata(counts)
+        epsilon = self.epsilon_of(number)
+        # The bound, two lower limits, and two of each movement.
+        level = epsilon / (3 + 2 * len(counts.groups) * len(strata))
+        # Rounded up, so that no more than the level is spent.
+        confidence = math.nextafter(1.0 - level, 1.0)
+        options: dict[str, Any] = {"positive": self.positive, "min_group_size": 1}
+        certificate = certify_counts(
+            counts, self.metric, confidence, witness=self._past(number).like(counts), **options
+        )
+        # What was chosen in the past does not know of a sudden change; the closed form finds a large one.
+        at_once = certify_counts(counts, self.metric, confidence, "mcdiarmid", **options)
+        return Finding(
+            number=number,
+            name=period.name,
+            groups=_sizes(period.counts, self.reference.groups),
+            small=small,
+            epsilon=epsilon,
+            bound=certificate.bound,
+            estimate=certificate.estimate,
+            lower=max(certificate.lower, at_once.lower),
+            target=self.target,
+            movements=tuple(
+                self._movement(number, counts, group, label, level) for group in counts.groups for label in strata
+            ),
+            exclusions=counts.exclusions,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=encode_counts)
+        return document
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the history, as a whole or not at all."""
+        with atomic_file(path) as name:
+            name.write_bytes(msgspec.json.encode(self, enc_hook=encode_counts) + b"\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> History:
+        """Read a history, checking everything."""
+        try:
+            with open_regular(path, replaceable=True) as file:
+                content = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise FileError(f"The file {os.fspath(path)!r} cannot be read: {error.strerror}.") from error
+        if len(content) > MAX_BYTES:
+            raise FileError(f"{os.fspath(path)!r} is larger than {MAX_BYTES >> 20} MB, too large for a history.")
+        try:
+            # A key that occurs twice would be read in two ways.
+            json.loads(content, object_pairs_hook=distinct_keys)
+            version = msgspec.json.decode(content, type=_Header)
+            if version.format != FORMAT:
+                raise FileError(f"{os.fspath(path)!r} is no history (certifare monitor writes them).")
+            if version.version > VERSION:
+                raise FileError(
+                    f"{os.fspath(path)!r} is in version {version.version} of the format, and this program knows "
+                    f"versions up to {VERSION}: install a newer certifare to read it."
+                )
+            return msgspec.json.decode(content, type=cls, dec_hook=_decode)
+        except FileError:
+            raise
+        except (ValueError, RecursionError, OverflowError, CertifareError) as error:
+            raise FileError(f"{os.fspath(path)!r} is no history, or a damaged one: {error}") from error
+
+    # -- counts ---------------------------------------------------------------------------------------------------
+
+    def _check(self, period: Period) -> None:
+        """Refuse a period that is not about the same cells, or of which nothing can be said."""
+        if period.counts.n_cells != self.reference.n_cells:
+            raise CountsError(
+                f"The period {period.name!r} has {period.counts.n_cells:,} cells, the certificate has "
+                f"{self.reference.n_cells:,}: it was counted with another encoder."
+            )
+        self._usable(period)
+
+    def _usable(self, period: Period) -> tuple[CellCounts, tuple[str, ...]]:
+        """Give the counts of a period by the groups that have enough records, and name those that do not."""
+        labelled = metric_of(self.metric).labelled
+        if labelled and period.counts.labels is None:
+            raise ArgumentError(
+                f"The {metric_of(self.metric).words} looks at labels, and the period {period.name!r} was counted "
+                "without."
+            )
+        counts = period.counts if labelled else period.counts.without_labels()
+        sizes = _sizes(counts, counts.groups)
+        exclusions = [*counts.exclusions]
+        unknown = sum(size for group, size in sizes.items() if group not in self.reference.groups)
+        if unknown:
+            exclusions.append(Exclusion(NEW_GROUP, unknown))
+        known = [group for group in self.reference.groups if group in sizes]
+        if not known:
+            raise GroupError(
+                f"The period {period.name!r} has the groups {listing(counts.groups)}, and the certificate is about "
+                f"{listing(self.reference.groups)}: no record is of one of these. Are groups written as they were then?"
+            )
+        counts = counts.of_groups(*known)
+        counts = counts.like(self.reference.of_groups(*known)) if labelled else counts
+        kept, small = [], []
+        for group in self.reference.groups:
+            if self._least(counts, group) >= max(1, self.min_group_size) <= self._least(self.reference, group):
+                kept.append(group)
+            else:
+                small.append(group)
+                if sizes.get(group):
+                    exclusions.append(Exclusion(TOO_FEW.format(group=group), sizes[group]))
+        if len(kept) < 2:
+            found = ", ".join(f"{group}: {sizes.get(group, 0):,}" for group in self.reference.groups)
+            raise GroupError(
+                f"The period {period.name!r} has too few records to compare groups ({found}; at least "
+                f"{self.min_group_size:,} are needed of two groups). Take a longer period."
+            )
+        return counts.of_groups(*kept).with_exclusions(exclusions), tuple(small)
+
+    def _strata(self, counts: CellCounts) -> tuple[str | None, ...]:
+        return Claim(metric=self.metric, positive=self.positive).strata(counts)
+
+    def _least(self, counts: CellCounts, group: str) -> int:
+        """Give the records of a group, in the stratum in which it has the fewest."""
+        if group not in counts.groups:
+            return 0
+        try:
+            strata = self._strata(counts)
+        except CertifareError:  # a label that no record has
+            return 0
+        return min(int(stratum(counts, label).of_groups(group).table.sum()) for label in strata)
+
+    def _pooled(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Show cells together that the certificate shows together, to compare them with what it shows."""
+        pooled = column.copy()
+        for first, *others in self.pools:
+            pooled[first] += pooled[others].sum()
+            pooled[others] = 0
+        return pooled
+
+    def _past(self, number: int) -> CellCounts:
+        """Give all records before a period: where a set of cells may be chosen that is tested on the period."""
+        table = self.reference.table.copy()
+        past = CellCounts(table, self.reference.groups, self.reference.labels)
+        for period in self.periods[: number - 1]:
+            earlier, _ = self._usable(period)
+            for g, group in enumerate(past.groups):
+                if group in earlier.groups and earlier.labels == past.labels:
+                    table[:, g] += earlier.table[:, earlier.groups.index(group)]
+        return CellCounts(table, past.groups, past.labels)
+
+    def _movement(self, number: int, counts: CellCounts, group: str, label: str | None, level: float) -> Movement:
+        """Bound from below how much a group's cells have moved, at this level."""
+        now = self._pooled(_column(counts, group, label))
+        then = _column(self.reference, group, label)
+        level /= self.trials
+        pair = np.stack([now, then], axis=1)
+        n, m = int(now.sum()), int(then.sum())
+        estimate = estimate_of(pair)
+        bias = 0.5 * math.sqrt((len(now) - 1) * (1.0 / n + 1.0 / m))
+        lower = max(0.0, estimate - bias - hoeffding_radius(n, m, level))
+        if number > 1 and not self.pools:
+            # What is pooled depends on the records, and so would a set of pools.
+            lower = max(lower, self._in_direction(number, now, then, group, label, level))
+        return Movement(group, label, estimate, lower)
+
+    def _in_direction(
+        self, number: int, now: NDArray[np.int64], then: NDArray[np.int64], group: str, label: str | None, level: float
+    ) -> float:
+        """Bound a movement from below by a set of cells that was chosen on other records."""
+        if label is None and self.training is not None and group in self.training.groups:
+            # Training records are others than those of the reference: all of these are left to test on.
+            chosen, tested = _column(self.training, group, None), then
+        else:
+            chosen, tested = (_column(half, group, label) for half in self._halves())
+        cells = self._direction(number, group, label, chosen)
+        n, rest = int(now.sum()), int(tested.sum())
+        if not cells.any() or not rest:
+            return 0.0
+        gap = rest * int(now[cells].sum()) - n * int(tested[cells].sum())
+        return -difference_limit(rest, n, -gap, level)
+
+    def _direction(self, number: int, group: str, label: str | None, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Find the cells of which earlier periods, the last above all, have more than these other records."""
+        total: NDArray[np.float64] = np.zeros(len(chosen))
+        for i, period in enumerate(self.periods[: number - 1]):
+            earlier, _ = self._usable(period)
+            if group in earlier.groups and (label is None or label in (earlier.labels or ())):
+                total += FORGETTING ** (number - 2 - i) * _column(earlier, group, label)
+        if not total.any() or not chosen.any():
+            return np.zeros(len(chosen), dtype=bool)
+        more: NDArray[np.bool_] = total / total.sum() > chosen / chosen.sum()
+        return more
+
+    def _halves(self) -> tuple[CellCounts, CellCounts]:
+        """Deal the certification records to two halves, each by a coin: one to look in, one to test on."""
+        table = self.reference.table
+        digest = hashlib.sha256(repr(self.reference.to_dict()).encode()).hexdigest()
+        first = stream(0, "halves of a reference", digest).binomial(table, 0.5)
+        groups, labels = self.reference.groups, self.reference.labels
+        return CellCounts(first, groups, labels), CellCounts(table - first, groups, labels)
+
+
+class _Header(msgspec.Struct):
+    format: str
+    version: int
+
+
+def _column(counts: CellCounts, group: str, label: str | None) -> NDArray[np.int64]:
+    """Give counts of one group's cells, among all its records or those of a label."""
+    of_label = stratum(counts, label)
+    return of_label.table[:, of_label.groups.index(group)]
+
+
+def _sizes(counts: CellCounts, groups: Sequence[str]) -> dict[str, int]:
+    found = counts.group_sizes
+    return {group: found.get(group, 0) for group in groups}
+
+
+def _same(one: CellCounts, other: CellCounts) -> bool:
+    return one.groups == other.groups and one.labels == other.labels and np.array_equal(one.table, other.table)
+
+
+def _decode(kind: type, value: object) -> object:
+    if kind is CellCounts:
+        if isinstance(value, CellCounts):
+            return value
+        if not isinstance(value, dict):
+            raise FileError("counts must be an object with groups and table.")
+        return CellCounts.from_dict(value)
+    raise NotImplementedError(f"cannot read {kind.__name__}")

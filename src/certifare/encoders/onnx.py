@@ -1,0 +1,308 @@
+"""Boosted encoders as ONNX: the same cells and scores in any runtime that reads the format, without Python.
+
+The graph is written from what an encoder's JSON holds: categories become codes, codes become means, trees add up to
+scores, scores fall into squares of the map, and a square has a cell. All numbers are doubles, as they are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from certifare.encoders.cellscores import score_names
+from certifare.encoders.scores import Forest
+from certifare.errors import EncoderError, MissingPackageError
+from certifare.foundation.levels import name_of
+from certifare.growth import CategoricalBins, Codes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from certifare.encoders.boosted import BoostedEncoder
+    from certifare.encoders.scoremap import Axis
+    from certifare.encoders.scores import Fold, Scores
+    from certifare.encoders.scoretree import Score
+
+OPSET, ML_OPSET, IR_VERSION = 18, 5, 10
+MOST_SQUARES = 1 << 20
+"""Cells of a group-aware encoder are looked up in a table of at most so many entries."""
+
+MISSING_TEXT = ""
+"""What stands for a missing value in a column of text: ONNX has no other."""
+
+
+def write_onnx(encoder: BoostedEncoder) -> Any:
+    """Write a boosted encoder as an ONNX model (``encoder.to_onnx``)."""
+    try:
+        import onnx
+    except ImportError:
+        raise MissingPackageError("Writing ONNX needs the package onnx: pip install 'certifare[onnx]'.") from None
+    check_is_fitted(encoder)
+    retains = bool(encoder._score_tree.table) if encoder.group_aware else encoder.score_map_.clusters is not None
+    if retains:
+        raise EncoderError("An encoder with retain has no ONNX form: encode with certifare, or fit without retain.")
+    _scores_of(encoder).check_publishable()
+    graph = _Graph(onnx)
+    _cells(graph, encoder)
+    return graph.model(encoder)
+
+
+class _Graph:
+    """Nodes, constants and inputs of a model that is being written."""
+
+    def __init__(self, onnx: Any) -> None:
+        self._onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self._n = 0
+
+    def name(self, hint: str) -> str:
+        self._n += 1
+        return f"{hint}_{self._n}"
+
+    def constant(self, value: Any, hint: str = "constant") -> str:
+        name = self.name(hint)
+        self.constants.append(self._onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def add(self, operator: str, *inputs: str, domain: str = "", output: str | None = None, **attributes: Any) -> str:
+        name = output or self.name(operator)
+        node = self._onnx.helper.make_node(operator, list(inputs), [name], name=name, domain=domain, **attributes)
+        self.nodes.append(node)
+        return name
+
+    def tensor(self, value: Any, hint: str) -> Any:
+        array = np.asarray(value)
+        if array.dtype.kind in "OU":
+            return self._onnx.helper.make_tensor(
+                hint, self._onnx.TensorProto.STRING, array.shape, [str(text).encode("utf-8") for text in array.tolist()]
+            )
+        return self._onnx.numpy_helper.from_array(array, hint)
+
+    def input(self, name: str, text: bool) -> str:
+        kind = self._onnx.TensorProto.STRING if text else self._onnx.TensorProto.DOUBLE
+        self.inputs.append(self._onnx.helper.make_tensor_value_info(name, kind, ["records", 1]))
+        return name
+
+    def output(self, name: str, kind: Any) -> None:
+        self.outputs.append(self._onnx.helper.make_tensor_value_info(name, kind, ["records"]))
+
+    def model(self, encoder: BoostedEncoder) -> Any:
+        from certifare.foundation.version import __version__
+
+        onnx = self._onnx
+        graph = onnx.helper.make_graph(self.nodes, "certifare", self.inputs, self.outputs, self.constants)
+        model = onnx.helper.make_model(
+            graph,
+            producer_name="certifare",
+            producer_version=__version__,
+            opset_imports=[onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
+            ir_version=IR_VERSION,
+        )
+        model.doc_string = f"{encoder.n_cells_} cells; encoder {encoder.digest()}"
+        onnx.checker.check_model(model)
+        return model
+
+
+def _scores_of(encoder: BoostedEncoder) -> Scores:
+    """Give the score models, which see the group in a group-aware encoder."""
+    return encoder._score_tree.scores if encoder.group_aware else encoder.score_map_.scores
+
+
+def _cells(graph: _Graph, encoder: BoostedEncoder) -> None:
+    """Write everything, from the columns to the cells and their scores."""
+    from onnx import TensorProto
+
+    features, codes = _features(graph, encoder)
+    group = _group(graph, encoder) if encoder.group_aware else None
+    scores = _scores(graph, encoder, features, codes, group)
+    n_labels = len(encoder.labels_)
+    label = (
+        scores[0]
+        if n_labels == 1
+        else graph.add("Concat", *(_pair(graph, encoder, s, i) for i, s in enumerate(scores[:n_labels])), axis=1)
+    )
+    if group is None:
+        sides = {"label": label, "group": scores[n_labels]}
+        places = [(_bins(graph, axis, sides[axis.side]), len(axis.coordinates)) for axis in encoder.score_map_.axes]
+        table = encoder.cell_map_.ravel()
+    else:
+        places = [(_bins(graph, score, label), len(score.edges) + 1) for score in encoder._score_tree.columns]
+        places.append((group, len(encoder.groups_) + 1))
+        table = _table_by_group(encoder, [n for _, n in places])
+    square, _ = places[0]
+    for place, n in places[1:]:
+        square = graph.add("Add", graph.add("Mul", square, graph.constant(np.int64(n))), place)
+    cell = graph.add("Gather", graph.constant(table.astype(np.int64), "cell_of_square"), square, output="cell")
+    graph.output("cell", TensorProto.INT64)
+    if encoder.cell_statistics() is not None:
+        of_cells = encoder.cell_scores()
+        for name, i, j in score_names(encoder.labels_):
+            # The last one is for the cell −1, of a group that is not known.
+            graph.add("Gather", graph.constant(np.append(of_cells[i][:, j], np.nan)), cell, output=name)
+            graph.output(name, TensorProto.DOUBLE)
+
+
+def _scores(
+    graph: _Graph, encoder: BoostedEncoder, features: Sequence[str], codes: dict[int, str], group: str | None
+) -> list[str]:
+    """Write the mean scores over the folds, for each target."""
+    fitted = _scores_of(encoder)
+    if group is not None:
+        n_groups = graph.constant(np.int64(len(encoder.groups_)))
+        number = graph.add("Cast", group, to=11)
+        seen = graph.add("Where", graph.add("Less", group, n_groups), number, graph.constant(np.float64(np.nan)))
+        features = [*features, graph.add("Unsqueeze", seen, graph.constant(np.array([1], dtype=np.int64)))]
+    totals: list[str | None] = [None] * len(fitted.n_classes)
+    for fold in fitted.folds:
+        matrix = _rows(graph, features, codes, fitted.features.averaged, fold)
+        for i, model in enumerate(fold.models):
+            assert isinstance(model, Forest)  # noqa: S101  (others were refused)
+            score = _forest(graph, model, matrix)
+            before = totals[i]
+            totals[i] = score if before is None else graph.add("Add", before, score)
+    n_folds = graph.constant(np.float64(len(fitted.folds)))
+    return [graph.add("Div", str(total), n_folds) for total in totals]
+
+
+def _group(graph: _Graph, encoder: BoostedEncoder) -> str:
+    """Read the group, by its name: its position among those of the encoder, behind the last if it is none of them."""
+    names = [name_of(group) for group in encoder.groups_]
+    code = graph.add(
+        "LabelEncoder",
+        graph.input(encoder.group_column_, text=True),
+        domain="ai.onnx.ml",
+        keys_tensor=graph.tensor(np.array(names, dtype=object), "groups"),
+        values_tensor=graph.tensor(np.arange(len(names), dtype=np.int64), "places"),
+        default_tensor=graph.tensor(np.array([len(names)], dtype=np.int64), "unknown"),
+    )
+    return graph.add("Reshape", code, graph.constant(np.array([-1], dtype=np.int64)))
+
+
+def _table_by_group(encoder: BoostedEncoder, shape: Sequence[int]) -> NDArray[np.int32]:
+    """Find the cell of each combination of scores and group; −1 where the group is refused."""
+    if np.prod(shape, dtype=np.float64) > MOST_SQUARES:
+        raise EncoderError(
+            f"A group-aware encoder of {len(shape) - 1} scores has no ONNX form: encode with certifare, or fit one "
+            "label of two values, or fit without group_aware."
+        )
+    *columns, groups = (grid.ravel() for grid in np.indices(shape, dtype=np.uint16))
+    codes = Codes(tuple(columns), tuple(b.n_codes for b in encoder._score_tree.bins)).of_groups(groups)
+    cells: NDArray[np.int32] = encoder.growth_.apply(codes, encoder.n_cells_)
+    return np.where((groups == len(encoder.groups_)) & (encoder.unknown_groups == "refuse"), -1, cells)
+
+
+def _features(graph: _Graph, encoder: BoostedEncoder) -> tuple[list[str], dict[int, str]]:
+    """Read the columns: numbers as they are, categories as codes (NaN: missing); and the codes of the latter."""
+    features, codes = [], {}
+    for i, (column, bins) in enumerate(zip(encoder.columns_, _scores_of(encoder).features.bins, strict=True)):
+        text = column.type == "text"
+        read = graph.input(column.name, text)
+        if not isinstance(bins, CategoricalBins):
+            features.append(read)
+            continue
+        if MISSING_TEXT in bins.categories:
+            raise EncoderError(
+                f"Column {column.name!r} has the category '' (empty text), which stands for a missing value in ONNX."
+            )
+        keys: Any = [str(c) for c in bins.categories] if text else [float(c) for c in bins.categories]
+        values = np.arange(len(bins.categories), dtype=np.float64)
+        if text:
+            keys, values = [*keys, MISSING_TEXT], np.append(values, float(bins.missing_code))
+        if not keys:
+            keys, values = [0.0], np.array([float(bins.infrequent_code)])
+        code = graph.add(
+            "LabelEncoder",
+            read,
+            domain="ai.onnx.ml",
+            keys_tensor=graph.tensor(np.array(keys, dtype=object if text else np.float64), "keys"),
+            values_tensor=graph.tensor(values, "values"),
+            default_tensor=graph.tensor(np.array([float(bins.infrequent_code)]), "default"),
+        )
+        missing = graph.constant(np.float64(bins.missing_code))
+        if not text:
+            code = graph.add("Where", graph.add("IsNaN", read), missing, code)
+        codes[i] = graph.add("Reshape", graph.add("Cast", code, to=7), graph.constant(np.array([-1], dtype=np.int64)))
+        features.append(graph.add("Where", graph.add("Equal", code, missing), graph.constant(np.float64(np.nan)), code))
+    return features, codes
+
+
+def _rows(graph: _Graph, features: Sequence[str], codes: dict[int, str], averaged: Sequence[int], fold: Fold) -> str:
+    """Write the rows that a fold's models see: the features, then the means of categories."""
+    means = [
+        graph.add("Gather", graph.constant(table), codes[i]) for i, table in zip(averaged, fold.means, strict=True)
+    ]
+    return graph.add("Concat", *features, *means, axis=1)
+
+
+def _forest(graph: _Graph, forest: Forest, matrix: str) -> str:
+    """Write the trees of a model, and what becomes of their sums."""
+    n_outputs = len(forest.baseline)
+    leaf = forest.feature < 0
+    first = np.repeat(forest.starts[:-1], np.diff(forest.starts))
+    inner = np.flatnonzero(~leaf)
+    lonely = forest.starts[:-1][
+        leaf[forest.starts[:-1]]
+    ]  # trees that are a single leaf: a question whose answers agree
+    place = np.full(len(leaf), -1)
+    place[inner] = np.arange(len(inner))
+    place[lonely] = len(inner) + np.arange(len(lonely))
+    leaves = np.flatnonzero(leaf)
+    leaf_place = np.full(len(leaf), -1)
+    leaf_place[leaves] = np.arange(len(leaves))
+    left, right = (first + forest.left)[inner], (first + forest.right)[inner]
+    tree_of = np.repeat(np.arange(len(forest.starts) - 1), np.diff(forest.starts))
+
+    def ids(children: NDArray[Any]) -> list[int]:
+        of_inner = np.where(leaf[children], leaf_place[children], place[children])
+        return [int(i) for i in (*of_inner, *leaf_place[lonely])]
+
+    def are_leaves(children: NDArray[Any]) -> list[int]:
+        return [int(i) for i in (*leaf[children], *np.ones(len(lonely), dtype=bool))]
+
+    n_nodes = len(inner) + len(lonely)
+    total = graph.add(
+        "TreeEnsemble",
+        matrix,
+        domain="ai.onnx.ml",
+        aggregate_function=1,
+        n_targets=n_outputs,
+        post_transform=0,
+        tree_roots=[int(i) for i in place[forest.starts[:-1]]],
+        nodes_featureids=[int(i) for i in (*forest.feature[inner], *np.zeros(len(lonely), dtype=int))],
+        nodes_modes=graph.tensor(np.zeros(n_nodes, dtype=np.uint8), "modes"),
+        nodes_splits=graph.tensor(np.append(forest.threshold[inner], np.zeros(len(lonely))), "splits"),
+        nodes_missing_value_tracks_true=[
+            int(i) for i in (*forest.missing_left[inner], *np.zeros(len(lonely), dtype=int))
+        ],
+        nodes_truenodeids=ids(left),
+        nodes_falsenodeids=ids(right),
+        nodes_trueleafs=are_leaves(left),
+        nodes_falseleafs=are_leaves(right),
+        leaf_targetids=[int(i) for i in tree_of[leaves] % n_outputs],
+        leaf_weights=graph.tensor(forest.value[leaves], "weights"),
+    )
+    raw = graph.add("Add", total, graph.constant(forest.baseline[None, :]))
+    return raw if forest.n_classes == 2 else graph.add("Softmax", raw, axis=1)
+
+
+def _pair(graph: _Graph, encoder: BoostedEncoder, score: str, label: int) -> str:
+    """Write probabilities of a label's values; log-odds become a pair."""
+    if len(encoder.labels_[label][1]) > 2:
+        return score
+    second = graph.add("Sigmoid", score)
+    return graph.add("Concat", graph.add("Sub", graph.constant(np.float64(1.0)), second), second, axis=1)
+
+
+def _bins(graph: _Graph, axis: Axis | Score, scores: str) -> str:
+    """Write how many edges of an axis, or of a column of scores, lie below the score."""
+    along = scores
+    if axis.weights is not None:
+        along = graph.add("MatMul", scores, graph.constant(axis.weights[:, None]))
+    above = graph.add("Cast", graph.add("Greater", along, graph.constant(axis.edges[None, :])), to=7)
+    return graph.add("ReduceSum", above, graph.constant(np.array([1], dtype=np.int64)), keepdims=0)

@@ -1,0 +1,1 @@
+"""What every room builds on: safe files, random streams, progress, compiled kernels, text, coded values."""

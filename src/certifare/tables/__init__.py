@@ -1,0 +1,1 @@
+"""Tables: files and dataframes read into typed columns with roles, and split into parts."""

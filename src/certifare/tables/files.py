@@ -1,0 +1,958 @@
+"""Files with tables in them: CSV, Parquet and Arrow, as a whole or in batches.
+
+A file's kind is read from its first bytes, never from its name. A CSV file is scanned once before it is read, for its
+encoding, its delimiter and its header, so that everything that can be wrong with it is known early and said in words.
+
+Files come from strangers: what is in an Arrow or Parquet file is validated before it is used, and what a file unpacks
+to is bounded. pyarrow's threads never read through a Python object: a thread that outlives the interpreter and calls it
+would end the process with SIGABRT.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import errno
+import io
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from certifare.errors import FileError, TableError
+from certifare.foundation.formatting import amount
+from certifare.foundation.storage import FilePath, open_regular, writable
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
+
+#: Text that stands for a missing value in a CSV file, unless others are named.
+MISSING = (
+    "", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None",
+)  # fmt: skip
+#: Words, in lower case, and numbers that often stand for one as well: they are pointed out.
+MARKER_WORDS = frozenset(
+    {"-", "--", ".", "..", "n.a.", "n.k.", "missing", "unknown", "unk", "not available", "not known", "no data",
+     "(null)", "\\n", "#value!", "#div/0!", "not applicable"}
+)  # fmt: skip
+MARKER_NUMBERS = frozenset({-1, -7, -8, -9, -77, -88, -99, -777, -888, -999, -9999, -99999})
+#: Of a column with more values, these first ones are looked through for them.
+MOST_MARKED = 10_000
+#: Delimiters that are recognised.
+DELIMITERS = (",", ";", "\t", "|")
+#: How much of a CSV file the delimiter is guessed from.
+SAMPLE = 1 << 18
+#: A CSV file is read in blocks of this many bytes; a record must fit into one.
+BLOCK = 1 << 23
+#: Rows of one batch of a Parquet or Arrow file.
+BATCH_ROWS = 1 << 17
+#: Bytes of a compressed CSV file, or rows of a Parquet or Arrow file, that are read whatever the file's size …
+UNPACKED = 1 << 30
+#: … and how many times the file's size they may be beyond that.
+UNPACKED_RATIO = 200
+
+#: How values are written that are no text; the first that fits a whole column is its type.
+_WRITTEN = {
+    pa.int64(): r"^(0|-?[1-9]\d{0,17})$",
+    pa.float64(): r"^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$",
+    pa.bool_(): r"^(true|false|True|False)$",
+    pa.date32(): r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])$",
+}
+#: A value that is short enough to be a marker, and no record.
+_WORD = re.compile(r"[^,;|\t\n\r]{0,24}")
+#: What may be an address of a database; a letter alone before the colon names a drive.
+_ADDRESS = re.compile(r"[A-Za-z][\w+]+:(/|.*[?=@])")
+#: What no column is called, unless the first line is a record.
+_NUMBER = re.compile(r"[-+]?\d+\.?\d*")
+#: Numbers that show what stands before decimals.
+_DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"-?\d+,(\d{1,2}|\d{4,})"), re.compile(r"-?\d+\.\d+")
+
+Kind = Literal["csv", "parquet", "arrow", "arrow stream"]
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True)
+class Csv:
+    """How a CSV file is to be read.
+
+    Attributes
+    ----------
+    delimiter, encoding : str
+    header : tuple of str
+        The header as it stands in the file; or what its columns are called, where it has none.
+    headed : bool
+        Whether the first line is the header.
+    decimal : str
+        What stands before the decimals of a number.
+    odd_quotes : bool
+        Whether the file has an odd number of quotation marks.
+    notes : tuple of str
+        What was assumed and a reader should know.
+    """
+
+    delimiter: str
+    encoding: str
+    header: tuple[str, ...]
+    odd_quotes: bool
+    notes: tuple[str, ...] = ()
+    headed: bool = True
+    decimal: str = "."
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """Names of the columns that have one, without white space around them, and as they stand in the header."""
+        return {name.strip(): name for name in self.header if name.strip()}
+
+
+class Batches:
+    """A file read batch by batch, in constant memory.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns of the file.
+    size : int
+        Bytes (CSV, Arrow) or rows (Parquet) in all, for a progress bar.
+    position : int
+        How much of ``size`` has been read.
+    """
+
+    def __init__(self, names: Sequence[str], size: int, read: Callable[[Batches], Iterator[pa.RecordBatch]]) -> None:
+        self.names = tuple(names)
+        self.size = size
+        self.position = 0
+        self._read = read
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._read(self)
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+
+
+class DataFile(os.PathLike[str]):
+    """A file, a path like any other, that is opened once, however many ask what it holds before it is read.
+
+    Parameters
+    ----------
+    path : path
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: FilePath) -> None:
+        self.path = Path(path)
+        self._open: Any = None
+        self._content: bytes | None = None
+
+    @classmethod
+    def of(cls, path: FilePath) -> DataFile:
+        """Return the file at a path; one that is a data file already stays as it is."""
+        return path if isinstance(path, cls) else cls(path)
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def start(self) -> Any:
+        """Give the file, open and at its start. One at a time may read it, and without threads."""
+        if self._open is None:
+            self._open = _native(self.path)
+        self._open.seek(0)
+        return self._open
+
+    def take(self) -> Any:
+        """Give the file, open and at its start, to a reader whose own it is; whoever asks next opens it again."""
+        file = self.start()
+        self.release()
+        return file
+
+    def release(self) -> None:
+        """Let go of the open file, which closes itself when nobody reads it."""
+        self._open = None
+
+    def text(self) -> tuple[Any, Any]:
+        """Give the bytes of a text file, unpacked where they are compressed, and the file that they are read from."""
+        file = self.start()
+        magic = file.read(4)
+        file.seek(0)
+        packed = "gzip" if magic[:2] == b"\x1f\x8b" else "zstd" if magic == b"\x28\xb5\x2f\xfd" else None
+        if packed is None:
+            return file, file
+        self.release()  # what unpacks a file closes it at the end
+        return pa.CompressedInputStream(file, packed), file
+
+    def content(self, most: int) -> bytes:
+        """Read the file as a whole, or its first bytes if it has more than ``most``; they are read once."""
+        if self._content is None:
+            file = self.take()
+            # Room is taken for as much as is asked for.
+            self._content = bytes(file.read(min(most, file.size() + 1)))
+        return self._content
+
+    @cached_property
+    def head(self) -> bytes:
+        """Its first bytes, which tell its kind. Raises OSError if it cannot be read."""
+        return bytes(self.start().read(8))
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What kind of table it holds, by its first bytes."""
+        path = self.path
+        if not path.exists():
+            if _ADDRESS.match(str(path)):
+                # Nothing of it is repeated: an address may hold a password or a token.
+                raise FileError(
+                    "There is no such file. An address of a database is given with --sql, and its table with --table."
+                )
+            raise FileError(f"There is no file {str(path)!r}{_similar_file(path)}.")
+        if path.is_dir():
+            raise FileError(f"{str(path)!r} is a folder; name a CSV, Parquet or Arrow file.")
+        with readable(path):
+            head = self.head
+        if not head:
+            raise FileError(f"{str(path)!r} is empty.")
+        if head[:4] == b"PAR1":
+            return "parquet"
+        if head[:6] == b"ARROW1":
+            return "arrow"
+        if head[:4] == b"\xff\xff\xff\xff":
+            return "arrow stream"
+        if head[:4] == b"PK\x03\x04":
+            raise FileError(f"{str(path)!r} is a zip archive or an Excel workbook: save the table as CSV or Parquet.")
+        if head[:4] == b"FEA1":
+            raise FileError(f"{str(path)!r} is in the first Feather format: write it again as Feather 2 or Parquet.")
+        return "csv"
+
+    @cached_property
+    def metadata(self) -> FileMetaData:
+        """What a Parquet file says of itself. Raises what pyarrow raises if it is damaged."""
+        import pyarrow.parquet as pq
+
+        return pq.read_metadata(self.start())
+
+
+def kind_of(path: FilePath) -> Kind:
+    """Tell what kind of table a file holds, by its first bytes."""
+    return DataFile.of(path).kind
+
+
+def inspect_csv(
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    header: bool = True,
+    names: Sequence[str] = (),
+    decimal: str | None = None,
+) -> Csv:
+    """Find out how a CSV file is to be read: its encoding, delimiter, header and decimal point."""
+    path = DataFile.of(path)
+    headed = header and not names
+    if delimiter is not None:
+        delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+        if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+            raise FileError(f"delimiter={delimiter!r}: give one character, such as ',' or ';', or 'tab'.")
+    if decimal is not None and (decimal not in (".", ",") or decimal == delimiter):
+        raise FileError(f"decimal={decimal!r}: give '.' or ',', and not the delimiter.")
+    with readable(path):
+        stream, _ = path.text()
+        head = bytes(stream.read(SAMPLE))
+        if not (b"\n" in head or b"\r" in head):
+            head += bytes(stream.read(BLOCK))  # ten thousand columns may have a longer header
+    if b"\x00" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and encoding is None:
+        raise FileError(f"{str(path)!r} holds binary data; a CSV, Parquet or Arrow file is needed.")
+    with readable(path):
+        encoding, odd_quotes, notes = _encoding(path, head, encoding)
+    text = codecs.getincrementaldecoder(encoding)().decode(head).removeprefix("\ufeff")
+    if not text.strip():
+        raise FileError(f"{str(path)!r} is empty.")
+    chosen = delimiter or _sniff(text)
+    try:
+        first = next((row for row in _rows(text, chosen) if row), [])
+    except csv.Error as error:
+        raise FileError(
+            f"{str(path)!r}: the header cannot be read ({error}); a quotation mark may not be closed."
+        ) from error
+    if names and len(names) != len(first):
+        raise FileError(
+            f"{str(path)!r} has {len(first):,} columns in its first line, and {len(names):,} names were given: name "
+            "each column, in order."
+        )
+    found = first if headed else list(names) or [f"column_{i}" for i in range(1, len(first) + 1)]
+    called = [name.strip() for name in found]
+    twice = [name for name, count in Counter(called).items() if name and count > 1]
+    if twice:
+        where = "in the header" if headed else "in the list of names"
+        raise TableError(f"{str(path)!r} has several columns called {_listing(twice)}: rename them {where}.")
+    if not any(called):
+        line = _short(text.lstrip("\r\n").splitlines()[0])
+        raise FileError(f"{str(path)!r}: the first line must name the columns; it is {line!r}.")
+    if len(first) == 1:
+        guess = _sniff(text)
+        if guess != chosen and guess in first[0]:
+            raise FileError(
+                f"With the delimiter {chosen!r} {str(path)!r} has one column; {guess!r} seems to be the delimiter: "
+                "pass that, or leave the option out."
+            )
+    unnamed = [i for i, name in enumerate(called, 1) if not name]
+    if unnamed:
+        where = "in the header" if headed else "in the list"
+        notes = (*notes, f"column {', '.join(map(str, unnamed[:5]))} has no name {where}; it was left out")
+    if headed and any(_NUMBER.fullmatch(name) for name in called):
+        number = next(name for name in called if _NUMBER.fullmatch(name))
+        notes = (
+            *notes,
+            f"the first line has {number!r} for the name of a column; if it is a record, say that there is no header "
+            "(--header none, and --names)",
+        )
+    if decimal is None and chosen != "," and _decimal_commas(_rows(text, chosen)):
+        decimal = ","
+        notes = (*notes, "numbers are read with decimal commas (--decimal . if they have none)")
+    return Csv(chosen, encoding, tuple(found), odd_quotes, notes, headed, decimal or ".")
+
+
+def read_file(
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    missing: Sequence[str] = MISSING,
+    header: bool = True,
+    names: Sequence[str] = (),
+    decimal: str | None = None,
+    types: Mapping[str, pa.DataType] | None = None,
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """Read a whole table, and what had to be assumed in doing so.
+
+    Columns of a CSV file that hold numbers throughout (or ``true`` and ``false``) become numbers (booleans); others
+    become text, without white space around it and without the missing markers.
+
+    Parameters
+    ----------
+    path : path
+        CSV (also compressed with gzip or zstd), Parquet, Arrow or Feather.
+    delimiter, encoding : str, optional
+        Of a CSV file; recognised unless given.
+    missing : sequence of str
+        Text that stands for a missing value in a CSV file.
+    header : bool
+        Whether the first line of a CSV file names the columns. If not, they are ``column_1``, ``column_2`` …
+    names : sequence of str
+        Names of the columns of a CSV file without a header; an empty one leaves its column out.
+    decimal : {".", ","}, optional
+        What stands before the decimals of a number in a CSV file; recognised unless given.
+    types : mapping of column to type, optional
+        What these columns of a CSV file are to be read as, instead of what they look like.
+
+    Returns
+    -------
+    table : pyarrow.Table
+    notes : tuple of str
+    """
+    path = DataFile.of(path)
+    kind = path.kind
+    if kind == "csv":
+        layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names, decimal=decimal)
+        table = _read_csv(path, layout, missing, types or {})
+        notes = (*layout.notes, *suspected_markers(table))
+    else:
+        table, notes = _read_binary(path, kind), ()
+    if table.num_rows == 0:
+        raise _no_records(path, table.column_names)
+    return table, notes
+
+
+def open_batches(
+    path: str | os.PathLike[str],
+    types: Mapping[str, pa.DataType | None] | None = None,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    missing: Sequence[str] = MISSING,
+    header: bool = True,
+    names: Sequence[str] = (),
+    decimal: str | None = None,
+) -> Batches:
+    """Open a file to be read batch by batch.
+
+    Parameters
+    ----------
+    path : path
+    types : mapping of column to type, optional
+        Columns to read, with the type that a CSV file's text is to be read as; :data:`TEXT` is cleaned of white space
+        and missing markers, None leaves text as it is. All columns, as they are, unless given. Columns that the file
+        lacks are left to the caller (``names``).
+    delimiter, encoding, missing, header, names, decimal
+        As in :func:`read_file`.
+    """
+    path = DataFile.of(path)
+    kind = path.kind
+    if kind != "csv":
+        return _binary_batches(path, kind, types)
+    layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names, decimal=decimal)
+    wanted = dict.fromkeys(layout.columns) if types is None else {n: t for n, t in types.items() if n in layout.columns}
+
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return _csv_batches(path, layout, wanted, missing, batches)
+
+    return Batches(list(layout.columns), path.path.stat().st_size, read)
+
+
+def suspected_markers(table: pa.Table) -> tuple[str, ...]:
+    """Point out values that may stand for missing ones: texts among numbers, words for it, and −9 or −999."""
+    found = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_dictionary(column.type) or pa.types.is_integer(column.type):
+            counted = pc.value_counts(_plain(column).drop_null())
+            counts = {entry["values"]: entry["counts"] for entry in counted[:MOST_MARKED].to_pylist()}
+            found += [
+                f"{_short(str(value), 40)!r} in {_short(name, 60)!r} ({amount(counts[value], 'record')})"
+                for value in _suspects(counts)
+            ]
+    if not found:
+        return ()
+    more = f" and {len(found) - 10:,} more" if len(found) > 10 else ""
+    return (
+        f"these may stand for missing values: {', '.join(found[:10])}{more}. If they do, name them with --missing, "
+        "here and wherever these columns are read",
+    )
+
+
+def _plain(column: Any) -> Any:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _suspects(counts: Mapping[Any, int]) -> list[Any]:
+    """Choose among the values of a column, each with its number of records."""
+    if not all(isinstance(value, str) for value in counts):
+        low = sorted(counts)[:2]
+        return low[:1] if len(low) == 2 and low[0] in MARKER_NUMBERS and low[1] >= 0 else []
+    texts = [value for value in counts if not _NUMBER.fullmatch(value)]
+    numbers = sum(counts.values()) - sum(counts[text] for text in texts)
+    if len(texts) <= 3 and numbers >= 0.9 * sum(counts.values()) and len(counts) - len(texts) > 2:
+        return texts
+    return [text for text in texts if text.lower() in MARKER_WORDS]
+
+
+def clean_text(column: Any, missing: Sequence[str]) -> pa.ChunkedArray:
+    """Text without white space around it, missing where it is one of the markers, as a dictionary."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    markers = pa.array([marker.strip() for marker in missing], pa.string())
+    chunks = []
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        values = pc.utf8_trim_whitespace(chunk.dictionary.cast(pa.string()))
+        values = pc.if_else(pc.is_in(values, value_set=markers), pa.scalar(None, pa.string()), values)
+        merged = values.dictionary_encode()
+        chunks.append(pa.DictionaryArray.from_arrays(merged.indices.take(chunk.indices), merged.dictionary))
+    return pa.chunked_array(chunks, TEXT)
+
+
+def text_types(path: str | os.PathLike[str], columns: Sequence[str], **reading: Any) -> dict[str, pa.DataType]:
+    """Find what columns of a CSV file can be written as, so that what was read could be written again.
+
+    Whole numbers, numbers, truth values and dates are told from text. A code such as ``007`` stays text.
+
+    Parameters
+    ----------
+    path : path
+    columns : sequence of str
+    **reading
+        Of :func:`open_batches`.
+    """
+    left = {name: dict(_WRITTEN) for name in columns}
+    for batch in open_batches(path, dict.fromkeys(columns), **reading):
+        for name, forms in left.items():
+            values = pc.unique(_unmarked(batch.column(name), reading.get("missing", MISSING)).drop_null())
+            for type_, form in list(forms.items()):
+                if not pc.all(pc.match_substring_regex(values, form), min_count=0).as_py():
+                    del forms[type_]
+    return {name: next(iter(forms), pa.string()) for name, forms in left.items()}
+
+
+def as_written(column: Any, type_: pa.DataType, missing: Sequence[str] = MISSING) -> Any:
+    """Turn a column of a CSV file into what :func:`text_types` found; text stays as it is."""
+    if pa.types.is_string(column.type) and type_ != pa.string():
+        return _unmarked(column, missing).cast(type_)
+    # A feature was read as the encoder wants it, which may be whole numbers as floating-point ones.
+    return column.cast(type_) if pa.types.is_floating(column.type) and pa.types.is_integer(type_) else column
+
+
+def _unmarked(column: Any, missing: Sequence[str]) -> Any:
+    """Text without white space around it, missing where it is one of the markers."""
+    column = pc.utf8_trim_whitespace(column)
+    markers = pa.array([marker.strip() for marker in missing], pa.string())
+    return pc.if_else(pc.is_in(column, value_set=markers), pa.scalar(None, pa.string()), column)
+
+
+def _native(path: Path) -> Any:
+    """Open a regular file for pyarrow. It closes itself when the last thread that reads it is done."""
+    with open_regular(path) as checked:
+        file = pa.OSFile(os.fsencode(path))
+        if not os.path.sameopenfile(checked.fileno(), file.fileno()):
+            raise OSError(errno.EINVAL, "it was replaced while it was opened; try again", str(path))
+    return file
+
+
+def _decoded(path: DataFile, encoding: str) -> Iterator[str]:
+    """Read the text of a file, unpacked, piece by piece."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    stream, file = path.text()
+    size, most = 0, max(UNPACKED, UNPACKED_RATIO * file.size())
+    while chunk := bytes(stream.read(1 << 20)):
+        size += len(chunk)
+        if stream is not file and size > most:
+            raise FileError(
+                f"{str(path)!r} unpacks to more than {most >> 20:,} MB, {UNPACKED_RATIO} times its size: unpack it "
+                "yourself if you trust it."
+            )
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
+
+
+@contextlib.contextmanager
+def _utf8(path: DataFile, layout: Csv) -> Iterator[tuple[Any, Any]]:
+    """Give the text of a CSV file as UTF-8, and the file that it is read from, whose position shows the progress."""
+    if layout.encoding == "utf-8":
+        opened = path.text()
+        path.release()  # pyarrow's threads may read it for longer than anyone here
+        yield opened
+        return
+    # pyarrow would decode by calling Python from its own threads.
+    with tempfile.TemporaryDirectory(prefix="certifare-", ignore_cleanup_errors=True) as folder:
+        copy = Path(folder) / "utf-8.csv"
+        with writable(copy), copy.open("wb") as sink:
+            for text in _decoded(path, layout.encoding):
+                sink.write(text.encode())
+        file = _native(copy)
+        yield file, file
+
+
+def _encoding(path: DataFile, head: bytes, given: str | None) -> tuple[str, bool, tuple[str, ...]]:
+    """Find the encoding of a file by reading it to its end, and whether its quotation marks are odd in number."""
+    if given is not None:
+        name = _text_encoding(given)
+        candidates = ["utf-8-sig" if name == "utf-8" else name]
+    elif head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        candidates = ["utf-16"]
+    else:
+        candidates = ["utf-8-sig", "cp1252", "iso8859-1"]
+    misfit = ""
+    for candidate in candidates:
+        try:
+            odd = _scan(path, candidate)
+        except UnicodeError as error:
+            if isinstance(error, UnicodeDecodeError):
+                misfit = misfit or f"byte {error.object[error.start]:#04x} does not fit"
+            else:
+                misfit = misfit or _short(str(error))
+            continue
+        notes: tuple[str, ...] = ()
+        if misfit:
+            notes = (
+                f"the file is not UTF-8 ({misfit}); it was read as {candidate} (pass the encoding if that is wrong)",
+            )
+        return ("utf-8" if candidate == "utf-8-sig" else candidate), odd, notes
+    raise FileError(
+        f"{str(path)!r} is not {candidates[0].removesuffix('-sig')}: {misfit}. Leave the encoding out to have it "
+        "recognised, or name another."
+    )
+
+
+def _text_encoding(given: str) -> str:
+    """Return the name that Python has for an encoding of text files; refuse its other codecs."""
+    try:
+        name = codecs.lookup(given).name
+        "a".encode(name)  # refuses hex, rot13, zlib …
+        codecs.getincrementaldecoder(name)
+    except (LookupError, ValueError):
+        name = ""
+    if name in ("", "idna", "punycode", "unicode-escape", "raw-unicode-escape"):
+        raise FileError(
+            f"encoding={_short(given)!r} is unknown, or no encoding of text; try utf-8, cp1252, latin-1 or utf-16."
+        )
+    return name
+
+
+def _scan(path: DataFile, encoding: str) -> bool:
+    """Read a whole file to see that it can be; return whether its quotation marks are odd in number."""
+    quotes = line = 0
+    for text in _decoded(path, encoding):
+        if encoding != "utf-8-sig":
+            text.encode()  # a codec may give halves of characters
+        quotes += text.count('"')
+        end = max(text.rfind("\n"), text.rfind("\r"))
+        line = line + len(text) if end < 0 else len(text) - end - 1
+        if line > BLOCK:
+            raise _too_long(path)
+    return quotes % 2 == 1
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    """Cut text into rows, whatever its line ends."""
+    return csv.reader(io.StringIO(text, newline=None), delimiter=delimiter)
+
+
+def _sniff(text: str) -> str:
+    """Find the delimiter that cuts the first lines into the same number of columns, and into most of them."""
+    lines = io.StringIO(text[:SAMPLE], newline=None).read().split("\n", 201)
+    text = "\n".join(lines[: max(1, min(200, len(lines) - 1))])
+    best, best_score = ",", (0.0, 0)
+    for delimiter in DELIMITERS:
+        try:
+            rows = [len(row) for row in _rows(text, delimiter) if row]
+        except csv.Error:
+            continue
+        if not rows or rows[0] < 2:
+            continue
+        score = (sum(n == rows[0] for n in rows) / len(rows), rows[0])
+        if score > best_score:
+            best, best_score = delimiter, score
+    return best
+
+
+def _decimal_commas(rows: Iterable[Sequence[str]]) -> bool:
+    """Whether numbers have decimal commas, not points: three digits behind every comma may be thousands."""
+    commas = points = False
+    with contextlib.suppress(csv.Error):
+        for row in rows:
+            commas = commas or any(_DECIMAL_COMMA.fullmatch(value.strip()) for value in row)
+            points = points or any(_DECIMAL_POINT.fullmatch(value.strip()) for value in row)
+    return commas and not points
+
+
+def _csv_options(
+    layout: Csv, missing: Sequence[str], types: Mapping[str, pa.DataType | None] | None, handler: Any, threads: bool
+) -> dict[str, Any]:
+    # Numbers may stand beside white space; text is cleaned afterwards, so that columns to keep stay as they are.
+    nulls = [*missing, *(f" {marker}" for marker in missing)]
+    convert: dict[str, Any] = {"null_values": nulls, "strings_can_be_null": False, "decimal_point": layout.decimal}
+    if types is None:
+        convert |= {"include_columns": list(layout.columns.values())}
+        convert |= {"auto_dict_encode": True, "auto_dict_max_cardinality": 4096}
+    else:
+        read_as = {layout.columns[name]: type_ or pa.string() for name, type_ in types.items()}
+        convert |= {"include_columns": list(read_as), "column_types": read_as}
+    return {
+        "read_options": pacsv.ReadOptions(
+            block_size=BLOCK, use_threads=threads, column_names=None if layout.headed else _distinct(layout.header)
+        ),
+        "parse_options": pacsv.ParseOptions(
+            delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=handler
+        ),
+        "convert_options": pacsv.ConvertOptions(**convert),
+    }
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Give columns without a name one that nobody asks for: pyarrow takes no two of the same name."""
+    return [name if name.strip() else f"{name}\0{i}" for i, name in enumerate(names)]
+
+
+def _read_csv(path: DataFile, layout: Csv, missing: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Table:
+    bad = _BadRows()
+    options = _csv_options(layout, missing, None, bad, True)
+    options["convert_options"].column_types = {
+        layout.columns[name]: type_ for name, type_ in types.items() if name in layout.columns
+    }
+    with readable(path, layout, bad), _utf8(path, layout) as (stream, _):
+        table = pacsv.read_csv(stream, **options)
+    if bad.count:
+        raise bad.error(path, layout)
+    _check_quotes(path, layout, table)
+    columns = [
+        clean_text(column, missing)
+        if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type)
+        else column
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, names=list(layout.columns))
+
+
+def _csv_batches(
+    path: DataFile, layout: Csv, types: Mapping[str, pa.DataType | None], missing: Sequence[str], progress: Batches
+) -> Iterator[pa.RecordBatch]:
+    bad = _BadRows()
+    last = None
+    with readable(path, layout, bad), _utf8(path, layout) as (stream, file):
+        progress.size = file.size()
+        for batch in pacsv.open_csv(stream, **_csv_options(layout, missing, types, bad, True)):
+            if bad.count:
+                raise bad.error(path, layout)
+            if batch.num_rows == 0:
+                continue
+            last = batch
+            progress.position = file.tell()
+            columns = [
+                clean_text(column, missing).chunk(0) if type_ == TEXT else column
+                for type_, column in zip(types.values(), batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, names=list(types))
+    if bad.count:
+        raise bad.error(path, layout)
+    if last is None:
+        raise _no_records(path, list(layout.columns))
+    _check_quotes(path, layout, pa.Table.from_batches([last]))
+
+
+class _BadRows:
+    """Rows that a CSV reader could not cut into columns. Nothing of what they hold is told: they are about people."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: Any = None
+
+    def __call__(self, row: Any) -> str:
+        self.count += 1
+        self.first = self.first or row
+        return "skip"
+
+    def error(self, path: DataFile, layout: Csv) -> FileError:
+        first = self.first if self.first.number is not None else _first_bad_row(path, layout) or self.first
+        counted = ", counting the header" if layout.headed else ""
+        do = "does" if self.count == 1 else "do"
+        where = "" if first.number is None else f" (row {first.number:,}{counted})"
+        return FileError(
+            f"{amount(self.count, 'row')} of {str(path)!r} {do} not have {first.expected_columns} columns as the "
+            f"{'header' if layout.headed else 'first line'} has; the first{where} has {first.actual_columns}. Mend the "
+            f"file, or pass another delimiter than {layout.delimiter!r}."
+        )
+
+
+def _first_bad_row(path: DataFile, layout: Csv) -> Any:
+    """Find the first row of a file that does not have its columns. Only reading in order numbers the rows."""
+    bad = _BadRows()
+    one = dict.fromkeys([next(iter(layout.columns))])
+    with contextlib.suppress(pa.ArrowInvalid), _utf8(path, layout) as (stream, _):
+        for _ in pacsv.open_csv(stream, **_csv_options(layout, (), one, bad, False)):
+            if bad.count:
+                break
+    return bad.first
+
+
+def _check_quotes(path: Path | DataFile, layout: Csv, table: pa.Table) -> None:
+    """Refuse a file whose last quotation mark is never closed: it swallows the records after it."""
+    if not layout.odd_quotes:
+        return
+    last = table.slice(table.num_rows - 1).to_pylist()[0]
+    for name, value in last.items():
+        if isinstance(value, str) and "\n" in value:
+            raise FileError(
+                f"{str(path)!r}: a quotation mark in column {name!r} is never closed, so that the rest of the file "
+                "reads as one value."
+            )
+
+
+def _read_binary(path: DataFile, kind: Kind) -> pa.Table:
+    with readable(path), _binary_reader(path, file := path.take(), kind) as reader:
+        _check_names(path, reader.schema.names)
+        if kind == "parquet":
+            import pyarrow.parquet as pq
+
+            _check_memory(path, reader.schema, reader.size)
+            # A file, not a path: a path such as "year=2018/people.parquet" would grow a column "year".
+            return validated(pq.read_table(file, use_threads=True))
+        found: list[pa.RecordBatch] = []
+        rows = 0
+        for batch, _ in reader.batches(reader.schema.names):
+            rows += batch.num_rows
+            _check_memory(path, reader.schema, rows)
+            found.append(batch)
+        return pa.Table.from_batches(found, reader.schema)
+
+
+def _binary_batches(path: DataFile, kind: Kind, types: Mapping[str, pa.DataType | None] | None) -> Batches:
+    with readable(path), _binary_reader(path, path.start(), kind) as opened:
+        schema, size = opened.schema, opened.size
+        _check_names(path, schema.names)
+    names = [name for name in schema.names if types is None or name in types]
+
+    def read(progress: Batches) -> Iterator[pa.RecordBatch]:
+        empty = True
+        with readable(path), _binary_reader(path, path.take(), kind) as reader:
+            for batch, progress.position in reader.batches(names):
+                empty = False
+                yield batch
+        if empty:
+            raise _no_records(path, schema.names)
+
+    return Batches(schema.names, size, read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A Parquet or Arrow file that is open.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    size : int
+        Rows (Parquet) or bytes (Arrow).
+    batches : callable
+        Reads some columns in batches, validated and none of them empty, with how much of ``size`` has been read.
+    """
+
+    schema: pa.Schema
+    size: int
+    batches: Callable[[list[str]], Iterator[tuple[pa.RecordBatch, int]]]
+
+
+@contextlib.contextmanager
+def _binary_reader(path: DataFile, file: Any, kind: Kind) -> Iterator[_Reader]:
+    """Read a Parquet or Arrow file that is open and at its start."""
+    most = max(UNPACKED, UNPACKED_RATIO * file.size())
+
+    def checked(
+        batches: Iterator[pa.RecordBatch], position: Callable[[int], int]
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            if rows > most:
+                raise FileError(f"{str(path)!r} claims to hold more than {most:,} rows, too many for its size.")
+            validated(batch)
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.slice(start, BATCH_ROWS), position(rows)
+
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(file) as table:
+            yield _Reader(
+                table.schema_arrow,
+                table.metadata.num_rows,
+                lambda names: checked(
+                    table.iter_batches(BATCH_ROWS, columns=names, use_threads=False), lambda rows: rows
+                ),
+            )
+        return
+    # Read, not mapped: what was validated must not change afterwards.
+    reader = pa.ipc.open_file(file) if kind == "arrow" else pa.ipc.open_stream(file)
+    with reader:
+        every = (reader.get_batch(i) for i in range(reader.num_record_batches)) if kind == "arrow" else reader
+        yield _Reader(
+            reader.schema,
+            file.size(),
+            lambda names: checked((batch.select(names) for batch in every), lambda _: int(file.tell())),
+        )
+
+
+def validated(table: Any) -> Any:
+    """Return an Arrow table or batch, after checking every offset, index and byte of text in it.
+
+    pyarrow believes what a file says: a wrong offset reads other memory of this process, or none.
+    """
+    table.validate(full=True)
+    return table
+
+
+def _check_memory(path: Path | DataFile, schema: pa.Schema, rows: int) -> None:
+    """Refuse a table that claims to be larger than the memory of this machine, before it is read as a whole."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    needed = rows * sum(_width(type_) for type_ in schema.types)
+    if needed > memory:
+        raise FileError(
+            f"{str(path)!r} has {rows:,} rows and {len(schema):,} columns, about {needed >> 30:,} GB: more than the "
+            f"{memory >> 30:,} GB of memory of this machine. Take fewer columns or records."
+        )
+
+
+def _width(type_: pa.DataType) -> int:
+    """Bytes that a value of a column takes at least, once it has been read."""
+    try:
+        return max(1, int(type_.bit_width) // 8)
+    except ValueError:
+        return 4 if pa.types.is_dictionary(type_) or not pa.types.is_null(type_) else 8
+
+
+def _no_records(path: Path | DataFile, names: Sequence[str]) -> FileError:
+    return FileError(f"{str(path)!r} has columns ({_short(', '.join(names))}) but no records.")
+
+
+def _check_names(path: Path | DataFile, names: Sequence[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise TableError(f"{str(path)!r} has several columns called {_listing(twice)}: rename them.")
+
+
+@contextlib.contextmanager
+def readable(path: str | os.PathLike[str], layout: Csv | None = None, bad: _BadRows | None = None) -> Iterator[None]:
+    """Turn what readers raise into errors that name the file and say what to do."""
+    path = Path(path)
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if bad is not None and bad.count and layout is not None:
+            raise bad.error(DataFile(path), layout) from error
+        raise _explained(path, layout, str(error)) from error
+    except (pa.ArrowException, EOFError, UnicodeDecodeError) as error:
+        raise FileError(f"{str(path)!r} is damaged: {_short(str(error))}.") from error
+    except OSError as error:
+        # pyarrow reports broken content as OSError without an error number.
+        if error.errno is None:
+            raise FileError(f"{str(path)!r} is damaged: {_short(str(error))}.") from error
+        raise FileError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+
+
+def _explained(path: Path | DataFile, layout: Csv | None, message: str) -> Exception:
+    # The row is named only where the file is read in order.
+    pattern = r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to ([^:]+): invalid value '(.*)'"
+    found = re.search(pattern, message, re.S)
+    if found and layout is not None:
+        name = layout.header[int(found[1])].strip()
+        wanted = {"bool": "true or false"}.get(found[2], "numbers")
+        # A word may be a marker that nobody named. More than that may be a whole record.
+        value = repr(found[3]) if _WORD.fullmatch(found[3]) else "something else"
+        return TableError(
+            f"Column {name!r} of {str(path)!r} holds {value} where {wanted} are expected. "
+            "Mend the value, or name it as a missing marker."
+        )
+    if "straddling" in message:
+        return _too_long(path)
+    if "Empty CSV file" in message and layout is not None:
+        return _no_records(path, list(layout.columns))
+    if layout is not None:
+        # pyarrow repeats the row that it cannot read.
+        message = re.split("['\"\n]", re.sub(r"(, got \d+):.*", r"\1", message, flags=re.S))[0]
+    return FileError(f"{str(path)!r} cannot be read as a table: {_short(message).rstrip(':. ')}.")
+
+
+def _too_long(path: Path | DataFile) -> FileError:
+    return FileError(f"{str(path)!r}: a record is longer than {BLOCK >> 20} MB; a quotation mark may not be closed.")
+
+
+def _similar_file(path: Path) -> str:
+    from difflib import get_close_matches
+
+    try:
+        near = get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1, 0.7)
+    except OSError:
+        return ""
+    return f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+
+
+def _short(text: str, most: int = 120) -> str:
+    text = text.strip()
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _listing(names: Sequence[str]) -> str:
+    return ", ".join(repr(_short(name, 60)) for name in names[:5])

@@ -1,0 +1,463 @@
+"""Tables into columns, and back: pandas, polars, pyarrow and numpy go in, the same kind comes out.
+
+A :class:`Frame` reads one column at a time, so that columns nobody asks for are never converted. A column is an
+array of numbers or a dictionary of text (:data:`certifare.growth.binning.Column`); a :class:`Field` is a column with
+its name, its type, and whether its dtype marks it as categorical.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from certifare.errors import ArgumentError, MissingColumnError, TableError
+from certifare.foundation.formatting import listing
+from certifare.foundation.levels import Levels, plain
+from certifare.growth.columns import Column, Dictionary
+
+ColumnType: TypeAlias = Literal["number", "boolean", "text"]
+Value: TypeAlias = bool | int | float | str
+"""A value of a label, a group or a category."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """One column that has been read.
+
+    Attributes
+    ----------
+    name : str
+    column : ndarray or Dictionary
+        Numbers (NaN is missing) or text.
+    type : {"number", "boolean", "text"}
+    categorical : bool
+        Whether the dtype marks categories: text, categorical and enum columns.
+    """
+
+    name: str
+    column: Column
+    type: ColumnType
+    categorical: bool
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def missing(self) -> NDArray[np.bool_]:
+        """Which records lack a value."""
+        if isinstance(self.column, Dictionary):
+            return np.asarray(self.column.indices < 0)
+        if self.column.dtype.kind == "f":
+            return np.isnan(self.column)
+        return np.zeros(len(self.column), dtype=bool)
+
+    def levels(self) -> Levels:
+        """Find the distinct values, and which of them each record has."""
+        if isinstance(self.column, Dictionary):
+            return Levels.of_dictionary(self.column.indices, self.column.values, self.name)
+        return Levels.of_numbers(self.column, self.name, boolean=self.type == "boolean")
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Give the values as float64; refuse text and infinite values."""
+        if isinstance(self.column, Dictionary):
+            raise TableError(f"Column {self.name!r} holds text where numbers are wanted.")
+        values = np.asarray(self.column, dtype=np.float64)
+        if np.isinf(values).any():
+            # Which record it is nobody knows here: these may be a part of a file, or a part of its records.
+            raise TableError(f"Column {self.name!r} holds an infinite value; make it missing (NaN) or finite.")
+        return values
+
+    def as_type(self, wanted: ColumnType) -> Field:
+        """Fit the column to a wanted type where that is possible: one without any value fits every type."""
+        if (self.type == "text") == (wanted == "text") or not self.missing().all():
+            return self
+        n = len(self)
+        empty: Column = Dictionary(np.full(n, -1), ()) if wanted == "text" else np.full(n, np.nan)
+        return Field(self.name, empty, wanted, self.categorical)
+
+
+class Frame:
+    """A table as certifare sees it: named columns, read one at a time.
+
+    Parameters
+    ----------
+    table : dataframe or array
+        A pandas, polars or pyarrow table (anything eager that narwhals knows), a two-dimensional array, or nested
+        lists. Arrays, and dataframes none of whose column names is text, get the names ``x0, x1, …``. A frame is taken
+        as it is.
+    keep : bool
+        Keep columns that were read, so that each is converted once however often it is asked for.
+
+    Attributes
+    ----------
+    names : tuple of str
+    named : bool
+        Whether the names are the table's own.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from certifare.tables.frames import Frame
+    >>> frame = Frame(pd.DataFrame({"age": [30, 41], "job": ["nurse", None]}))
+    >>> frame.names, len(frame)
+    (('age', 'job'), 2)
+    >>> frame.read("age").column
+    array([30, 41])
+    >>> frame.read("job").column.values
+    ('nurse',)
+    """
+
+    def __new__(cls, table: Any, keep: bool = False) -> Frame:
+        """Return the frame that the table is already, or a new one."""
+        return table if isinstance(table, Frame) else super().__new__(cls)
+
+    def __init__(self, table: Any, keep: bool = False) -> None:
+        if table is self:
+            return
+        self._kept: dict[int, Field] | None = {} if keep else None
+        frame = _as_dataframe(table)
+        self._table: nw.DataFrame[Any] | NDArray[Any]
+        if frame is None:
+            self._table = _as_array(table)
+            self.names, self.named = tuple(f"x{i}" for i in range(self._table.shape[1])), False
+        else:
+            self._table = frame
+            _validate(frame.to_native())
+            self._columns = list(frame.columns)
+            self.names, self.named = _names(self._columns)
+        if not self.names:
+            raise TableError(
+                f"The table has no columns: 0 feature(s) (shape=({len(self)}, 0)) while a minimum of 1 is required."
+            )
+
+        self._positions = {name: i for i, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @property
+    def kind(self) -> str:
+        """What comes out again: ``numpy``, or the name of the dataframe library."""
+        return str(self._table.implementation.value) if isinstance(self._table, nw.DataFrame) else "numpy"
+
+    def position(self, column: str | int) -> int:
+        """Where a column stands, given its name or its position."""
+        if isinstance(column, str):
+            if column not in self._positions:
+                raise MissingColumnError(f"There is no column {column!r}; the table has {listing(self.names)}.")
+            return self._positions[column]
+        if not -len(self.names) <= column < len(self.names):
+            raise MissingColumnError(f"There is no column {column}; the table has {len(self.names)} columns.")
+        return int(column) % len(self.names)
+
+    def read(self, column: str | int) -> Field:
+        """Read one column, by name or position."""
+        i = self.position(column)
+        if self._kept is not None and i in self._kept:
+            return self._kept[i]
+        field = (
+            _read_series(_column(self._table, self._columns, i), self.names[i])
+            if isinstance(self._table, nw.DataFrame)
+            else _read_array(self._table[:, i], self.names[i])
+        )
+        if self._kept is not None:
+            self._kept[i] = field
+        return field
+
+    def fields(self) -> list[Field]:
+        """Read all columns."""
+        return [self.read(i) for i in range(len(self.names))]
+
+    def rebuild(
+        self, columns: Mapping[str, tuple[ColumnType, Any]], rows: NDArray[Any], kind: str | None = None
+    ) -> Any:
+        """Build a table whose row i is row ``rows[i]`` of the given columns.
+
+        Columns that this table has under the same name keep its dtypes where those can hold the values; pandas
+        keeps its index.
+
+        Parameters
+        ----------
+        columns : mapping of name to (type, values)
+            Missing values are NaN in numbers and None in text.
+            Whole-number arrays keep their dtype.
+        rows : ndarray of int
+        kind : str, optional
+            ``numpy``, ``pandas``, ``polars`` or ``pyarrow``; this table's own kind unless given.
+
+        Returns
+        -------
+        array or dataframe
+        """
+        kind = kind or self.kind
+        if kind == "numpy":
+            return _build_array(columns, None if isinstance(self._table, nw.DataFrame) else self._table)[rows]
+        schema: dict[str, nw.dtypes.DType] = {}
+        if isinstance(self._table, nw.DataFrame):
+            schema = dict(zip(self.names, self._table.schema.values(), strict=True))
+        built = [_build_series(name, *column, schema.get(name), kind) for name, column in columns.items()]
+        taken = nw.concat([series.to_frame() for series in built], how="horizontal")[rows]
+        native = nw.maybe_reset_index(taken).to_native()
+        index = nw.maybe_get_index(self._table) if isinstance(self._table, nw.DataFrame) else None
+        if index is not None and kind == self.kind:
+            native.index = index
+        return native
+
+
+def read_values(values: Any, name: str) -> list[Field]:
+    """Labels or groups as fields: one for a series, list or one-dimensional array, several for a table.
+
+    Parameters
+    ----------
+    values : series, array, list, dataframe, levels, or tuple of levels
+    name : str
+        What to call a column that has no name of its own.
+    """
+    if isinstance(values, Levels):
+        values = (values,)
+    if isinstance(values, tuple) and values and all(isinstance(found, Levels) for found in values):
+        return [Field(found.name, Dictionary(found.codes, found.values), "text", True) for found in values]
+    series = _as_series(values)
+    if series is not None:
+        own = series.name
+        return [_read_series(series, own if isinstance(own, str) and own else name)]
+    if _as_dataframe(values) is None:
+        array = np.asarray(values)
+        if array.ndim == 1:
+            return [_read_array(array, name)]
+        if array.ndim != 2:
+            raise TableError(f"{name}: {array.ndim} dimensions were given; give one column, or a table of columns.")
+    frame = Frame(values)
+    fields = frame.fields()
+    if frame.named:
+        return fields
+    names = [name] if len(fields) == 1 else [f"{name}_{i}" for i in range(len(fields))]
+    return [Field(own, f.column, f.type, f.categorical) for own, f in zip(names, fields, strict=True)]
+
+
+def scaled(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Divide numbers by a power of two so that their squares stay finite; return them, and the exponent.
+
+    >>> scaled(np.array([2.0**600, -(2.0**600)]))[0].tolist()
+    [0.5, -0.5]
+    """
+    exponent = int(np.frexp(np.abs(values).max())[1]) if len(values) else 0
+    return np.ldexp(values, -exponent), exponent
+
+
+def check_lengths(lengths: Mapping[str, int]) -> None:
+    """Refuse columns of different lengths."""
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name}: {n:,}" for name, n in lengths.items())
+        raise ArgumentError(f"Found inputs with inconsistent numbers of samples ({found}); give one value per record.")
+
+
+def _as_dataframe(table: Any) -> nw.DataFrame[Any] | None:
+    """See the table as a dataframe; None if it must be an array."""
+    try:
+        found = nw.from_native(table, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        counts = Counter(str(name) for name in _native_names(table))
+        twice = [name for name, count in counts.items() if count > 1]
+        raise TableError(f"Several columns have the same name: {listing(twice)}. Rename them.") from error
+    if isinstance(found, nw.LazyFrame):
+        raise TableError("The table is lazy: collect it first, or compute cells where the data is (to_sql).")
+    return found if isinstance(found, nw.DataFrame) else None
+
+
+def _validate(native: Any) -> None:
+    """Refuse Arrow data that points outside of itself: reading it would read other memory, or end the process."""
+    if isinstance(native, pa.Table | pa.RecordBatch | pa.ChunkedArray):
+        try:
+            native.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise TableError(f"The Arrow data is damaged: {error}") from error
+
+
+def _native_names(table: Any) -> list[Any]:
+    return list(table.column_names if isinstance(table, pa.Table) else table.columns)
+
+
+def _names(columns: list[Any]) -> tuple[tuple[str, ...], bool]:
+    text = [isinstance(name, str) for name in columns]
+    if all(text):
+        return tuple(columns), True
+    if any(text):
+        raise TableError(
+            f"Some column names are text and some are not ({listing(columns)}); make all of them text: "
+            "X.columns = X.columns.astype(str)."
+        )
+    return tuple(f"x{i}" for i in range(len(columns))), False
+
+
+def _as_array(table: Any) -> NDArray[Any]:
+    from scipy.sparse import issparse
+
+    if issparse(table):
+        raise TableError("Sparse data was passed, but dense data is required: use X.toarray().")
+    array = np.asarray(table)
+    if array.dtype.kind == "c":
+        raise TableError("Complex data not supported: give real numbers or text.")
+    if array.ndim == 0:
+        raise TableError(f"Expected a table, got {type(table).__name__}.")
+    if array.ndim != 2:
+        raise TableError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using array.reshape(-1, 1) "
+            "if it has a single column or array.reshape(1, -1) if it is a single record."
+        )
+    return array
+
+
+def _column(table: nw.DataFrame[Any], names: Sequence[str], i: int) -> nw.Series[Any]:
+    native = table.to_native()
+    if isinstance(native, pa.Table):
+        # By position: finding a column by its name looks at all of them.
+        return nw.from_native(native.column(i), series_only=True)
+    return table.get_column(names[i])
+
+
+def _as_series(values: Any) -> nw.Series[Any] | None:
+    if isinstance(values, pa.Array):
+        values = pa.chunked_array([values])
+    _validate(values)
+    found = nw.from_native(values, pass_through=True, allow_series=True)
+    return found if isinstance(found, nw.Series) else None
+
+
+def _read_series(series: nw.Series[Any], name: str) -> Field:
+    dtype = series.dtype
+    if dtype.is_numeric() and not dtype.is_decimal():
+        return Field(name, _number_array(series.to_numpy()), "number", False)
+    if dtype == nw.Boolean and not series.null_count():
+        return Field(name, series.to_numpy(), "boolean", False)
+    try:
+        array = series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
+        raise _mixed(name) from error
+    return read_arrow(array, name)
+
+
+def _read_array(values: NDArray[Any], name: str) -> Field:
+    kind = values.dtype.kind
+    if kind == "b":
+        return Field(name, values, "boolean", False)
+    if kind in "uif":
+        return Field(name, _number_array(values), "number", False)
+    if kind not in "OUT":
+        raise TableError(f"Column {name!r} has the type {values.dtype}; give numbers, booleans or text.")
+    try:
+        array = pa.array(values.astype(object), from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
+        raise _mixed(name) from error
+    return read_arrow(array, name)
+
+
+def _number_array(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers in a dtype that compiled code knows."""
+    if values.dtype.kind == "f" and values.dtype.itemsize not in (4, 8):
+        return values.astype(np.float64)
+    if not values.dtype.isnative:
+        return values.astype(values.dtype.newbyteorder("="))
+    return values
+
+
+def read_arrow(array: Any, name: str) -> Field:
+    """Read an Arrow array, of one chunk or several."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.unify_dictionaries().combine_chunks()
+    type_ = array.type
+    categorical = pa.types.is_dictionary(type_)
+    if categorical and not is_text(type_.value_type):
+        array = array.dictionary_decode()
+        type_ = array.type
+    if pa.types.is_null(type_):
+        return Field(name, np.full(len(array), np.nan), "number", categorical)
+    if pa.types.is_boolean(type_):
+        values = array.cast(pa.int8())
+        column = values.to_numpy(zero_copy_only=False) if array.null_count else values.to_numpy().astype(bool)
+        return Field(name, column, "boolean", categorical)
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        return Field(name, _number_array(array.to_numpy(zero_copy_only=False)), "number", categorical)
+    if pa.types.is_decimal(type_):
+        # By their text: Arrow's own cast misses the nearest double of one in ten, which databases and CSV readers find.
+        doubles = array.cast(pa.string()).cast(pa.float64())
+        return Field(name, doubles.to_numpy(zero_copy_only=False), "number", categorical)
+    if not categorical and not is_text(type_):
+        hint = "dates: give a number such as the year" if pa.types.is_temporal(type_) else f"values of the type {type_}"
+        raise TableError(f"Column {name!r} holds {hint}; give numbers, booleans or text.")
+    if not categorical:
+        array = array.dictionary_encode()
+    indices = pc.fill_null(array.indices.cast(pa.int64() if len(array.dictionary) > 2**31 else pa.int32()), -1)
+    return Field(name, Dictionary(indices.to_numpy(), tuple(array.dictionary.to_pylist())), "text", True)
+
+
+def is_text(type_: Any) -> bool:
+    """Whether an Arrow type is text, in any of its forms."""
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def _mixed(name: str) -> TableError:
+    return TableError(
+        f"Column {name!r} mixes kinds of values, or holds values of no known kind; each argument must be a string or "
+        "a number, throughout a column."
+    )
+
+
+def _build_array(columns: Mapping[str, tuple[ColumnType, Any]], like: NDArray[Any] | None) -> NDArray[Any]:
+    if all(type_ != "text" for type_, _ in columns.values()):
+        array = np.column_stack([np.asarray(values) for _, values in columns.values()])
+        if array.dtype.kind == "f" and like is not None and like.dtype.kind in "uif":
+            return _cast_if_exact(array, like.dtype)
+        return array
+    array = np.empty((len(next(iter(columns.values()))[1]), len(columns)), dtype=object)
+    for i, (type_, values) in enumerate(columns.values()):
+        array[:, i] = list(values) if type_ == "text" else [plain(value) for value in np.asarray(values).tolist()]
+    return array
+
+
+def _cast_if_exact(values: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = values.astype(dtype)
+    return cast if dtype.kind == "f" or np.array_equal(cast.astype(np.float64), values) else values
+
+
+def _build_series(
+    name: str, type_: ColumnType, values: Sequence[Any], like: nw.dtypes.DType | None, kind: Any
+) -> nw.Series[Any]:
+    if type_ == "text":
+        series = nw.new_series(name, list(values), nw.String, backend=kind)
+        if isinstance(like, nw.Enum) and not set(values) <= {*like.categories, None}:
+            return series
+        return series.cast(like) if isinstance(like, nw.Categorical | nw.Enum) else series
+    numbers = np.asarray(values)
+    if numbers.dtype.kind != "f":
+        return nw.new_series(name, numbers, backend=kind)
+    present = numbers[~np.isnan(numbers)]
+    series = nw.new_series(name, numbers, nw.Float64, backend=kind)
+    nullable = kind != "pandas"
+    if nullable and len(present) < len(numbers):
+        series = series.fill_nan(None)
+    if like is None:
+        like = nw.Boolean() if type_ == "boolean" else nw.Float64()
+    whole = bool((present == np.round(present)).all()) and (nullable or len(present) == len(numbers))
+    if like == nw.Boolean and whole:
+        return series.cast(nw.Boolean)
+    if like.is_integer() and whole and _fits(present, str(like).lower()):
+        return series.cast(like)
+    if like == nw.Float32:
+        return series.cast(like)
+    if isinstance(like, nw.Categorical) and not nullable:
+        return (series.cast(nw.Int64) if whole else series).cast(like)
+    return series
+
+
+def _fits(numbers: NDArray[np.float64], dtype: str) -> bool:
+    limits = np.iinfo(dtype)
+    return not len(numbers) or bool(numbers.min() >= limits.min and numbers.max() <= limits.max)

@@ -1,0 +1,343 @@
+"""Roles of columns, as people write them: a column's name, or a comparison such as ``age>=60``.
+
+:class:`Roles` says what all columns of a table are for; whoever reads a table takes one, or the keywords that make it.
+The grammar is one comparison, ``column operator value``. Text is never evaluated as code.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from certifare.errors import ArgumentError, MissingColumnError, RoleError, TableError
+from certifare.foundation.formatting import listing
+from certifare.tables.reading import Reading, check_cuts
+
+Names = str | Sequence[str]
+"""One name, or several."""
+MissingGroups = Literal["drop", "unknown"]
+"""Whether records without a group are left out, or make a group "unknown"."""
+ROLES = ("label", "sensitive", "weight", "cluster")
+"""Roles that a column can play beside that of a feature."""
+
+_OPERATOR = re.compile(r">=|<=|==|!=|≥|≤|≠|=|>|<")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_SPELLINGS = {"=": "==", "≥": ">=", "≤": "<=", "≠": "!="}
+_OPPOSITE = {">=": "<", "<": ">=", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
+_COMPUTE = {
+    ">=": pc.greater_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    "==": pc.equal,
+    "!=": pc.not_equal,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column compared with a value: two groups, or two labels.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from certifare.tables.roles import parse_role
+    >>> role = parse_role("age>=60", ["age", "job"])
+    >>> role.evaluate(pa.array([59, 60, None])).to_pylist()
+    ['age < 60', 'age >= 60', None]
+    """
+
+    column: str
+    operator: str
+    value: str
+
+    @property
+    def true(self) -> str:
+        """What records are called for which the comparison holds."""
+        return f"{self.column} {self.operator} {self.value}"
+
+    @property
+    def false(self) -> str:
+        """What records are called for which it does not hold."""
+        return f"{self.column} {_OPPOSITE[self.operator]} {self.value}"
+
+    def evaluate(self, column: Any) -> pa.Array:
+        """One of two names for each record; missing where the column is."""
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.string()).cast(pa.float64())  # to the nearest, which Arrow's own cast may miss
+        if pa.types.is_floating(column.type):
+            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        holds = _COMPUTE[self.operator](column, self._operand(column))
+        return pa.DictionaryArray.from_arrays(holds.cast(pa.int8()), pa.array([self.false, self.true]))
+
+    def number(self) -> float:
+        """Give the value for a column of numbers; refuse one that is none."""
+        if not _NUMBER.fullmatch(self.value) or not math.isfinite(float(self.value)):
+            raise RoleError(f"{self}: column {self.column!r} holds numbers, and {self.value!r} is none.")
+        return float(self.value)
+
+    def _operand(self, column: pa.Array) -> pa.Scalar:
+        type_ = column.type
+        if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+            number = self.number()
+            return pa.scalar(int(number) if pa.types.is_integer(type_) and number.is_integer() else number)
+        if self.operator not in ("==", "!="):
+            first = column.drop_null()[:1].to_pylist()
+            raise RoleError(
+                f"{self}: column {self.column!r} holds {type_}"
+                + (f" ({str(first[0])[:40]!r}, say)" if first else "")
+                + ", which cannot be ordered; compare it with == or !=."
+            )
+        if pa.types.is_boolean(type_):
+            if self.value.lower() not in ("true", "false"):
+                raise RoleError(f"{self}: column {self.column!r} holds true and false.")
+            return pa.scalar(self.value.lower() == "true")
+        if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+            return pa.scalar(self.value, type_)
+        raise RoleError(f"{self}: column {self.column!r} holds {type_}, which cannot be compared with text.")
+
+    def __str__(self) -> str:
+        return self.true
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """What the columns of a table are for.
+
+    Attributes
+    ----------
+    label, sensitive : tuple of str
+        Names of columns, or comparisons such as ``"age>=60"`` (:func:`parse_role`). Several sensitive columns make
+        groups of their intersections. The columns they are made from are no features.
+    weight, cluster : str or None
+        Columns of survey weights, and of clusters of dependent records.
+    categorical, continuous : tuple of str
+        Columns that are to be read as categories, or as quantities, against their type.
+    drop : tuple of str
+        Columns to leave out: names, or patterns such as ``income_*`` (:func:`select`).
+    feature : tuple of str
+        Columns to take as features, and no others; named as in ``drop``. Columns with a role are never features.
+    features : tuple of str or None
+        Take exactly these columns as features, whatever else the table has: what an encoder that is already there
+        wants to see, even if it is a sensitive column.
+    missing_groups : {"drop", "unknown"}
+        Whether records without a group are left out, or make a group "unknown".
+    label_cuts : tuple of float
+        Where a label that is a quantity is cut into bands, in ascending order.
+
+    Examples
+    --------
+    >>> from certifare.tables.roles import Roles
+    >>> roles = Roles.of(label="paid", sensitive=["sex", "age>=60"])
+    >>> roles.named()
+    {'label': ('paid',), 'sensitive': ('sex', 'age>=60')}
+    >>> roles.find(["job", "age", "sex", "paid"]).features
+    ('job',)
+    """
+
+    label: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
+    weight: str | None = None
+    cluster: str | None = None
+    categorical: tuple[str, ...] = ()
+    continuous: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    feature: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+    missing_groups: MissingGroups = "drop"
+    label_cuts: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.missing_groups not in ("drop", "unknown"):
+            raise RoleError(f'missing_groups={self.missing_groups!r}: choose "drop" or "unknown".')
+        check_cuts(self.label_cuts)
+        both = set(self.categorical) & set(self.continuous)
+        if both:
+            raise RoleError(f"Column {min(both)!r} was named as categorical and as continuous.")
+
+    @classmethod
+    def of(cls, roles: Roles | None = None, **keywords: Any) -> Roles:
+        """Return roles as they are, or make them of keywords: one name, several, or None where a role is nobody's."""
+        known = [field.name for field in fields(cls)]
+        unknown = [name for name in keywords if name not in known]
+        if unknown:
+            raise ArgumentError(f"{', '.join(unknown)}: no such role; the roles are {', '.join(known)}.")
+        one = ("weight", "cluster", "missing_groups")
+        given: dict[str, Any] = {
+            name: value if name in one else as_names(value)
+            for name, value in keywords.items()
+            if value is not None and name != "label_cuts"
+        }
+        if keywords.get("label_cuts") is not None:
+            given["label_cuts"] = tuple(map(float, keywords["label_cuts"]))
+        return replace(roles or cls(), **given)
+
+    @classmethod
+    def read_as(cls, reading: Reading, features: Sequence[str]) -> Roles:
+        """Return the roles that a reading gives to columns, beside the features of an encoder."""
+        return cls.of(
+            label=reading.label,
+            sensitive=reading.sensitive,
+            weight=reading.weight,
+            cluster=reading.cluster,
+            label_cuts=reading.label_cuts,
+            missing_groups=reading.missing_groups,
+            features=features,
+        )
+
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """Columns that play a role, as they were named."""
+        texts = {role: as_names(getattr(self, role)) for role in ROLES}
+        return {role: names for role, names in texts.items() if names}
+
+    def find(self, names: Sequence[str]) -> FoundRoles:
+        """Find the columns among those of a table; refuse names that are not there, and columns of two roles."""
+        parsed = {role: [parse_role(text, names, role) for text in texts] for role, texts in self.named().items()}
+        for role in ("weight", "cluster"):
+            for found in parsed.get(role, ()):
+                if isinstance(found, Comparison):
+                    raise RoleError(f"The {role} must be a column, not the comparison {str(found)!r}.")
+        used: dict[str, str] = {}
+        for role, of_role in parsed.items():
+            for found in of_role:
+                name = found.column if isinstance(found, Comparison) else found
+                if name in used:
+                    raise RoleError(f"Column {name!r} was named as {used[name]} and as {role}; it can be one of them.")
+                used[name] = role
+        if self.features is None:
+            features = self._features(names, used)
+        else:
+            features, used = self.features, {}
+            for name in features:
+                if name not in names:
+                    raise absent(name, names, "features")
+        for option, wanted in (("categorical", self.categorical), ("continuous", self.continuous)):
+            for name in wanted:
+                if name not in names:
+                    raise absent(name, names, f"{option} columns")
+                if name in used:
+                    raise RoleError(f"Column {name!r} is the {used[name]}, not a feature that could be {option}.")
+        if not features:
+            raise TableError("No feature is left: every column has a role or was dropped.")
+        label, sensitive, weight, cluster = (tuple(parsed.get(role, ())) for role in ROLES)
+        return FoundRoles(label, sensitive, weight, cluster, tuple(features))
+
+    def _features(self, names: Sequence[str], used: Mapping[str, str]) -> Sequence[str]:
+        """Choose the features: what was asked for, or everything; less what was dropped or has a role."""
+        left_out = {*used, *select(self.drop, names, "columns to drop")}
+        wanted = select(self.feature, names, "features") if self.feature else names
+        for name in self.feature:
+            if name in used:
+                raise RoleError(f"Column {name!r} was named as {used[name]} and as feature; it can be one of them.")
+        return [name for name in wanted if name not in left_out]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRoles:
+    """Columns of a table that play a role (weight and cluster at most one), and its features."""
+
+    label: tuple[str | Comparison, ...]
+    sensitive: tuple[str | Comparison, ...]
+    weight: tuple[str | Comparison, ...]
+    cluster: tuple[str | Comparison, ...]
+    features: tuple[str, ...]
+
+
+def as_names(names: Names | None) -> tuple[str, ...]:
+    """Return names as a tuple, also if one was given, or none."""
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
+
+
+def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | Comparison:
+    """Understand a column's name or a comparison.
+
+    Parameters
+    ----------
+    text : str
+        A column's name, or ``column operator value`` with one of ``>= > <= < == !=``. A value that holds spaces or
+        operators may be quoted.
+    names : sequence of str
+        Columns of the table. A column whose name looks like a comparison is found first.
+    role : str
+        What the column is for, to be named in errors.
+    """
+    text = text.strip()
+    if text in names:
+        return text
+    first = None
+    for operator in _OPERATOR.finditer(text):
+        column, value = _unquoted(text[: operator.start()]), _unquoted(text[operator.end() :])
+        first = first or column
+        if column in names:
+            sign = _SPELLINGS.get(operator[0], operator[0])
+            if not value:
+                raise RoleError(f"{role} {text!r}: a value is missing after {operator[0]!r}.")
+            if sign not in ("==", "!=") and not _NUMBER.fullmatch(value):
+                raise RoleError(f"{role} {text!r}: {value!r} is not a number to compare {column!r} with.")
+            return Comparison(column, sign, value)
+    raise absent(first or text, names, role)
+
+
+def select(texts: Sequence[str], names: Sequence[str], role: str) -> list[str]:
+    """Find the columns that are named: each text is a name, a pattern such as ``income_*``, or several with commas.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    names : sequence of str
+        Columns of the table. One whose name has a comma or a star in it is found first.
+    role : str
+        What the columns are for, to be named in errors.
+
+    Returns
+    -------
+    list of str
+        In the order of the table.
+
+    Examples
+    --------
+    >>> select(["a,b*"], ["c", "b2", "b1", "a"], "features")
+    ['b2', 'b1', 'a']
+    """
+    there, found = set(names), set()
+    for text in texts:
+        for part in [text] if text in there else [part.strip() for part in text.split(",")]:
+            matching = [part] if part in there else [name for name in names if fnmatchcase(name, part)]
+            if not matching:
+                raise absent(part, names, role)
+            found.update(matching)
+    return [name for name in names if name in found]
+
+
+def absent(name: str, names: Sequence[str], role: str = "column") -> MissingColumnError:
+    """Make the error for a column that is not there, with the name that was probably meant."""
+    lowered = {other.lower(): other for other in names}
+    near = get_close_matches(name.lower(), list(lowered), 3, 0.6)
+    several = [part.strip() for part in name.split(",")]
+    if len(several) > 1 and set(several) <= set(names):
+        hint = f" Name {' and '.join(map(repr, several))} one by one: repeat the option, or pass a list."
+    elif near:
+        hint = f" Did you mean {' or '.join(repr(lowered[n]) for n in near)}?"
+    else:
+        hint = f" The table has {listing(names, 12)}."
+    what = "" if role == "column" else f" for the {role}"
+    return MissingColumnError(f"There is no column {name!r}{what}.{hint}")
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'`":
+        return text[1:-1]
+    return text

@@ -1,0 +1,182 @@
+"""Train, select, certify: each record in one part, the parts alike.
+
+The *certify* part is drawn first, and by group alone: within a group it is a simple random sample, so its records are
+independent of all that happens to the others, which is what the certificate asks for. Drawn by label too, its label
+shares would be tied to those of the training records, and an encoder chosen on the latter would have seen a little of
+it. All other parts are then stratified by group and label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from certifare.errors import ArgumentError, RoleError
+from certifare.foundation.randomness import stream
+from certifare.tables.roles import Names, as_names
+from certifare.tables.table import Table, as_numbers, table_of
+
+#: Shares of the records in each part, unless others are named.
+PARTS = {"train": 0.5, "select": 0.1, "certify": 0.4}
+#: The part whose records must be independent of all others.
+CERTIFY = "certify"
+
+
+def split(
+    table: Table, parts: Mapping[str, float] = PARTS, seed: int = 0, *, by_group: bool = True
+) -> dict[str, NDArray[np.int64]]:
+    """Assign each record to exactly one part.
+
+    Parameters
+    ----------
+    table : Table
+        With clusters, whole clusters are assigned.
+    parts : mapping of name to share
+        Shares are positive and add up to 1. A part named ``certify`` is drawn as this module describes.
+    seed : int
+        Tables of other records are split independently, at the same seed too: the stream has their digest among its
+        words.
+    by_group : bool
+        Whether parts have equal shares of each group. If not, the other parts tell nothing of the certify part.
+
+    Returns
+    -------
+    dict of name to ndarray of int64
+        Rows of each part, in the table's order.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from certifare.tables.splitting import split
+    >>> from certifare.tables.table import Table
+    >>> people = pd.DataFrame({"x": range(100), "s": ["f", "m"] * 50, "y": [0, 0, 1, 1] * 25})
+    >>> rows = split(Table.from_frame(people, label="y", sensitive="s"))
+    >>> {name: len(part) for name, part in rows.items()}
+    {'train': 50, 'select': 10, 'certify': 40}
+    """
+    names, shares = _checked(parts)
+    rng = stream(seed, "split", table.records or table.digest)
+    # Units are records, or clusters, each with a group, a label and the records that belong to it.
+    unit, groups, strata = _units(table if by_group else replace(table, groups=None))
+    part = np.full(len(strata), -1, dtype=np.int64)
+    rest = np.arange(len(strata))
+    others = list(range(len(names)))
+    if CERTIFY in names:
+        others.remove(names.index(CERTIFY))
+        drawn = _allocate(groups, [shares[names.index(CERTIFY)], 1 - shares[names.index(CERTIFY)]], rng) == 0
+        part[drawn] = names.index(CERTIFY)
+        rest = np.flatnonzero(~drawn)
+    if others:
+        remaining = np.array([shares[i] for i in others])
+        part[rest] = np.array(others)[_allocate(strata[rest], (remaining / remaining.sum()).tolist(), rng)]
+    of_record = part[unit]
+    rows = {name: np.flatnonzero(of_record == i) for i, name in enumerate(names)}
+    empty = [name for name, part_rows in rows.items() if not len(part_rows)]
+    if empty:
+        what = "clusters" if table.clusters is not None else "records"
+        raise ArgumentError(
+            f"{len(strata):,} {what} are too few to split into {', '.join(names)}: {empty[0]!r} would be empty."
+        )
+    return rows
+
+
+def training_quantiles(
+    table: Any,
+    n: int,
+    *,
+    label: Names,
+    parts: Mapping[str, float] = PARTS,
+    seed: int = 0,
+    by_group: bool = True,
+    **roles: Any,
+) -> tuple[float, ...]:
+    """Cut a label that is a quantity into bands of about as many training and select records each.
+
+    Certification records are not used: they are the same as when the table is split with the bands for labels,
+    because the certify part is drawn first, without regard to labels, by a stream that knows the records and not their
+    roles.
+
+    Parameters
+    ----------
+    table : dataframe or path
+    n : int
+        How many bands.
+    label : str
+        The column.
+    parts, seed, by_group
+        As in :func:`split`.
+    **roles
+        Of :func:`~certifare.tables.table.table_of`.
+
+    Returns
+    -------
+    tuple of float
+        Cuts, fewer than n − 1 where many records have the same value.
+    """
+    names = as_names(label)
+    if n < 2 or len(names) != 1:
+        raise RoleError("Quantiles cut one label column into two bands or more.")
+    features = {"feature": names, "categorical": (), "continuous": (), "drop": ()}
+    whole = table_of(table, **{**roles, **features})
+    if pa.types.is_dictionary(whole.features.column(0).type) or not (
+        pa.types.is_integer(whole.features.column(0).type) or pa.types.is_floating(whole.features.column(0).type)
+    ):
+        raise RoleError(f"Column {names[0]!r} holds {whole.features.column(0).type}: quantiles need numbers.")
+    rows = split(whole, parts, seed, by_group=by_group)
+    numbers = as_numbers(whole.features.column(0))[np.concatenate([rows[p] for p in rows if p != CERTIFY])]
+    numbers = numbers[~np.isnan(numbers)]
+    if not len(numbers):
+        raise RoleError(f"Column {names[0]!r} has no value in any training record.")
+    cuts = np.unique(np.quantile(numbers, np.arange(1, n) / n, method="higher"))
+    return tuple(float(cut) for cut in cuts if cut > numbers.min())
+
+
+def _checked(parts: Mapping[str, float]) -> tuple[list[str], list[float]]:
+    names, shares = list(parts), [float(share) for share in parts.values()]
+    if not names or not all(0 < share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+        shown = ", ".join(f"{name}: {share:g}" for name, share in zip(names, shares, strict=True))
+        raise ArgumentError(f"Shares of the parts must be positive and add up to 1; got {shown or 'none'}.")
+    return names, shares
+
+
+def _units(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Find the unit of each record; the group of each unit; the group and labels of each unit."""
+    groups = np.zeros(len(table), dtype=np.int64) if table.groups is None else table.groups.codes
+    strata = groups
+    for values in table.labels:
+        # Records without a label, whose code is −1, are a stratum of their own.
+        strata = np.unique(strata * (len(values.names) + 1) + values.codes + 1, return_inverse=True)[1]
+    if table.clusters is None:
+        return np.arange(len(table)), groups, strata
+    _, first, unit = np.unique(table.clusters, return_index=True, return_inverse=True)
+    # Clusters of several groups cannot be drawn by group without tying their make-up to that of the other parts.
+    pure = bool((groups == groups[first][unit]).all())
+    return unit, groups[first] if pure else np.zeros(len(first), dtype=np.int64), strata[first]
+
+
+def _allocate(strata: NDArray[np.int64], shares: Sequence[float], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Choose a part for each unit: at random within a stratum, in numbers as close to the shares as whole ones can be.
+
+    What rounding takes from a part in one stratum is given back in the next, so that totals are right as well.
+    """
+    part = np.empty(len(strata), dtype=np.int64)
+    order = rng.permutation(len(strata))
+    order = order[np.argsort(strata[order], kind="stable")]
+    boundaries = np.flatnonzero(np.diff(strata[order], prepend=-1, append=-1))
+    carried = np.zeros(len(shares))
+    for start, end in pairwise(boundaries):
+        wanted = np.asarray(shares) * (end - start) + carried
+        sizes = np.maximum(np.floor(wanted), 0).astype(np.int64)
+        while sizes.sum() > end - start:
+            sizes[np.argmax(np.where(sizes > 0, sizes - wanted, -np.inf))] -= 1
+        for i in np.argsort(sizes - wanted, kind="stable")[: end - start - sizes.sum()]:
+            sizes[i] += 1
+        carried = wanted - sizes
+        part[order[start:end]] = np.repeat(np.arange(len(shares)), sizes)
+    return part

@@ -1,0 +1,727 @@
+"""A table about people: feature columns, and columns with roles (label, sensitive, weight, cluster)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import shlex
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from certifare.certificates.counts import (
+    CLUSTER_MISSING,
+    GROUP_MISSING,
+    LABEL_MISSING,
+    WEIGHT_MISSING,
+    CellCounts,
+    Exclusion,
+)
+from certifare.errors import ArgumentError, GroupError, RoleError, TableError
+from certifare.foundation.formatting import exact, listing
+from certifare.foundation.levels import UNKNOWN, Levels, intersect, sort_key
+from certifare.tables.files import MISSING, read_file
+from certifare.tables.frames import Frame
+from certifare.tables.joins import join_groups
+from certifare.tables.reading import POOLED
+from certifare.tables.roles import Comparison, MissingGroups, Roles, as_names
+
+#: A label or a sensitive column with more values is probably a quantity that needs a threshold.
+MOST_VALUES = 100
+#: A column with as many different values as records, in this many records, is probably an identifier.
+IDENTIFIER_ROWS = 1000
+#: Text that is probably a date, such as 31.12.2024 or 2024-12-31 23:59.
+DATE = r"^(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4})([T ]|$)"
+#: Up to so many different dates may well be categories.
+FEW_DATES = 12
+#: Text that is probably a number, be it with a decimal comma; with so many different values a quantity.
+NUMBER, FEW_NUMBERS = r"^[-+]?\d+([.,]\d+)*$", 30
+#: A column says of whom a record is, it seems, if so many of its values would mix groups by chance and none does …
+UNMIXED = 20
+#: … and it has at most so many records for each value.
+MOST_VISITS = 100
+#: So many records are looked at for it.
+PEOPLE_ROWS = 200_000
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Records with features and roles.
+
+    Made by :func:`read_table` and :meth:`from_frame`.
+
+    Attributes
+    ----------
+    features : pyarrow.Table
+        What an encoder may see. Columns that a role is made from are not among them.
+    labels : tuple of Levels
+        One for each label column, each with missing values of its own; empty if the table has no label. Records without
+        a label are there: they belong to the population that demographic parity is about.
+    groups : Levels or None
+        The group of each record; several sensitive columns are intersected.
+    weights, clusters : ndarray or None
+        Survey weights; numbers of clusters of dependent records.
+    roles : Roles
+        The roles as they were given.
+    positive : str or None
+        The label that a comparison such as ``income>50000`` is about.
+    exclusions : tuple of Exclusion
+        Records left out because they lack a group, weight or cluster; or a label (:meth:`of_labelled`).
+    notes : tuple of str
+        What was assumed and a reader should know.
+    others : pyarrow.Table or None
+        The columns that are no features, as they were read: roles, identifiers, columns that were dropped.
+    missing_words : tuple of str
+        Text that stands for a missing value in the CSV file, besides the usual.
+    decimal : str or None
+        The decimal sign of the CSV file, if it was given.
+    records : str
+        Digest of the records in all columns as they were read, whatever their roles. Random streams have it among their
+        words, so that a choice is independent of choices on other records.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from certifare.tables.table import Table
+    >>> people = pd.DataFrame({"age": [30, 61, 70], "job": ["nurse", None, "cook"], "paid": [0, 1, 1]})
+    >>> table = Table.from_frame(people, label="paid", sensitive="age>=60")
+    >>> table.features.column_names, table.groups.names, table.labels[0].codes.tolist()
+    (['job'], ('age < 60', 'age >= 60'), [0, 1, 1])
+    """
+
+    features: pa.Table
+    labels: tuple[Levels, ...] = ()
+    groups: Levels | None = None
+    weights: NDArray[np.float64] | None = None
+    clusters: NDArray[np.int64] | None = None
+    roles: Roles = field(default_factory=Roles)
+    positive: str | None = None
+    exclusions: tuple[Exclusion, ...] = ()
+    notes: tuple[str, ...] = ()
+    source: Path | None = None
+    others: pa.Table | None = None
+    missing_words: tuple[str, ...] = ()
+    decimal: str | None = None
+    records: str = ""
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        roles: Roles | None = None,
+        **keywords: Any,
+    ) -> Table:
+        """Give roles to the columns of a dataframe (pandas, polars, pyarrow).
+
+        Parameters
+        ----------
+        frame : dataframe
+        roles : Roles, optional
+            What the columns are for.
+        **keywords
+            Of :class:`~.Roles`: ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``,
+            ``continuous``, ``drop``, ``feature``, ``features``, ``missing_groups``; one name or several.
+        """
+        native = _arrow_table(frame)
+        roles = Roles.of(roles, **keywords)
+        found = roles.find(native.column_names)
+        seen = _typed(native.select(found.features), roles)
+        columns = {
+            "label": _cut(native, found.label, roles)
+            if roles.label_cuts
+            else _levels(native, found.label, "label", roles.label),
+            "sensitive": _levels(native, found.sensitive, "sensitive", roles.sensitive),
+            "cluster": _levels(native, found.cluster, "cluster", as_names(roles.cluster)),
+        }
+        weights = next((_weights(native.column(str(name)), str(name)) for name in found.weight), None)
+        keep, exclusions = _complete(len(seen), columns, weights, roles.missing_groups)
+        if not keep.any():
+            raise TableError(
+                "No record is left: each lacks "
+                + " or ".join(f"{e.reason.removesuffix(' missing')} ({e.records:,} records)" for e in exclusions)
+                + "."
+            )
+        others = native.select([name for name in native.column_names if name not in found.features])
+        if not keep.all():
+            rows = np.flatnonzero(keep)
+            seen, others = seen.take(pa.array(rows)), others.take(pa.array(rows))
+            columns = {role: [levels.take(rows).sorted() for levels in found] for role, found in columns.items()}
+        first = next(iter(found.label), None)
+        return cls(
+            features=_combined(seen),
+            labels=_labels(columns["label"]),
+            groups=_groups(columns["sensitive"]),
+            weights=None if weights is None else weights[keep],
+            clusters=columns["cluster"][0].by_name().codes if columns["cluster"] else None,
+            roles=roles,
+            positive=first.true if isinstance(first, Comparison) else None,
+            exclusions=exclusions,
+            notes=(
+                *_identifiers(seen),
+                *_dates(seen),
+                *_quantities(seen, roles),
+                *_people(native, found, columns, np.flatnonzero(keep)),
+            ),
+            others=others,
+            records=digest_records(native),
+        )
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return int(self.features.num_rows)
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of all columns that were read, whatever their roles."""
+        return [*self.features.column_names, *([] if self.others is None else self.others.column_names)]
+
+    @property
+    def y(self) -> pa.Array | None:
+        """The label of each record (the first, if there are several); None where there is none."""
+        return self.labels[0].to_arrow().dictionary_decode() if self.labels else None
+
+    @property
+    def sensitive(self) -> pa.Table | None:
+        """The groups as an encoder takes them: a table of one column; None where the table has no groups."""
+        if self.groups is None:
+            return None
+        return pa.table({self.groups.name: self.groups.to_arrow()})
+
+    def take(self, rows: NDArray[Any]) -> Table:
+        """Take some of the records, in this order; streams know them for other records than the whole table's."""
+        index = pa.array(rows)
+        taken = hashlib.blake2b(np.asarray(rows, dtype="<i8").tobytes(), key=self.records[:64].encode(), digest_size=32)
+        return replace(
+            self,
+            features=_combined(self.features.take(index)),
+            others=None if self.others is None else self.others.take(index),
+            records=taken.hexdigest() if self.records else "",
+            labels=tuple(values.take(rows) for values in self.labels),
+            groups=None if self.groups is None else self.groups.take(rows),
+            weights=None if self.weights is None else self.weights[rows],
+            clusters=None if self.clusters is None else self.clusters[rows],
+        )
+
+    def pooled(self, kept: Collection[str]) -> Table:
+        """Make one group of all that are not among these."""
+        assert self.groups is not None  # noqa: S101  (for whoever has groups)
+        return replace(self, groups=pool_levels(self.groups, kept))
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which records have the first label, which claims condition on; all, if the table has none."""
+        return self.labels[0].codes >= 0 if self.labels else np.ones(len(self), dtype=bool)
+
+    @property
+    def trainable(self) -> NDArray[np.bool_]:
+        """Which records have every label, so that an encoder can learn from them."""
+        found: NDArray[np.bool_] = np.logical_and.reduce([y.codes >= 0 for y in self.labels])
+        return found if self.labels else np.ones(len(self), dtype=bool)
+
+    def of_labelled(self) -> Table:
+        """Take the records with a label, and note how many have none: what metrics that look at labels are about."""
+        labelled = self.labelled
+        if labelled.all():
+            return self
+        exclusion = Exclusion(LABEL_MISSING, int((~labelled).sum()))
+        return replace(self.take(np.flatnonzero(labelled)), exclusions=(*self.exclusions, exclusion))
+
+    def count(self, cells: NDArray[Any], n_cells: int, *, labels: bool = False) -> CellCounts:
+        """Count the table's records by cell and group; or those with a label, by cell, group and (first) label."""
+        if self.groups is None:
+            raise GroupError("The table has no groups: name a sensitive column.")
+        index = cells.astype(np.int64) * len(self.groups.names) + self.groups.codes
+        shape: tuple[int, ...] = (n_cells, len(self.groups.names))
+        names, exclusions = None, []
+        if labels:
+            index = index * len(self.labels[0].names) + self.labels[0].codes
+            shape, names = (*shape, len(self.labels[0].names)), self.labels[0].names
+            index = index[self.labelled]
+            exclusions = [Exclusion(LABEL_MISSING, len(self) - len(index))]
+        table = np.bincount(index, minlength=int(np.prod(shape))).reshape(shape)
+        return CellCounts(table, self.groups.names, names, exclusions)
+
+    def summary(self) -> list[dict[str, Any]]:
+        """How each column was understood: its name, role, kind, and how many values are missing."""
+        rows = [
+            {
+                "column": text,
+                "role": role,
+                "kind": kind,
+                "missing": int((~self.labelled).sum()) if role == "label" else 0,
+            }
+            for role, texts in self.roles.named().items()
+            for text, kind in ((text, self._role_kind(role)) for text in texts)
+        ]
+        for name, column in zip(self.features.column_names, self.features.columns, strict=True):
+            kind = "categorical" if _is_categorical(column.type) else "continuous"
+            rows.append({"column": name, "role": "feature", "kind": kind, "missing": int(column.null_count)})
+        return rows
+
+    def _role_kind(self, role: str) -> str:
+        if role == "label":
+            return " × ".join(f"{len(values.names)} values" for values in self.labels)
+        if role == "sensitive" and self.groups is not None:
+            return f"{len(self.groups.names)} groups"
+        return "continuous" if role == "weight" else "identifier"
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the records and roles (SHA-256), equal for equal tables."""
+        state = hashlib.sha256()
+        for name, column in zip(self.features.column_names, self.features.columns, strict=True):
+            state.update(f"{name}\0{column.type}\0".encode())
+            _hash_column(state, column)
+        for values in (*self.labels, *([] if self.groups is None else [self.groups])):
+            state.update("\0".join(values.names).encode())
+            state.update(values.codes.tobytes())
+        for array in (self.weights, self.clusters):
+            state.update(b"" if array is None else array.tobytes())
+        return state.hexdigest()
+
+
+def table_of(table: Any, **roles: Any) -> Table:
+    """Return a table as it is, or give roles to a dataframe or to the columns of a file.
+
+    Parameters
+    ----------
+    table : Table, dataframe or path
+    **roles
+        ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a dataframe
+        as in :meth:`Table.from_frame`, for a file as in :func:`read_table`. A Table has its roles already.
+    """
+    if isinstance(table, str | os.PathLike):
+        return read_table(table, **roles)
+    if not isinstance(table, Table):
+        return Table.from_frame(table, **roles)
+    if roles:
+        raise ArgumentError(f"{', '.join(roles)}: this table has its roles already.")
+    return table
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    roles: Roles | None = None,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    missing: Sequence[str] = MISSING,
+    header: bool = True,
+    names: Sequence[str] = (),
+    decimal: str | None = None,
+    sensitive_file: str | os.PathLike[str] | None = None,
+    on: str | None = None,
+    **keywords: Any,
+) -> Table:
+    """Read a table from a CSV, Parquet, Arrow or Feather file.
+
+    Parameters
+    ----------
+    path : path
+    roles : Roles, optional
+    delimiter, encoding, missing, header, names, decimal
+        For CSV files, as in :func:`certifare.tables.files.read_file`.
+    sensitive_file : path, optional
+        A second file that holds sensitive columns …
+    on : str, optional
+        … and the column of both by which they are joined (:func:`certifare.tables.joins.join_groups`).
+    **keywords
+        Of :class:`~certifare.tables.roles.Roles`, as in :meth:`Table.from_frame`.
+
+    Returns
+    -------
+    Table
+    """
+    native, notes = read_file(
+        path, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names, decimal=decimal
+    )
+    native, roles, joined = join_groups(native, Roles.of(roles, **keywords), sensitive_file, on, missing)
+    table = Table.from_frame(native, roles)
+    return replace(
+        table,
+        notes=(*notes, *joined, *table.notes),
+        source=Path(path),
+        missing_words=tuple(word for word in missing if word not in MISSING),
+        decimal=decimal,
+    )
+
+
+def _arrow_table(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        Frame(frame)
+        return frame
+    checked = Frame(frame)
+    if checked.kind == "numpy":
+        raise TableError("The columns have no names: give a dataframe, so that roles can be named.")
+    try:
+        native = nw.from_native(frame, eager_only=True).to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        # Read one by one, the columns tell which of them is at fault.
+        for name in checked.names:
+            checked.read(name)
+        raise TableError(f"The table cannot be read: {error}.") from error
+    return native.select(list(checked.names))
+
+
+def _typed(features: pa.Table, roles: Roles) -> pa.Table:
+    """Features with the types that a person chose; refuse those that no encoder reads."""
+    refused = [f for f in features.schema if not readable_type(f.type)]
+    if refused:
+        dates = all(pa.types.is_temporal(f.type) for f in refused)
+        raise TableError(
+            f"{'Columns that hold dates or times' if dates else 'Columns that are neither numbers nor text'}: "
+            f"{', '.join(f'{f.name!r} ({f.type})' for f in refused)}. Leave them out "
+            f"(--drop {shlex.quote(','.join(f.name for f in refused))}; in Python drop=), or turn them into numbers "
+            "first, such as the year, or the days up to a date that is fixed."
+        )
+    for name in (*roles.categorical, *roles.continuous):
+        if name in features.column_names:
+            column = features.column(name)
+            if name in roles.continuous and _is_categorical(column.type):
+                column = _as_numbers(column, name)
+            elif name in roles.categorical and not (_is_categorical(column.type) or pa.types.is_boolean(column.type)):
+                column = column.dictionary_encode()
+            features = features.set_column(features.column_names.index(name), name, column)
+    return features
+
+
+def readable_type(type_: pa.DataType) -> bool:
+    """Whether a column of this type can be read: numbers, truth values, text or nothing."""
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    return bool(
+        pa.types.is_integer(type_)
+        or pa.types.is_floating(type_)
+        or pa.types.is_decimal(type_)
+        or pa.types.is_boolean(type_)
+        or pa.types.is_null(type_)
+        or _is_text(type_)
+    )
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def _is_categorical(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(type_) or _is_text(type_))
+
+
+def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    try:
+        return column.cast(pa.float64())
+    except pa.ArrowInvalid as error:
+        for value in column.unique().drop_null().to_pylist():
+            try:
+                float(value)
+            except ValueError:
+                raise TableError(
+                    f"Column {name!r} was named as continuous, but holds {value!r}. Mend the value, or name it as a "
+                    "missing marker."
+                ) from error
+        raise TableError(f"Column {name!r} was named as continuous, but does not hold numbers: {error}.") from error
+
+
+def pool_levels(groups: Levels, kept: Collection[str]) -> Levels:
+    """Make one group of all that are not among these."""
+    values = (*(name for name in groups.names if name in kept and name != POOLED), POOLED)
+    place = {name: i for i, name in enumerate(values)}
+    codes = np.array([place.get(name, place[POOLED]) for name in groups.names], dtype=np.int64)
+    return Levels(groups.name, codes[groups.codes], values).sorted().by_name()
+
+
+def _cut(native: pa.Table, columns: Sequence[str | Comparison], roles: Roles) -> list[Levels]:
+    """Levels of the label: the bands that its cuts make, from low to high."""
+    if len(columns) != 1 or isinstance(columns[0], Comparison):
+        raise RoleError("label_cuts cuts one label column, and no comparison: name that alone.")
+    name = columns[0]
+    return [cut_into_bands(native.column(name), name, roles.label_cuts).sorted()]
+
+
+def cut_into_bands(column: pa.ChunkedArray, name: str, cuts: Sequence[float]) -> Levels:
+    """Cut a quantity into bands, from low to high."""
+    if _is_categorical(column.type) or pa.types.is_boolean(column.type) or not readable_type(column.type):
+        raise TableError(f"Column {name!r} holds {column.type}; a label that is cut must be numbers.")
+    numbers = as_numbers(column)
+    place = np.searchsorted(np.array(cuts), numbers, side="right")
+    return Levels(name, np.where(np.isnan(numbers), -1, place), band_names(name, cuts))
+
+
+def band_names(name: str, cuts: Sequence[float]) -> tuple[str, ...]:
+    """Name the bands that cuts make of a quantity, from low to high.
+
+    >>> band_names("income", [20000, 50000])
+    ('income < 20000', '20000 <= income < 50000', 'income >= 50000')
+    """
+    texts = [exact(cut) for cut in cuts]
+    between = (f"{low} <= {name} < {high}" for low, high in pairwise(texts))
+    return (f"{name} < {texts[0]}", *between, f"{name} >= {texts[-1]}")
+
+
+def as_numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Numbers of a column, NaN where they are missing."""
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.string())  # to the nearest, which Arrow's own cast may miss
+    # Whole numbers beyond 2^53 go to the nearest number.
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
+def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, texts: Sequence[str]) -> list[Levels]:
+    """Levels of the columns of a role, called as they were named."""
+    levels = []
+    for found, text in zip(columns, texts, strict=True):
+        name = found.column if isinstance(found, Comparison) else found
+        column = native.column(name)
+        if not readable_type(column.type):
+            raise TableError(f"Column {name!r} holds {column.type}; the {role} must be numbers, booleans or text.")
+        levels.append(Levels.of(found.evaluate(column) if isinstance(found, Comparison) else column, text))
+        if any(isinstance(value, float) and math.isinf(value) for value in levels[-1].values):
+            # It has no name that a file could hold.
+            raise TableError(
+                f"Column {name!r} holds an infinite number; the {role} must be finite. Make it missing, or compare "
+                f'the column with a number, as in "{name}>0".'
+            )
+    return levels
+
+
+def _single(column: Any) -> pa.Array:
+    """Return a column in one piece."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+
+
+def _complete(
+    n_records: int,
+    columns: Mapping[str, Sequence[Levels]],
+    weights: NDArray[np.float64] | None,
+    missing_groups: MissingGroups,
+) -> tuple[NDArray[np.bool_], tuple[Exclusion, ...]]:
+    """Which records belong to a known group, cluster and weight, and how many do not, by reason."""
+    checks = [(CLUSTER_MISSING, levels.missing) for levels in columns["cluster"]]
+    if missing_groups == "drop":
+        checks += [(GROUP_MISSING, levels.missing) for levels in columns["sensitive"]]
+    if weights is not None:
+        checks.append((WEIGHT_MISSING, np.isnan(weights)))
+    keep, exclusions = np.ones(n_records, dtype=bool), []
+    for reason, missing in checks:
+        lacking = keep & missing
+        if lacking.any():
+            exclusions.append(Exclusion(reason, int(lacking.sum())))
+            keep &= ~lacking
+    return keep, tuple(exclusions)
+
+
+def _labels(columns: Sequence[Levels]) -> tuple[Levels, ...]:
+    """Check the labels."""
+    labels = []
+    for column in columns:
+        label = column.sorted().by_name()
+        labels.append(label)
+    return tuple(labels)
+
+
+def _groups(columns: Sequence[Levels]) -> Levels | None:
+    """Make groups of records: the intersection of all sensitive columns; "unknown" if one of them is missing."""
+    if not columns:
+        return None
+    groups = intersect([column.by_name() for column in columns])
+    twice = [name for name, n in Counter(groups.names).items() if n > 1]
+    if twice:
+        raise GroupError(f"Two groups would be called {twice[0]!r}: rename the values of one of the columns.")
+    groups = groups.filled(UNKNOWN)
+    return replace(groups, values=groups.names).by_name()
+
+
+def refuse_quantity(name: str, values: Sequence[str], role: str) -> None:
+    """Refuse a label or sensitive columns of so many values that they are probably a quantity.
+
+    Parameters
+    ----------
+    name : str
+        What the column is called.
+    values : sequence of str
+        Names of its values; of several sensitive columns, of the groups that they make.
+    role : str
+        "label" or "sensitive column".
+    """
+    if len(values) <= MOST_VALUES:
+        return
+    numbers = [float(value) for value in values if sort_key(value)[0] == 0]
+    suggested = suggest_comparison(name, numbers, role) if len(numbers) == len(values) else ""
+    raise RoleError(
+        f"The {role} {name!r} has {len(values):,} different values; at most {MOST_VALUES} are allowed."
+        + (suggested or " Of categories, make fewer in a column of your own; a quantity, compare with a number.")
+    )
+
+
+def suggest_comparison(name: str, values: Sequence[Any], role: str) -> str:
+    """Suggest a comparison for a quantity, with a round number from its middle; nothing if it is none."""
+    numbers = sorted(float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool))
+    if len(numbers) < len(values) or not numbers:
+        return ""
+    middle = numbers[len(numbers) // 2]
+    digits = 0 if middle == 0 else 1 - math.floor(math.log10(abs(middle)))
+    bands = ", or cut it (--label-cuts, --label-quantiles)" if role == "label" else ""
+    example = f"{name}>={round(middle, digits):g}"
+    return f' It is a quantity: compare it with a number that means something, as in "{example}"{bands}.'
+
+
+def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+    if _is_categorical(column.type) or pa.types.is_boolean(column.type):
+        raise TableError(f"Column {name!r} holds {column.type}; weights must be numbers.")
+    weights = _single(column.cast(pa.float64())).to_numpy(zero_copy_only=False)
+    bad = np.isinf(weights) | (weights < 0)
+    if bad.any():
+        raise RoleError(f"Column {name!r} has the weight {weights[bad][0]:g}; weights must be finite and not negative.")
+    return np.asarray(weights, dtype=np.float64)
+
+
+def _identifiers(features: pa.Table) -> tuple[str, ...]:
+    """Note columns that look like identifiers."""
+    if features.num_rows < IDENTIFIER_ROWS:
+        return ()
+    found = []
+    for column in features.schema:
+        if pa.types.is_integer(column.type) or _is_text(column.type):
+            head = features.column(column.name).slice(0, IDENTIFIER_ROWS)
+            if len(head.unique()) == IDENTIFIER_ROWS and head.null_count == 0:
+                found.append(column.name)
+    if not found:
+        return ()
+    names = ", ".join(map(repr, found[:5]))
+    return (f"{names}: every record has another value; drop such a column if it identifies records",)
+
+
+def _dates(features: pa.Table) -> tuple[str, ...]:
+    """Note columns whose categories look like dates."""
+    found = []
+    for column in features.schema:
+        if _is_categorical(column.type):
+            values = features.column(column.name).slice(0, IDENTIFIER_ROWS).cast(pa.string()).unique().drop_null()
+            if len(values) > FEW_DATES and pc.all(pc.match_substring_regex(values, DATE)).as_py():
+                found.append(column.name)
+    if not found:
+        return ()
+    return (
+        f"{', '.join(map(repr, found))}: dates as text are categories, each day another; turn them into numbers, or "
+        f"leave them out (--drop {shlex.quote(','.join(found))})",
+    )
+
+
+def _quantities(features: pa.Table, roles: Roles) -> tuple[str, ...]:
+    """Note text most of which is numbers."""
+    notes = []
+    for column in features.schema:
+        if not _is_categorical(column.type) or column.name in roles.categorical:
+            continue
+        values = features.column(column.name).slice(0, IDENTIFIER_ROWS).cast(pa.string()).unique().drop_null()
+        numbers = pc.match_substring_regex(values, NUMBER)
+        share = pc.sum(numbers, min_count=0).as_py() / max(1, len(values))
+        others = values.filter(pc.invert(numbers)).slice(0, 3).to_pylist()
+        odd = others or values.filter(pc.match_substring(values, ",")).slice(0, 3).to_pylist()
+        # Digits alone, of which some begin with 0, are codes.
+        if len(values) > FEW_NUMBERS and share > 0.5 and odd:
+            what = "all but a few values" if others else "values"
+            notes.append(
+                f"{column.name!r}: {what} are numbers, but it is read as text, each value a category, because of "
+                f"{listing(odd)}; if it is a quantity, write numbers, all in one way (--decimal), and name what stands "
+                "for missing ones with --missing"
+            )
+    return tuple(notes)
+
+
+def _people(
+    native: pa.Table, found: Any, columns: Mapping[str, Sequence[Levels]], rows: NDArray[np.int64]
+) -> tuple[str, ...]:
+    """Note columns that seem to say of whom a record is, where nobody said so: records of a person are not independent.
+
+    Values of such a column have several records, all in one group.
+    """
+    if columns["cluster"] or not columns["sensitive"]:
+        return ()
+    of_columns = np.stack([levels.codes[:PEOPLE_ROWS] for levels in columns["sensitive"]])
+    groups = np.unique(of_columns, axis=1, return_inverse=True)[1].ravel()
+    head = native.take(pa.array(rows[:PEOPLE_ROWS]))
+    shares = np.bincount(groups) / len(groups)
+    roles = {
+        role.column if isinstance(role, Comparison) else role
+        for role in (*found.label, *found.sensitive, *found.weight)
+    }
+    notes = []
+    for field_ in native.schema:
+        if field_.name in roles or not (pa.types.is_integer(field_.type) or _is_categorical(field_.type)):
+            continue
+        codes = _single(head.column(field_.name).dictionary_encode()).indices
+        known = ~codes.is_null().to_numpy(zero_copy_only=False)
+        values, of_groups = codes.drop_null().to_numpy().astype(np.int64), groups[known]
+        sizes = np.bincount(values) if len(values) else np.zeros(0, dtype=np.int64)
+        several, distinct = sizes[sizes > 1], int((sizes > 0).sum())
+        if len(several) < UNMIXED or len(values) > MOST_VISITS * distinct:
+            continue
+        first = np.zeros(len(sizes), dtype=np.int64)
+        first[values] = of_groups
+        expected = (1.0 - (shares[:, None] ** several).sum(axis=0)).sum()
+        if (of_groups == first[values]).all() and expected >= UNMIXED:
+            notes.append(
+                f"{field_.name!r} has {distinct:,} values in {len(values):,} records, and no value has records of "
+                "two groups: if it says of whom a record is, name it with --cluster. A bound takes records for "
+                "independent draws, and is too low where several are of one person"
+            )
+    return tuple(notes)
+
+
+def _combined(table: pa.Table) -> pa.Table:
+    return table.unify_dictionaries().combine_chunks()
+
+
+def digest_records(table: pa.Table) -> str:
+    """Digest all columns of a table: equal values give equal digests, whatever library or file they come from.
+
+    >>> import pyarrow as pa
+    >>> digest_records(pa.table({"x": [1, 2]})) == digest_records(pa.table({"x": [1.0, 2.0]}))
+    True
+    """
+    state = hashlib.blake2b(digest_size=32)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        state.update(f"{name}\0{len(column)}\0".encode("utf-8", "surrogatepass"))
+        if _is_categorical(column.type):
+            # Categories in the order of the records, whatever order a library lists them in.
+            plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+            encoded = _single(plain.dictionary_encode())
+            state.update("\0".join(map(str, encoded.dictionary.to_pylist())).encode("utf-8", "surrogatepass"))
+            state.update(pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy())
+        elif readable_type(column.type) and not pa.types.is_null(column.type):
+            state.update((as_numbers(column) + 0.0).tobytes())
+        else:
+            state.update(str(column.type).encode())
+            state.update(repr(column.to_pylist()).encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
+
+
+def _hash_column(state: Any, column: pa.ChunkedArray) -> None:
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    for chunk in encoded.chunks:
+        values = chunk.dictionary
+        if _is_text(values.type):
+            state.update("\0".join(values.to_pylist()).encode("utf-8", "surrogatepass"))
+        else:
+            state.update(values.to_numpy(zero_copy_only=False).tobytes())
+        state.update(pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False).tobytes())

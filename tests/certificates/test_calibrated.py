@@ -1,0 +1,243 @@
+"""Bounds of calibrated cells: against integrals, by their properties, and by simulation of whole samples."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from certifare.certificates.calibrated import (
+    CALIBRATED_METRICS,
+    calibrated_bound,
+    calibrated_limits,
+    check_metric,
+    forecast_bound,
+    understates,
+)
+from certifare.certificates.claims import METRICS
+from certifare.certificates.exact import difference_limit
+from certifare.certificates.planning import equal_gaps
+from certifare.data import adult
+from certifare.errors import ArgumentError, UnprovedClaimError
+
+EPSILON = 0.05
+FEW = 100_000
+plans = st.integers(2, 4).flatmap(
+    lambda groups: st.lists(
+        st.lists(st.integers(1, 60), min_size=groups, max_size=groups).map(tuple), min_size=2, max_size=6
+    )
+)
+
+
+def tail_of_two(gaps, t):
+    """P(|X − Y| > t) by scipy's quadrature."""
+    (a0, a1), (b0, b1) = gaps
+    x, y = stats.beta(a0, b0), stats.beta(a1, b1)
+    return integrate.quad(lambda v: y.pdf(v) * (x.sf(v + t) + x.cdf(v - t)), 0, 1, epsabs=1e-12, limit=500)[0]
+
+
+@pytest.mark.parametrize("gaps", [[[1, 1], [1, 1]], [[2, 3], [4, 1]], [[10, 30], [20, 9]], [[1, 200], [40, 3]]])
+@pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.3])
+def test_two_cells_agree_with_quadrature_and_round_to_the_safe_side(gaps, epsilon):
+    low, high = calibrated_limits(gaps, epsilon)
+    assert epsilon * 0.995 < tail_of_two(gaps, high) <= epsilon
+    assert 1 - epsilon <= tail_of_two(gaps, low) < 1 - epsilon * 0.98
+
+
+def test_two_uniform_shares_have_the_distance_of_a_triangle():
+    # P(|X − Y| > t) = (1 − t)² for two uniform variables.
+    assert calibrated_bound([[1, 1], [1, 1]], EPSILON) == pytest.approx(1 - math.sqrt(EPSILON), abs=5e-4)
+
+
+def test_three_cells_agree_with_integration_over_the_shares():
+    # Dirichlet(1, 1, 1): uniform on a triangle. Riemann sums over a fine grid of both groups' shares.
+    m = 60
+    grid = [(i + 1 / 3, j + 1 / 3) for i in range(m) for j in range(m - i)]
+    grid += [(i + 2 / 3, j + 2 / 3) for i in range(m - 1) for j in range(m - 1 - i)]
+    first = np.array([(i / m, j / m, 1 - (i + j) / m) for i, j in grid])
+    distances = np.concatenate([np.abs(first - point).sum(axis=1) / 2 for point in first])
+    expected = np.quantile(distances, 1 - EPSILON)
+    assert expected * 0.999 < calibrated_bound(np.ones((3, 2), dtype=int), EPSILON) < expected * 1.01
+
+
+@given(plans, st.floats(0.01, 0.3), st.floats(0.01, 0.3))
+@settings(max_examples=15, deadline=None)
+def test_a_larger_epsilon_gives_narrower_limits(gaps, one, other):
+    wide = calibrated_limits(gaps, min(one, other), draws=FEW)
+    narrow = calibrated_limits(gaps, max(one, other), draws=FEW)
+    assert 0 <= wide[0] <= narrow[0] <= 1
+    assert 0 <= narrow[1] <= wide[1] <= 1
+
+
+@given(plans, st.randoms(use_true_random=False))
+@settings(max_examples=15, deadline=None)
+def test_the_order_of_cells_and_groups_does_not_matter(gaps, random):
+    cells = random.sample(gaps, len(gaps))
+    order = random.sample(range(len(gaps[0])), len(gaps[0]))
+    shuffled = [[row[g] for g in order] for row in cells]
+    assert calibrated_bound(shuffled, EPSILON, draws=FEW) == pytest.approx(
+        calibrated_bound(gaps, EPSILON, draws=FEW), rel=0.02
+    )
+
+
+@given(plans)
+@settings(max_examples=15, deadline=None)
+def test_merging_cells_lowers_the_bound(gaps):
+    merged = [tuple(a + b for a, b in zip(gaps[0], gaps[1], strict=True)), *gaps[2:]]
+    # The two simulations differ by chance.
+    assert calibrated_bound(merged, EPSILON, draws=FEW) <= 1.02 * calibrated_bound(gaps, EPSILON, draws=FEW)
+
+
+def test_the_same_plan_has_the_same_bound_and_fewer_draws_a_larger_one():
+    gaps = equal_gaps([200, 300, 250], 6)
+    bound = calibrated_bound(gaps, EPSILON)
+    assert bound == calibrated_bound(gaps[::-1, ::-1].copy(), EPSILON)
+    assert bound < calibrated_bound(gaps, EPSILON, draws=20_000) < 1.05 * bound
+
+
+def test_one_cell_has_no_distance():
+    assert calibrated_limits([[10, 20]], EPSILON) == (0.0, 0.0)
+    assert forecast_bound([[10, 20]], EPSILON) == 0.0
+
+
+def test_a_rule_has_the_limits_of_the_cells_that_it_tells_apart():
+    gaps = np.array([[40, 30], [30, 35], [31, 36]])
+    two = [[70, 65], [31, 36]]
+    assert calibrated_limits(gaps, EPSILON, rule=[0, 0, 1]) == calibrated_limits(two, EPSILON)
+    half = calibrated_limits(gaps, EPSILON, rule=[0.25, 0.25, 0.75])
+    assert np.allclose(half, np.array(calibrated_limits(two, EPSILON)) / 2, atol=1e-9)
+    assert calibrated_limits(gaps, EPSILON, rule=[1, 1, 1]) == (0.0, 0.0)
+    soft = calibrated_limits(gaps, EPSILON, rule=[0, 0.5, 1], draws=FEW)
+    assert soft[1] < calibrated_bound(gaps, EPSILON, draws=FEW)
+    # By hand: the mean of a rule under a Dirichlet draw.
+    rng = np.random.default_rng(1)
+    rates = [rng.dirichlet(column, size=200_000) @ [0, 0.5, 1] for column in gaps.T]
+    assert soft[1] == pytest.approx(np.quantile(abs(rates[0] - rates[1]), 0.95), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cells"),
+    [([1000, 1000], 2), ([1000, 1000], 16), ([5000, 300], 8), ([90, 300, 700, 200], 6), ([100] * 5, 3)],
+)
+@pytest.mark.parametrize("skew", [0.0, 0.3])
+def test_a_forecast_is_near_the_bound(sizes, cells, skew):
+    gaps = equal_gaps(sizes, cells)
+    gaps[:, 0] = np.maximum(1, gaps[:, 0] * np.linspace(1 - skew, 1 + skew, cells))
+    assert forecast_bound(gaps, EPSILON) == pytest.approx(calibrated_bound(gaps, EPSILON, draws=FEW), rel=0.05)
+
+
+@pytest.mark.parametrize("gaps", [equal_gaps([400, 500], 2), equal_gaps([400, 500], 8), equal_gaps([60, 70, 80], 4)])
+def test_a_stated_bound_is_refuted_if_it_is_two_percent_too_small(gaps):
+    bound = calibrated_bound(gaps, EPSILON)
+    for seed in (1, 2, 3):
+        assert not understates(bound, gaps, EPSILON, seed)
+        assert not understates(min(1.0, bound * 1.5), gaps, EPSILON, seed)
+        assert understates(bound * 0.98, gaps, EPSILON, seed)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "message"),
+    [
+        ([[1, 2], [0, 3]], "at least one gap"),
+        ([[1.5, 2], [1, 3]], "whole numbers"),
+        ([[1], [2]], "at least two"),
+        ([1, 2], "whole numbers"),
+        ([[1, 2], [3]], "whole numbers"),
+        ([[2**41, 2], [1, 3]], "More than"),
+        (np.ones((40_000, 2), dtype=int), "at most"),
+    ],
+)
+def test_gaps_that_are_no_plan_are_refused(gaps, message):
+    with pytest.raises(ArgumentError, match=message):
+        calibrated_bound(gaps, EPSILON)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-5, 0.6, math.nan])
+def test_levels_beyond_monte_carlo_are_refused(epsilon):
+    with pytest.raises(ArgumentError, match="from 0.0001 to 0.5"):
+        calibrated_bound([[5, 5], [5, 5]], epsilon)
+
+
+@pytest.mark.parametrize("rule", [[0, 1], [0, 0, 2], [0, math.nan, 1]])
+def test_a_rule_needs_a_probability_for_each_cell(rule):
+    with pytest.raises(ArgumentError, match="probability"):
+        calibrated_limits([[5, 5], [5, 5], [5, 5]], EPSILON, rule=rule)
+
+
+def test_metrics_over_several_labels_are_refused_with_the_reason():
+    for metric in METRICS:
+        if metric in CALIBRATED_METRICS:
+            check_metric(metric)
+        else:
+            with pytest.raises(UnprovedClaimError, match="of one label"):
+                check_metric(metric)
+
+
+# -- the guarantee, by simulation ------------------------------------------------------------------------------
+
+
+def population(column):
+    """Chances of the values of a column of Adult, a column for each group; values in ascending order."""
+    people = adult()
+    values, groups = people.features[column].to_numpy(), people.sensitive["sex"].to_numpy()
+    levels, codes = np.unique(values, return_inverse=True)
+    return [np.bincount(codes[groups == g], minlength=len(levels)) / (groups == g).sum() for g in np.unique(groups)]
+
+
+def simulate(chances, gaps, runs, *, ties=True, seed=0):
+    """Return the true distance of thresholds set by samples from atoms, and the counts of each sample's own cells."""
+    rng = np.random.default_rng(seed)
+    distances, counts = np.empty(runs), np.empty((runs, *gaps.shape), dtype=np.int64)
+    below = [np.concatenate([[0.0], np.cumsum(chance)]) for chance in chances]
+    sizes, ranks = gaps.sum(axis=0) - 1, np.cumsum(gaps, axis=0)[:-1]
+    for run in range(runs):
+        shares = []
+        for g, chance in enumerate(chances):
+            codes = rng.choice(len(chance), size=sizes[g], p=chance / chance.sum())
+            keys = np.sort(codes + rng.random(sizes[g]))
+            thresholds = keys[ranks[:, g] - 1]
+            code = thresholds.astype(int)
+            # A later record lies below a threshold if its value does, or if it ties and its number is smaller.
+            share = below[g][code] + chance[code] * (thresholds - code) if ties else below[g][code + 1]
+            shares.append(np.diff(np.concatenate([[0.0], share, [1.0]])))
+            counts[run, :, g] = np.diff(np.concatenate([[0], ranks[:, g], [sizes[g]]]))
+        distances[run] = max(np.abs(a - b).sum() / 2 for a in shares for b in shares)
+    return distances, counts
+
+
+ATOMS = [np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6]), np.array([0.05, 0.9, 0.05])]
+SETTINGS = {
+    "ages, 2 groups, 6 cells": (lambda: population("age"), equal_gaps([300, 150], 6)),
+    "hours, 2 groups, unequal masses": (
+        lambda: population("hours_per_week"),
+        np.array([[10, 30], [90, 51], [101, 120]]),
+    ),
+    "three values, 3 groups, 4 cells": (lambda: ATOMS, equal_gaps([90, 200, 60], 4)),
+    "one value, 2 groups, 2 cells": (lambda: [np.ones(1), np.ones(1)], equal_gaps([50, 80], 2)),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_true_distance_exceeds_the_bound_as_often_as_stated(name):
+    make, gaps = SETTINGS[name]
+    distances, _ = simulate(make(), gaps, 2_000)
+    low, high = calibrated_limits(gaps, EPSILON)
+    for misses in (np.sum(distances > high), np.sum(distances < low)):
+        assert stats.binom.ppf(1e-5, 2_000, 0.94 * EPSILON) <= misses <= stats.binom.ppf(1 - 1e-5, 2_000, EPSILON)
+
+
+def test_without_tie_breaking_the_bound_fails():
+    distances, _ = simulate(ATOMS, SETTINGS["three values, 3 groups, 4 cells"][1], 200, ties=False)
+    bound = calibrated_bound(SETTINGS["three values, 3 groups, 4 cells"][1], EPSILON)
+    assert np.mean(distances > bound) > 0.5
+
+
+def test_the_exact_bound_on_the_records_that_set_the_thresholds_fails():
+    make, gaps = SETTINGS["ages, 2 groups, 6 cells"]
+    distances, counts = simulate(make(), gaps, 200)
+    n0, n1 = counts[0].sum(axis=0).tolist()
+    statistics = [sum(max(n1 * a - n0 * b, 0) for a, b in table.tolist()) for table in counts]
+    limits = [difference_limit(n0, n1, statistic, EPSILON) for statistic in statistics]
+    assert np.mean(distances > limits) > 2 * EPSILON

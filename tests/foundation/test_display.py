@@ -1,0 +1,125 @@
+"""Issue 15, item 8: what notebooks show, offline."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+
+from certifare import FairTreeEncoder, KMeansEncoder, certify
+from certifare.bundle import produce
+from certifare.encoders.weighting import repeated_rows
+from certifare.errors import ArgumentError
+from certifare.foundation.display import Drawing, html_table
+from certifare.frontier import Grid
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.normal(40, 10, 3000), "job": rng.choice(["cook", EVIL], 3000)})
+    table["sex"] = rng.choice(["f", EVIL], 3000)
+    table["other"] = rng.normal(size=3000)
+    table["paid"] = (table["age"] + 4 * (table["sex"] == "f") + rng.normal(0, 5, 3000) > 42).astype(int)
+    return table
+
+
+@pytest.fixture(scope="module")
+def encoder(people):
+    fitted = FairTreeEncoder(sensitive="sex", max_cells=4, min_cell_size=100)
+    return fitted.fit(people[:1500].drop(columns="paid"), people[:1500]["paid"])
+
+
+@pytest.fixture(scope="module")
+def bundle(people):
+    grid = Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[100], cells=[2, 4])
+    return produce(people, label="paid", sensitive="sex", grid=grid, ledger=False)
+
+
+@pytest.mark.parametrize("output", ["representatives", "cells", "onehot", "score"])
+def test_item_8_column_transformer_with_set_output(people, output):
+    encoder = FairTreeEncoder(sensitive="sex", max_cells=4, min_cell_size=100, output=output)
+    columns = ColumnTransformer([("fair", encoder, ["age", "sex", "job"])], remainder="passthrough")
+    encoded = columns.set_output(transform="pandas").fit_transform(people.drop(columns="paid"), people["paid"])
+    assert list(encoded.columns) == list(columns.get_feature_names_out())
+    assert not any("sex" in name for name in encoded.columns)
+    assert len(encoded) == len(people)
+
+
+def test_item_8_feature_names_of_a_table_without_names(people):
+    numbers = people[["age", "other"]].to_numpy()
+    array = np.column_stack([numbers[:, 0], people["sex"] == "f", numbers[:, 1]]).astype(float)
+    encoder = FairTreeEncoder(sensitive=[1], max_cells=4, min_cell_size=100).fit(array, people["paid"])
+    assert list(encoder.get_feature_names_out(["a", "b", "c"])) == ["a", "c"]
+    with pytest.raises(ValueError, match="length"):
+        encoder.get_feature_names_out(["a"])
+
+
+def test_item_8_sample_weight(people):
+    X, y = people[["age", "other", "sex"]], people["paid"]
+    weights = np.random.default_rng(1).integers(0, 4, len(people))
+    rows = np.repeat(np.arange(len(people)), weights)
+    settings = {"sensitive": "sex", "max_cells": 6, "min_cell_size": 100}
+    weighted = FairTreeEncoder(**settings).fit(X, y, sample_weight=weights)
+    repeated = FairTreeEncoder(**settings).fit(X.iloc[rows], y.iloc[rows])
+    assert str(weighted.describe()) == str(repeated.describe())
+    plain = FairTreeEncoder(**settings).fit(X, y)
+    assert str(FairTreeEncoder(**settings).fit(X, y, sample_weight=np.ones(len(X))).describe()) == str(plain.describe())
+    assert str(plain.describe()) != str(weighted.describe())
+    out = FairTreeEncoder(**settings).fit_transform(X, y, sample_weight=weights)
+    assert len(out) == len(X)
+
+
+def test_item_8_sample_weight_of_k_means():
+    """A record far away has a cell of its own, unless it weighs nothing."""
+    X = np.array([[0.0], [1.0], [10.0], [11.0], [100.0]])
+    encoder = KMeansEncoder(n_cells=2).fit(X, sample_weight=[50, 50, 50, 50, 0])
+    assert encoder.apply(X).tolist() == [0, 0, 1, 1, 1] or encoder.apply(X).tolist() == [1, 1, 0, 0, 0]
+    assert KMeansEncoder(n_cells=2).fit(X).apply(X)[:4].std() == 0
+
+
+def test_item_8_fractions_of_a_record_add_up():
+    weights = np.random.default_rng(0).random(5000) * 100
+    rows = repeated_rows(weights, 5000, seed=0)
+    assert abs(len(rows) - 5000) <= 1
+    times = np.bincount(rows, minlength=5000)
+    expected = weights * 5000 / weights.sum()
+    assert abs(times - expected).max() < 1
+    assert abs(np.cumsum(times) - np.cumsum(expected)).max() <= 1.0
+    for bad, error in (([1.0], ArgumentError), ([-1.0] * 5000, ArgumentError), ([0.0] * 5000, ArgumentError)):
+        with pytest.raises(error):
+            repeated_rows(bad, 5000, seed=0)
+
+
+def test_item_8_short_texts(encoder, bundle):
+    assert str(encoder) == "FairTreeEncoder: 4 cells of 3 columns, label paid, groups by sex"
+    assert str(FairTreeEncoder(gamma=0.3)) == "FairTreeEncoder(gamma=0.3)"
+    assert repr(bundle).startswith("<Bundle: DONE")
+    assert repr(bundle.frontier).startswith("<Frontier: ")
+
+
+def test_item_8_html_is_escaped(encoder, bundle):
+    assert EVIL not in html_table(EVIL, [(EVIL, EVIL)], [EVIL])
+    for shown in (encoder, bundle, bundle.frontier, bundle.certificate):
+        text = shown._repr_html_()
+        assert "<table" in text
+        assert EVIL not in text
+    assert "4 cells" in encoder._repr_mimebundle_()["text/html"]
+    assert "sk-" in FairTreeEncoder()._repr_mimebundle_()["text/html"]  # as scikit-learn shows it
+
+
+def test_item_8_drawings_are_offline(encoder, bundle, people, tmp_path):
+    certificate = certify(encoder, people[1500:].drop(columns="paid"), sensitive_features=people[1500:]["sex"])
+    for drawn in (encoder.plot(), certificate.plot(), bundle.frontier.plot(), bundle.plot()):
+        assert isinstance(drawn, Drawing)
+        assert drawn._repr_html_().startswith("<svg")
+        assert EVIL not in drawn._repr_html_()
+    drawn.save(tmp_path / "frontier.html")
+    page = (tmp_path / "frontier.html").read_text()
+    assert "vegaEmbed" in page  # its scripts are inside
+    assert not re.search(r"<(script|link)[^>]+(src|href)=", page)
+    with pytest.raises(ArgumentError, match="doc"):
+        drawn.save(tmp_path / "frontier.doc")
