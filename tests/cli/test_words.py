@@ -1,4 +1,4 @@
-"""Issue 15, item 10: words."""
+"""What commands and certificates print reads as English."""
 
 import pytest
 
@@ -9,11 +9,11 @@ from certifare.foundation.formatting import amount, one
 
 
 @pytest.mark.parametrize("metric", METRICS.values())
-def test_item_10_the_article_goes_by_the_metric(metric):
+def test_the_article_goes_by_the_metric(metric):
     assert one(metric.words).startswith("an e" if metric.words.startswith("e") else "a d")
 
 
-def test_item_10_one_record_is_no_records():
+def test_one_record_is_written_in_the_singular():
     assert [amount(n, "cell") for n in (0, 1, 2, 1000)] == ["0 cells", "1 cell", "2 cells", "1,000 cells"]
 
 
@@ -54,14 +54,14 @@ def test_a_second_label_is_refused(cli, files, tmp_path, command):
 
 
 @pytest.mark.parametrize("command", ["fit", "sweep"])
-def test_item_10_required_options_are_marked(cli, command):
+def test_required_options_are_marked(cli, command):
     text = cli(command, "--help").stdout
     panel = text[text.index("What is required") :].split("╰")[0]
     assert "--label" in panel
     assert "--sensitive" in panel
 
 
-def test_item_10_sql_of_a_boosted_encoder_says_what_to_do(cli, make_people, tmp_path):
+def test_sql_of_a_boosted_encoder_says_what_to_do(cli, make_people, tmp_path):
     from certifare import BoostedEncoder
 
     train = make_people(600, 3)
