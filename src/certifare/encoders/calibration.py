@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ from certifare.encoders.directions import Directed, grow_directions
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.groups import group_codes
 from certifare.encoders.hashes import hash_records, mix
-from certifare.encoders.partition import Scored, partitions
-from certifare.encoders.plans import Plan, Thresholds, threshold_rules
+from certifare.encoders.partition import Scored, plan_along
+from certifare.encoders.plans import Plan, PlanPath, Thresholds, threshold_rules
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.representatives import Representatives, find_representatives
 from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
@@ -120,27 +120,6 @@ class Derived:
     directions: Directions
     values: NDArray[np.float64]
     ties: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Planned:
-    """A plan, and where the training records fall.
-
-    Attributes
-    ----------
-    plan : Plan
-    cells : ndarray of int64
-        The cell of each training record.
-    theta : float or None
-        How much of the order between groups is kept, for cells along one score.
-    bound : float
-        What T* will be, approximately.
-    """
-
-    plan: Plan
-    cells: NDArray[np.int64]
-    theta: float | None
-    bound: float
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -252,7 +231,7 @@ class CalibratedEncoder(RestrictedEncoder):
         ties = stream(self.seed, "ties of training records").random(len(training))
         return replace(training, derived=Derived(directions, directions.along(out_of_fold, known), ties))
 
-    def plans(self, training: MemoryTraining, sizes: NDArray[np.int64]) -> Iterator[Planned]:
+    def plans(self, training: MemoryTraining, sizes: NDArray[np.int64]) -> Iterator[PlanPath]:
         """Yield plans for certification samples of these sizes by group.
 
         Parameters
@@ -265,24 +244,16 @@ class CalibratedEncoder(RestrictedEncoder):
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         derived: Derived = training.derived
         counted = self.counted(training.labels[0])
-        present = np.bincount(training.groups.codes[counted], minlength=len(sizes)).min() > 0
-        if min(sizes) < 1 or not present:
+        present = np.bincount(training.groups.codes[counted], minlength=len(sizes))
+        if min(sizes) < 1 or min(present) < 1:
             return
-        epsilon = 1.0 - self.confidence
-        if len(derived.directions.columns) == 1:
-            label = training.labels[0]
-            records = Scored(
-                derived.values[:, 0], derived.ties, training.groups.codes, label.codes, counted, len(sizes), 2
-            )
-            for found in partitions(records, sizes, self.utility, int(self.max_cells)):
-                yield Planned(Plan.along(found.gaps), found.cells, found.theta, forecast_bound(found.gaps, epsilon))
+        if len(derived.directions.columns) > 1:
+            tree = grow_directions(self._directed(training, counted), int(self.max_cells), FEWEST_RECORDS)
+            yield tree.path([k for k in CELLS if k <= self.max_cells], sizes)
             return
-        directed = self._directed(training, counted, len(sizes))
-        tree = grow_directions(directed, int(min(self.max_cells, max(CELLS))), FEWEST_RECORDS)
-        for k in CELLS:
-            plan = tree.plan(k, sizes) if 2 <= k <= len(tree.parents) + 1 else None
-            if plan is not None:
-                yield Planned(plan, tree.cells(k), None, forecast_bound(plan.gaps, epsilon))
+        label = training.labels[0]
+        records = Scored(derived.values[:, 0], derived.ties, training.groups.codes, label.codes, counted, len(sizes), 2)
+        yield from plan_along(records, sizes, self.utility, int(self.max_cells))
 
     def counted(self, label: Levels) -> NDArray[np.bool_]:
         """Say which records the metric is about: all, or those with the positive label."""
@@ -299,7 +270,7 @@ class CalibratedEncoder(RestrictedEncoder):
             raise EncoderError(f"positive_label is {positive!r}, but {label.name!r} has the values {values}.")
         return np.asarray(label.codes == values.index(positive))
 
-    def _directed(self, training: MemoryTraining, counted: NDArray[np.bool_], n_groups: int) -> Directed:
+    def _directed(self, training: MemoryTraining, counted: NDArray[np.bool_]) -> Directed:
         """Lay out what a tree over several directions grows from."""
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         derived: Derived = training.derived
@@ -312,7 +283,8 @@ class CalibratedEncoder(RestrictedEncoder):
         if derived.directions.coordinates is not None:
             coordinates = derived.directions.coordinates
             parts.append(training.project(coordinates) * np.sqrt(self.retain / coordinates.spread))
-        return Directed(derived.values, derived.ties, training.groups.codes, counted, np.hstack(parts), n_groups)
+        groups = training.groups
+        return Directed(derived.values, derived.ties, groups.codes, counted, np.hstack(parts), len(groups.values))
 
     def _grow(self, training: Training) -> None:
         records = in_memory(training)
@@ -320,37 +292,48 @@ class CalibratedEncoder(RestrictedEncoder):
         counted = self.counted(records.labels[0])
         groups = records.groups.codes
         sizes = np.bincount(groups[counted], minlength=len(records.groups.values))
-        found = list(self.plans(records, sizes))
-        within = [planned for planned in found if planned.bound <= self.target]
-        if within:
-            planned = max(within, key=lambda p: predicted_share(p, records, self.utility))
-        elif found:
-            planned = min(found, key=lambda p: p.bound)
+        path, k = self.choose(self.plans(records, sizes), records, exactly=False) or (None, 1)
+        if path is None:
+            plan, cells = Plan.along((sizes + 1)[None]), np.zeros(len(records), dtype=np.int64)
         else:
-            planned = Planned(Plan.along((sizes + 1)[None]), np.zeros(len(records), dtype=np.int64), None, 0.0)
-        self.adopt(planned, records)
+            plan, cells = path.plans[k], path.cells(k)
+        self.adopt(plan, cells, records)
         derived: Derived = records.derived
-        self.thresholds_ = planned.plan.calibrate(derived.values[counted], groups[counted], derived.ties[counted])
+        self.thresholds_ = plan.calibrate(derived.values[counted], groups[counted], derived.ties[counted])
         self._training = records
 
-    def adopt(self, planned: Planned, training: MemoryTraining) -> None:
-        """Take a plan; representatives and statistics of its cells are those of the training records."""
+    def fit_plan(self, training: MemoryTraining, plan: Plan, cells: NDArray[np.int64]) -> Self:
+        """Fit with a plan that was chosen already; :meth:`set_thresholds` comes next."""
+        self._take_columns(training)
+        self.adopt(plan, cells, training)
+        self.fingerprint_ = training.fingerprint
+        return self
+
+    def adopt(self, plan: Plan, cells: NDArray[np.int64], training: MemoryTraining) -> None:
+        """Take a plan; representatives and statistics of its cells are those of the training records.
+
+        Parameters
+        ----------
+        plan : Plan
+        cells : ndarray of int64
+            The cell of each training record.
+        training : MemoryTraining
+        """
         self.directions_ = training.derived.directions
-        self.plan_ = planned.plan
-        self.n_cells_ = planned.plan.n_cells
+        self.plan_ = plan
+        self.n_cells_ = plan.n_cells
         self.calibrated_ = False
         self._tie_key = number(self.seed, "ties", bits=63)
-        cells = planned.cells.astype(np.int32)
-        if not training.bare:
-            places = np.arange(self.n_cells_)
-            self._representatives = find_representatives(
-                training.columns,
-                training.fields,
-                training.bins,
-                training.codes,
-                cells,
-                np.stack([places, places + 1], axis=1),
-            )
+        self._training = training
+        places = np.arange(self.n_cells_)
+        self._representatives = find_representatives(
+            training.columns,
+            training.fields,
+            training.bins,
+            training.codes,
+            cells.astype(np.int32),
+            np.stack([places, places + 1], axis=1),
+        )
         self._statistics = Statistics.of_cells(cells, self.n_cells_, training.groups, training.labels)
 
     # -- calibrating ------------------------------------------------------------------------------------------
@@ -387,11 +370,12 @@ class CalibratedEncoder(RestrictedEncoder):
         assert groups is not None  # noqa: S101  (the encoder reads groups)
         counted = np.ones(len(frame), dtype=bool) if labels is None else self.counted(labels)
         sizes = np.bincount(groups[counted], minlength=len(self.groups_))
-        planned = self.choose(self.plans(training, sizes), training)
-        if planned is None:
+        chosen = self.choose(self.plans(training, sizes), training)
+        if chosen is None:
             names = [name_of(group) for group in self.groups_]
             raise ArgumentError(no_plan(dict(zip(names, sizes.tolist(), strict=True)), self.target, self.confidence))
-        self.adopt(planned, training)
+        path, k = chosen
+        self.adopt(path.plans[k], path.cells(k), training)
         counts = self.set_thresholds(self.read_fields(frame), groups, labels)
         claim = Claim(
             metric=self.metric,
@@ -402,13 +386,23 @@ class CalibratedEncoder(RestrictedEncoder):
         )
         return issue(Evidence(counts), claim, Provenance(looked_up=OTHER_RECORDS, besides=(READS_GROUP,)))
 
-    def choose(self, plans: Iterable[Planned], training: MemoryTraining) -> Planned | None:
-        """Choose the most useful plan whose T* is within the target; None if there is none."""
-        # The forecast is within a few percent of T*; whether T* itself is within the target is computed for few.
-        near = [planned for planned in plans if planned.bound <= 1.05 * self.target]
-        near.sort(key=lambda planned: -predicted_share(planned, training, self.utility))
+    def choose(
+        self, paths: Iterable[PlanPath], training: MemoryTraining, *, exactly: bool = True
+    ) -> tuple[PlanPath, int] | None:
+        """Choose the plan that predicts the labels best among those whose T* is within the target.
+
+        Returns the path and the number of cells; None if there is no such plan. Unless ``exactly``, T* is a forecast,
+        and the plan with the smallest is taken if none is within the target.
+        """
         epsilon = 1.0 - self.confidence
-        return next((p for p in near if calibrated_bound(p.plan.gaps, epsilon) <= self.target), None)
+        # The forecast is within a few percent of T*; whether T* itself is within the target is computed for few.
+        bounds = {(path, k): forecast_bound(plan.gaps, epsilon) for path in paths for k, plan in path.plans.items()}
+        near = [found for found, bound in bounds.items() if bound <= self.target * (1.05 if exactly else 1.0)]
+        tables = {path: [_count(path.finest, label) for label in training.labels] for path, _ in near}
+        near.sort(key=lambda found: -share_explained(found[0], found[1], tables[found[0]], self.utility))
+        if not exactly:
+            return next(iter(near or sorted(bounds, key=lambda found: bounds[found])), None)
+        return next((f for f in near if calibrated_bound(f[0].plans[f[1]].gaps, epsilon) <= self.target), None)
 
     def set_thresholds(
         self, fields: Sequence[Field], groups: NDArray[np.integer[Any]], labels: Levels | None = None
@@ -526,15 +520,19 @@ def no_plan(sizes: Mapping[str, int], target: float, confidence: float) -> str:
     )
 
 
-def predicted_share(planned: Planned, training: MemoryTraining, utility: str) -> float:
-    """Return the share of the labels' loss that a plan's cells explain; the mean over labels."""
-    found = []
-    for label in training.labels:
-        n = len(label.values)
-        flat = planned.cells * n + label.codes
-        table = np.bincount(flat, minlength=planned.plan.n_cells * n).reshape(-1, n).astype(np.float64)
-        found.append(_explained(table, utility))
-    return float(np.mean(found))
+def share_explained(path: PlanPath, k: int, tables: Sequence[NDArray[np.int64]], utility: str) -> float:
+    """Return the share of the labels' loss that the plan with k cells explains; the mean over labels.
+
+    ``tables`` count the training records by finest cell and value, for each label.
+    """
+    return float(
+        np.mean([_explained(np.add.reduceat(table, path.starts[k], axis=0).astype(float), utility) for table in tables])
+    )
+
+
+def _count(cells: NDArray[np.int64], label: Levels) -> NDArray[np.int64]:
+    n = len(label.values)
+    return np.bincount(cells * n + label.codes, minlength=(int(cells.max()) + 1) * n).reshape(-1, n)
 
 
 def _explained(table: NDArray[np.float64], utility: str) -> float:

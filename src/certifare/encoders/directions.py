@@ -7,13 +7,14 @@ gives each cell the same share of every group.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.plans import Plan, tree_children
+from certifare.encoders.plans import Plan, PlanPath, tree_children
 from certifare.foundation.compiler import kernel
 
 #: Shares at which a node may be split: multiples of one part in so many.
@@ -80,20 +81,41 @@ class DirectionTree:
             nodes[2 * j + 1], nodes[2 * j + 2] = left[j], gaps - left[j]
         return Plan(self.parents[: k - 1], self.directions[: k - 1], left, nodes[0])
 
-    def cells(self, k: int) -> NDArray[np.int64]:
-        """Return the cell of each training record in the tree with k cells."""
-        ancestor = np.arange(2 * len(self.parents) + 1)
-        for j in reversed(range(k - 1, len(self.parents))):
-            ancestor[[2 * j + 1, 2 * j + 2]] = self.parents[j]
-        for node in range(2 * k - 1, len(ancestor)):  # parents come before their children
-            ancestor[node] = ancestor[ancestor[node]]
-        cell_of = np.zeros(2 * k - 1, dtype=np.int64)
-        for j, pair in enumerate(tree_children(self.parents[: k - 1]).tolist()):
-            for side, child in enumerate(pair):
-                if child < 0:
-                    cell_of[2 * j + 1 + side] = -1 - child
-        found: NDArray[np.int64] = cell_of[ancestor[self.nodes]]
-        return found
+    def path(self, cells: Sequence[int], sizes: NDArray[np.int64]) -> PlanPath:
+        """Return the plans with these numbers of cells, as far as the tree and the groups allow them."""
+        finest = _leaf_numbers(self.parents)
+        path = PlanPath(None, finest[self.nodes], {}, {})
+        for k in cells:
+            plan = self.plan(k, sizes) if 2 <= k <= len(self.parents) + 1 else None
+            if plan is not None:
+                # The first of the finest cells below each cell: the leftmost leaf of its node.
+                first = _leftmost(self.parents)
+                nodes = sorted(_leaves(self.parents[: k - 1]), key=lambda node: finest[first[node]])
+                path.plans[k], path.starts[k] = plan, np.array([finest[first[node]] for node in nodes])
+        return path
+
+
+def _leaves(parents: NDArray[np.int64]) -> list[int]:
+    """Return the nodes that no split divides."""
+    return sorted(set(range(2 * len(parents) + 1)) - set(parents.tolist()))
+
+
+def _leaf_numbers(parents: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the cell of every leaf, by node; cells are numbered from left to right."""
+    numbers = np.zeros(2 * len(parents) + 1, dtype=np.int64)
+    for j, pair in enumerate(tree_children(parents).tolist()):
+        for side, child in enumerate(pair):
+            if child < 0:
+                numbers[2 * j + 1 + side] = -1 - child
+    return numbers
+
+
+def _leftmost(parents: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the leftmost leaf below every node."""
+    first = np.arange(2 * len(parents) + 1)
+    for j in reversed(range(len(parents))):
+        first[parents[j]] = first[2 * j + 1]
+    return first
 
 
 def grow_directions(records: Directed, max_cells: int, min_cell_size: int) -> DirectionTree:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.plans import Gaps, round_to_gaps
+from certifare.encoders.plans import Plan, PlanPath, round_to_gaps
 
 #: Places are cut between this many bins.
 BINS = 64
@@ -62,27 +62,10 @@ class Scored:
         return own, common
 
 
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """Cells in a row, and where the training records fall.
-
-    Attributes
-    ----------
-    theta : float
-    gaps : ndarray of int64, (cells, groups)
-    cells : ndarray of int64
-        The cell of each training record.
-    """
-
-    theta: float
-    gaps: Gaps
-    cells: NDArray[np.int64]
-
-
-def partitions(
+def plan_along(
     records: Scored, sizes: NDArray[np.int64], utility: str = "information", max_cells: int = BINS
-) -> Iterator[Partition]:
-    """Yield different partitions of the records, for certification samples of these sizes by group.
+) -> Iterator[PlanPath]:
+    """Yield plans along one score, a path for each θ, for certification samples of these sizes by group.
 
     Parameters
     ----------
@@ -102,14 +85,13 @@ def partitions(
         n_bins = len(edges) + 1
         labels = _monotone(_table(bins, records.labels, n_bins, records.n_classes))
         groups = _table(bins[records.counted], records.groups[records.counted], n_bins, records.n_groups)
-        seen = set()
-        for ends in _cuts(labels, groups, utility):
-            if len(ends) < 2 or len(ends) > most or ends in seen:
-                continue
-            seen.add(ends)
-            cell_of_bin = np.searchsorted(np.array(ends), np.arange(n_bins), side="right")
-            shares = np.add.reduceat(groups, np.concatenate([[0], ends[:-1]]), axis=0) / groups.sum(axis=0)
-            yield Partition(float(theta), round_to_gaps(shares, sizes + 1), cell_of_bin[bins])
+        path = PlanPath(float(theta), bins, {}, {})
+        for starts in _cuts(labels, groups, utility):
+            k = len(starts)
+            if 2 <= k <= most and k not in path.plans:
+                shares = np.add.reduceat(groups, starts, axis=0) / groups.sum(axis=0)
+                path.starts[k], path.plans[k] = starts, Plan.along(round_to_gaps(shares, sizes + 1))
+        yield path
 
 
 def _table(rows: NDArray[np.int64], columns: NDArray[np.int64], n_rows: int, n_columns: int) -> NDArray[np.int64]:
@@ -127,8 +109,8 @@ def _monotone(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.column_stack([sizes * (1.0 - second), sizes * second])
 
 
-def _cuts(labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str) -> Iterator[tuple[int, ...]]:
-    """Yield, for each price, the ends of the runs of bins that lose least."""
+def _cuts(labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str) -> Iterator[NDArray[np.int64]]:
+    """Yield, for each price, the first bins of the runs that lose least."""
     n = len(labels)
     below = np.concatenate([np.zeros((1, labels.shape[1])), labels.cumsum(axis=0)])
     counts = below[None, :] - below[:, None]  # of the bins from the first index up to the second
@@ -159,8 +141,8 @@ def _cuts(labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str) 
     for column in range(len(PRICES)):
         if not np.isfinite(least[n, column]):
             continue
-        ends, end = [], n
+        starts, end = [], n
         while end > 0:
-            ends.append(end)
             end = int(origin[end, column])
-        yield tuple(reversed(ends))
+            starts.append(end)
+        yield np.array(starts[::-1], dtype=np.int64)

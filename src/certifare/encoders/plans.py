@@ -148,6 +148,32 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
+class PlanPath:
+    """Plans whose cells are runs of the same finest cells, by their number of cells.
+
+    Attributes
+    ----------
+    theta : float or None
+        How much of the order between groups is kept, for cells along one score.
+    finest : ndarray of int64
+        The finest cell of each training record.
+    starts : dict of int to ndarray of int64
+        For each number of cells, which of the finest cells begin a cell.
+    plans : dict of int to Plan
+    """
+
+    theta: float | None
+    finest: NDArray[np.int64]
+    starts: dict[int, NDArray[np.int64]]
+    plans: dict[int, Plan]
+
+    def cells(self, k: int) -> NDArray[np.int64]:
+        """Return the cell of each training record in the plan with k cells."""
+        found: NDArray[np.int64] = np.searchsorted(self.starts[k], self.finest, side="right") - 1
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class Thresholds:
     """The thresholds of each group at each inner node, and how they find the cell of a record.
 
