@@ -27,7 +27,7 @@ from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.rounding import percent
 from certifare.certification.ledger import open_ledger
-from certifare.encoders.calibration import no_plan
+from certifare.encoders.calibrated_cells import no_plan
 from certifare.errors import ArgumentError, FileError
 from certifare.foundation.display import Drawing, html_table
 from certifare.foundation.formatting import amount

@@ -152,6 +152,11 @@ class EncoderDocument(Struct, forbid_unknown_fields=True, tag_field="kind", kw_o
     groups: list[bool | int | float | str | list[bool | int | float | str]]
     labels: list[LabelDocument]
 
+    @property
+    def reads_groups(self) -> bool:
+        """Whether a record's cell depends on its group."""
+        return bool(self.parameters.get("group_aware"))
+
 
 class TreeDocument(EncoderDocument, tag="tree", kw_only=True):
     """A :class:`FairTreeEncoder`: split j parts ``node`` into nodes 2j+1 (left) and 2j+2 (right)."""
@@ -239,6 +244,11 @@ class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
     gaps: list[Annotated[int, Meta(ge=1)]]
     splits: list[Threshold]
     cells: list[Place]
+
+    @property
+    def reads_groups(self) -> bool:
+        """Whether a record's cell depends on its group: it does."""
+        return True
 
     @property
     def n_cells(self) -> int:

@@ -38,7 +38,7 @@ from certifare.encoders.format import (
     TreeDocument,
     read_encoder_document,
 )
-from certifare.encoders.plans import Plan, Thresholds, threshold_rules
+from certifare.encoders.plans import GapPlan, Thresholds, threshold_rules
 from certifare.encoders.proxies import LARGEST, MOST, Clusters, Coordinates
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.scoremap import MOST_SQUARES, Axis, ScoreMap
@@ -54,7 +54,7 @@ from certifare.growth import Bins, CategoricalBins, ContinuousBins, Growth, Spli
 if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.boosted import BoostedEncoder
-    from certifare.encoders.calibration import CalibratedEncoder
+    from certifare.encoders.calibrated_cells import CalibratedEncoder
     from certifare.encoders.grown import GrownEncoder
     from certifare.encoders.kmeans import KMeansEncoder
     from certifare.encoders.training import GroupValue
@@ -243,7 +243,7 @@ def _restore_score(document: ScoreDocument, n_classes: Sequence[int], where: str
 
 def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
     """Make the encoder."""
-    from certifare.encoders.calibration import CalibratedEncoder, Direction, Directions
+    from certifare.encoders.calibrated_cells import CalibratedEncoder, Direction, Directions
 
     encoder = CalibratedEncoder()
     columns, bins = _restore_common(encoder, document)
@@ -285,7 +285,7 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
     return encoder
 
 
-def _restore_thresholds(document: CalibratedDocument) -> tuple[Plan, Thresholds]:
+def _restore_thresholds(document: CalibratedDocument) -> tuple[GapPlan, Thresholds]:
     """Restore plan and thresholds; refuse a tree that is none, or a plan that gives a cell no gap."""
     n_groups, n_directions = len(document.groups), len(document.directions)
     _require(len(document.gaps) == n_groups, "gaps: not one for each group")
@@ -304,7 +304,7 @@ def _restore_thresholds(document: CalibratedDocument) -> tuple[Plan, Thresholds]
     left = np.array([split.gaps for split in document.splits], dtype=np.int64).reshape(shape)
     at = np.array([split.at for split in document.splits], dtype=np.float64).reshape(shape)
     ties = np.array([split.ties for split in document.splits], dtype=np.float64).reshape(shape)
-    return Plan(parents, directions, left, np.array(document.gaps)), Thresholds(parents, directions, at, ties)
+    return GapPlan(parents, directions, left, np.array(document.gaps)), Thresholds(parents, directions, at, ties)
 
 
 def _restore_coordinates(document: CalibratedDocument, bins: Sequence[Bins]) -> Coordinates | None:

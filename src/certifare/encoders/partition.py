@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.plans import Plan, PlanPath, round_to_gaps
+from certifare.encoders.plans import GapPlan, PlanPath, round_to_gaps
 
 #: Places are cut between this many bins.
 BINS = 64
@@ -25,7 +25,7 @@ PRICES = np.geomspace(1e-5, 0.3, 28)
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ScoredRecords:
     """Training records as plans along one score see them.
 
     Attributes
@@ -63,13 +63,13 @@ class Scored:
 
 
 def plan_along(
-    records: Scored, sizes: NDArray[np.int64], utility: str = "information", max_cells: int = BINS
+    records: ScoredRecords, sizes: NDArray[np.int64], utility: str = "information", max_cells: int = BINS
 ) -> Iterator[PlanPath]:
     """Yield plans along one score, a path for each θ, for certification samples of these sizes by group.
 
     Parameters
     ----------
-    records : Scored
+    records : ScoredRecords
     sizes : ndarray of int64
         Certification records of each group.
     utility : {"information", "explained", "accuracy"}
@@ -90,7 +90,7 @@ def plan_along(
             k = len(starts)
             if 2 <= k <= most and k not in path.plans:
                 shares = np.add.reduceat(groups, starts, axis=0) / groups.sum(axis=0)
-                path.starts[k], path.plans[k] = starts, Plan.along(round_to_gaps(shares, sizes + 1))
+                path.starts[k], path.plans[k] = starts, GapPlan.along(round_to_gaps(shares, sizes + 1))
         yield path
 
 

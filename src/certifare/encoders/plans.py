@@ -2,7 +2,7 @@
 
 A plan is a binary tree. At each inner node it names a *direction* (a number that every record has) and says how many
 gaps of each group go left. It is fixed on training records and on the numbers of certification records; then the
-certification records set the thresholds as order statistics (:meth:`Plan.calibrate`), and T* follows from the gaps
+certification records set the thresholds as order statistics (:meth:`GapPlan.calibrate`), and T* follows from the gaps
 alone (:mod:`certifare.certificates.calibrated`).
 """
 
@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.certificates.calibrated import Gaps
 from certifare.errors import EncoderError
 from certifare.foundation.compiler import kernel
 
-Gaps = NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class GapPlan:
     """Gaps of each group that go left at each inner node of a binary tree.
 
     Attributes
@@ -44,12 +43,12 @@ class Plan:
     totals: NDArray[np.int64]
 
     @classmethod
-    def along(cls, gaps: Gaps) -> Plan:
+    def along(cls, gaps: Gaps) -> GapPlan:
         """Return the plan of cells in a row along one direction, as a balanced tree.
 
         Examples
         --------
-        >>> plan = Plan.along(np.array([[4, 5], [3, 3], [4, 3]]))
+        >>> plan = GapPlan.along(np.array([[4, 5], [3, 3], [4, 3]]))
         >>> plan.gaps.tolist()
         [[4, 5], [3, 3], [4, 3]]
         """
@@ -159,13 +158,13 @@ class PlanPath:
         The finest cell of each training record.
     starts : dict of int to ndarray of int64
         For each number of cells, which of the finest cells begin a cell.
-    plans : dict of int to Plan
+    plans : dict of int to GapPlan
     """
 
     theta: float | None
     finest: NDArray[np.int64]
     starts: dict[int, NDArray[np.int64]]
-    plans: dict[int, Plan]
+    plans: dict[int, GapPlan]
 
     def cells(self, k: int) -> NDArray[np.int64]:
         """Return the cell of each training record in the plan with k cells."""
@@ -180,7 +179,7 @@ class Thresholds:
     Attributes
     ----------
     parents, directions
-        As in :class:`Plan`.
+        As in :class:`GapPlan`.
     at : ndarray of float64, (splits, groups)
         A record with a smaller value goes left.
     ties : ndarray of float64, (splits, groups)
@@ -199,7 +198,7 @@ class Thresholds:
 
     @cached_property
     def children(self) -> NDArray[np.int32]:
-        """Where each split leads, as in :attr:`Plan.children`."""
+        """Where each split leads, as in :attr:`GapPlan.children`."""
         return tree_children(self.parents)
 
     def cells(

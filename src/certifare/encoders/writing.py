@@ -40,7 +40,7 @@ from certifare.growth import Bins, CategoricalBins, ContinuousBins, Split
 if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.boosted import BoostedEncoder
-    from certifare.encoders.calibration import CalibratedEncoder
+    from certifare.encoders.calibrated_cells import CalibratedEncoder
     from certifare.encoders.grown import GrownEncoder
     from certifare.encoders.kmeans import KMeansEncoder
     from certifare.encoders.tree import FairTreeEncoder

@@ -21,7 +21,7 @@ from certifare.certificates.calibrated import calibrated_bound, check_metric, fo
 from certifare.certificates.claims import Claim, estimate_of
 from certifare.certificates.issuing import issue
 from certifare.certification.ledger import statement_of
-from certifare.encoders.calibration import CalibratedEncoder
+from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.encoders.information import Spreads
 from certifare.encoders.plans import PlanPath
 from certifare.encoders.training import MemoryTraining
@@ -30,7 +30,7 @@ from certifare.errors import ArgumentError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
 from certifare.frontier.fronts import knee, pareto
-from certifare.frontier.job import Job, Options, Progress
+from certifare.frontier.job import Job, JobOptions, Progress
 from certifare.frontier.paths import RETAINED_RECORDS, GrowthPath, PartCounts
 from certifare.frontier.search import Candidate
 from certifare.frontier.settings import Setting
@@ -58,7 +58,7 @@ class CalibratedSearch(Job):
     max_cells : int
         The most cells of a plan.
     **options
-        Of :class:`~certifare.frontier.job.Options`.
+        Of :class:`~certifare.frontier.job.JobOptions`.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class CalibratedSearch(Job):
             raise ArgumentError("pool_groups: cells that read the group need each by its own name. Leave one out.")
         claim = claim or Claim()
         check_metric(claim.metric)
-        super().__init__(table, claim, Options(**options), parts)
+        super().__init__(table, claim, JobOptions(**options), parts)
         self.max_cells = max_cells
         self._calibrated: tuple[int, CalibratedEncoder] | None = None
 

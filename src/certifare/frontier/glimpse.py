@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from certifare.certificates.calibrated import CALIBRATED_METRICS, forecast_bound
 from certifare.certificates.claims import Claim
-from certifare.encoders.partition import Scored, plan_along
+from certifare.encoders.partition import ScoredRecords, plan_along
 from certifare.foundation.randomness import stream
 from certifare.frontier.paths import Explorer
 from certifare.frontier.utility import utility_left_out
@@ -20,7 +20,7 @@ from certifare.frontier.utility import utility_left_out
 WORTH_MENTIONING = 0.01
 
 
-def glimpse(
+def best_calibrated(
     explorer: Explorer, claim: Claim, sizes: NDArray[np.int64], utility: str, limit: float, min_cells: int
 ) -> tuple[float, int] | None:
     """Return utility and number of the best calibrated cells within a bound; None if that cannot be told.
@@ -47,7 +47,7 @@ def glimpse(
     if claim.labelled:
         counted = label.codes == label.names.index(str(claim.positive))
     ties = stream(explorer.common.get("random_state", 0), "glimpse").random(len(places))
-    records = Scored(places.astype(float), ties, training.groups.codes, label.codes, counted, len(sizes), 2)
+    records = ScoredRecords(places.astype(float), ties, training.groups.codes, label.codes, counted, len(sizes), 2)
     best = None
     for path in plan_along(records, sizes, utility):
         for k, plan in path.plans.items():

@@ -44,7 +44,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class JobOptions:
     """How a job is done.
 
     Attributes
@@ -92,7 +92,7 @@ class Job:
         With a label and groups.
     claim : Claim
         Of the certificates. The attribute of this name has the confidence of one look, and the positive label.
-    options : Options
+    options : JobOptions
     parts : mapping of str to float
         Shares of the parts, ``certify`` among them.
     """
@@ -100,7 +100,7 @@ class Job:
     _seen = ""
     """Where the records are that decide what is pooled, in words."""
 
-    def __init__(self, table: Table, claim: Claim, options: Options, parts: Mapping[str, float]) -> None:
+    def __init__(self, table: Table, claim: Claim, options: JobOptions, parts: Mapping[str, float]) -> None:
         _check_roles(table)
         self.options = options
         self.seed = int(options.seed)

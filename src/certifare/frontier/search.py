@@ -31,8 +31,8 @@ from certifare.errors import ArgumentError, EncoderError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
 from certifare.frontier.fronts import knee, pareto
-from certifare.frontier.glimpse import WORTH_MENTIONING, glimpse
-from certifare.frontier.job import Job, Options, Progress, check_part
+from certifare.frontier.glimpse import WORTH_MENTIONING, best_calibrated
+from certifare.frontier.job import Job, JobOptions, Progress, check_part
 from certifare.frontier.ordering import SHOWN, WORTH_TESTING, chain
 from certifare.frontier.paths import Explorer, GrowthPath, PartCounts
 from certifare.frontier.settings import Grid, Setting
@@ -133,7 +133,7 @@ class Search(Job):
     parts : mapping of str to float
         Shares of train, select and certify.
     **options
-        Of :class:`~certifare.frontier.job.Options`.
+        Of :class:`~certifare.frontier.job.JobOptions`.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Search(Job):
     ) -> None:
         if sorted(parts) != sorted(PARTS):
             raise ArgumentError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
-        super().__init__(table, claim or Claim(), Options(**options), parts)
+        super().__init__(table, claim or Claim(), JobOptions(**options), parts)
         self.grid = grid
         self.paths: list[GrowthPath] = []
         self._last_cells: tuple[Any, NDArray[np.int64]] | None = None
@@ -269,7 +269,7 @@ class Search(Job):
         """Say what calibrated cells would give at T* ≤ ``limit``, from training records; None unless that is more."""
         within = [self.candidates[i] for i in self.useful(min_cells)]
         own = max((c.utility for c in within if c.prediction.bound <= limit), default=None)
-        found = glimpse(self.explorer, self.claim, self.counted_sizes(), self.utility, limit, min_cells)
+        found = best_calibrated(self.explorer, self.claim, self.counted_sizes(), self.utility, limit, min_cells)
         if found is None or found[0] <= (own or 0.0) + WORTH_MENTIONING:
             return None
         return Glimpse(limit, self.utility, *found, own)

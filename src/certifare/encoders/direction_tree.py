@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.plans import Plan, PlanPath, tree_children
+from certifare.encoders.plans import GapPlan, PlanPath, tree_children
 from certifare.foundation.compiler import kernel
 
 #: Shares at which a node may be split: multiples of one part in so many.
@@ -56,7 +56,7 @@ class DirectionTree:
     Attributes
     ----------
     parents, directions : ndarray of int64, (splits,)
-        As in :class:`~certifare.encoders.plans.Plan`.
+        As in :class:`~certifare.encoders.plans.GapPlan`.
     shares : ndarray of float64, (splits,)
         The share of every group that goes left.
     nodes : ndarray of int64, (records,)
@@ -68,7 +68,7 @@ class DirectionTree:
     shares: NDArray[np.float64]
     nodes: NDArray[np.int64]
 
-    def plan(self, k: int, sizes: NDArray[np.int64]) -> Plan | None:
+    def plan(self, k: int, sizes: NDArray[np.int64]) -> GapPlan | None:
         """Return the plan with k cells for certification samples of these sizes; None if a group is too small."""
         nodes = np.zeros((2 * k - 1, len(sizes)), dtype=np.int64)
         nodes[0] = sizes + 1
@@ -79,7 +79,7 @@ class DirectionTree:
                 return None
             left[j] = np.rint(self.shares[j] * gaps).astype(np.int64).clip(1, gaps - 1)
             nodes[2 * j + 1], nodes[2 * j + 2] = left[j], gaps - left[j]
-        return Plan(self.parents[: k - 1], self.directions[: k - 1], left, nodes[0])
+        return GapPlan(self.parents[: k - 1], self.directions[: k - 1], left, nodes[0])
 
     def path(self, cells: Sequence[int], sizes: NDArray[np.int64]) -> PlanPath:
         """Return the plans with these numbers of cells, as far as the tree and the groups allow them."""

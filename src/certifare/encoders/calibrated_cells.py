@@ -23,12 +23,12 @@ from certifare.certificates.planning import plan_table, plan_words
 from certifare.certificates.provenance import Provenance
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
-from certifare.encoders.directions import Directed, grow_directions
+from certifare.encoders.direction_tree import Directed, grow_directions
 from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.groups import group_codes
 from certifare.encoders.hashes import hash_records, mix
-from certifare.encoders.partition import Scored, plan_along
-from certifare.encoders.plans import Plan, PlanPath, Thresholds, threshold_rules
+from certifare.encoders.partition import ScoredRecords, plan_along
+from certifare.encoders.plans import GapPlan, PlanPath, Thresholds, threshold_rules
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.representatives import Representatives, find_representatives
 from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
@@ -157,7 +157,7 @@ class CalibratedEncoder(RestrictedEncoder):
     Attributes
     ----------
     n_cells_ : int
-    plan_ : Plan
+    plan_ : GapPlan
         How many gaps of each group every cell gets.
     thresholds_ : Thresholds
     tied_ : int
@@ -194,7 +194,7 @@ class CalibratedEncoder(RestrictedEncoder):
     settings = (*RestrictedEncoder.settings, "retain", "label_weights", "score_model", "folds")
 
     directions_: Directions = attribute(init=False)
-    plan_: Plan = attribute(init=False)
+    plan_: GapPlan = attribute(init=False)
     thresholds_: Thresholds = attribute(init=False)
     calibrated_: bool = attribute(init=False)
     tied_: int = attribute(init=False)
@@ -252,7 +252,9 @@ class CalibratedEncoder(RestrictedEncoder):
             yield tree.path([k for k in CELLS if k <= self.max_cells], sizes)
             return
         label = training.labels[0]
-        records = Scored(derived.values[:, 0], derived.ties, training.groups.codes, label.codes, counted, len(sizes), 2)
+        records = ScoredRecords(
+            derived.values[:, 0], derived.ties, training.groups.codes, label.codes, counted, len(sizes), 2
+        )
         yield from plan_along(records, sizes, self.utility, int(self.max_cells))
 
     def counted(self, label: Levels) -> NDArray[np.bool_]:
@@ -294,7 +296,7 @@ class CalibratedEncoder(RestrictedEncoder):
         sizes = np.bincount(groups[counted], minlength=len(records.groups.values))
         path, k = self.choose(self.plans(records, sizes), records, exactly=False) or (None, 1)
         if path is None:
-            plan, cells = Plan.along((sizes + 1)[None]), np.zeros(len(records), dtype=np.int64)
+            plan, cells = GapPlan.along((sizes + 1)[None]), np.zeros(len(records), dtype=np.int64)
         else:
             plan, cells = path.plans[k], path.cells(k)
         self.adopt(plan, cells, records)
@@ -302,19 +304,19 @@ class CalibratedEncoder(RestrictedEncoder):
         self.thresholds_ = plan.calibrate(derived.values[counted], groups[counted], derived.ties[counted])
         self._training = records
 
-    def fit_plan(self, training: MemoryTraining, plan: Plan, cells: NDArray[np.int64]) -> Self:
+    def fit_plan(self, training: MemoryTraining, plan: GapPlan, cells: NDArray[np.int64]) -> Self:
         """Fit with a plan that was chosen already; :meth:`set_thresholds` comes next."""
         self._take_columns(training)
         self.adopt(plan, cells, training)
         self.fingerprint_ = training.fingerprint
         return self
 
-    def adopt(self, plan: Plan, cells: NDArray[np.int64], training: MemoryTraining) -> None:
+    def adopt(self, plan: GapPlan, cells: NDArray[np.int64], training: MemoryTraining) -> None:
         """Take a plan; representatives and statistics of its cells are those of the training records.
 
         Parameters
         ----------
-        plan : Plan
+        plan : GapPlan
         cells : ndarray of int64
             The cell of each training record.
         training : MemoryTraining
