@@ -12,7 +12,7 @@ def test_there_are_enough_and_every_one_is_kept():
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_item_17_7_an_example_prints_and_draws_what_its_page_shows(example):
+def test_an_example_prints_and_draws_what_its_page_shows(example):
     printed, chart = run(example)
     assert printed == (GALLERY / f"{example.stem}.txt").read_text("utf-8")
     assert chart.svg() == (GALLERY / f"{example.stem}.svg").read_text("utf-8")
