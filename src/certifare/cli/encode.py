@@ -105,7 +105,9 @@ def encode(
             fitted, open_batches(data, {}, **reading).names, listed(sensitive) or known.reading.sensitive
         )
         # Whoever is of an unknown group is counted over the whole table, before it is refused.
-        fitted.set_params(sensitive=None, unknown_groups="common")
+        fitted.set_params(sensitive=None)
+        if "unknown_groups" in fitted.get_params():
+            fitted.set_params(unknown_groups="common")
     batches = open_records(fitted, data, {**dict.fromkeys(kept), **(groups.types if groups else {})}, **reading)
     # Text has no types; a Parquet file that is made of it gets those that its values have.
     typed = bool(kept) and kind_of(data) == "csv" and output.suffix.lower() == ".parquet"

@@ -215,14 +215,14 @@ class SearchOptions(Options):
         int, typer.Option(help="Refuse groups with fewer certification records.", min=1, rich_help_panel=CLAIM)
     ] = 30
     split: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--split",
-            help="Shares of the train, select and certify parts.",
+            help=f"Shares of the train, select and certify parts ({SPLIT}); with --group-aware, of train and certify.",
             metavar="T,S,C",
             rich_help_panel=SEARCH,
         ),
-    ] = SPLIT
+    ] = None
     seed: Seed = 0
     jobs: Annotated[int, typer.Option(help="How many encoders are grown at a time.", min=1, rich_help_panel=SEARCH)] = 2
 
@@ -264,21 +264,25 @@ class SearchOptions(Options):
             cells=(*(k for k in CELLS if k < most), most),
         )
 
-    def parts(self) -> dict[str, float]:
-        """Shares of the three parts."""
+    def parts(self) -> dict[str, float] | None:
+        """Return the shares of the parts; None for the usual ones."""
         from certifare.errors import ArgumentError
-        from certifare.tables.splitting import PARTS
+        from certifare.frontier.sweeping import default_parts
 
+        if self.split is None:
+            return None
+        usual = default_parts(self.group_aware)
         try:
             shares = [float(share) for share in self.split.split(",")]
         except ValueError:
             shares = []
-        if len(shares) != len(PARTS):
+        if len(shares) != len(usual):
+            example = ",".join(f"{share:g}" for share in usual.values())
             raise ArgumentError(
-                f"--split {self.split}: give three shares, of the records to train, select and certify on, such as "
-                f"{SPLIT}. (There is no test part: figures are measured on the certification records.)"
+                f"--split {self.split}: give {len(usual)} shares, of the records to {', '.join(usual)} on, such as "
+                f"{example}. (There is no test part: figures are measured on the certification records.)"
             )
-        return dict(zip(PARTS, shares, strict=True))
+        return dict(zip(usual, shares, strict=True))
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
