@@ -197,7 +197,7 @@ class Panel:
     Attributes
     ----------
     series : sequence of Series
-        At most seven: more cannot be told apart.
+        Of at most seven names: more cannot be told apart. Series of one name have one colour and one place in the key.
     x, y : Scale
     heading : str
     rules : sequence of (str, float, str)
@@ -236,9 +236,11 @@ class Panel:
                 place = self.y.place(value)
                 plane.line((across[0], place), (across[1], place), class_="target")
                 plane.text(across[1], place, text, dy="-.5em", class_="warm end")
-        for number, series in enumerate(self.series):
-            series.draw(plane, [(self.x.place(x), self.y.place(y)) for x, y in series.points], number)
-        key = [(series.sample(number), series.name) for number, series in enumerate(self.series) if series.name]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(series.name for series in self.series))}
+        for series in self.series:
+            series.draw(plane, [(self.x.place(x), self.y.place(y)) for x, y in series.points], numbers[series.name])
+        firsts = {series.name: series for series in reversed(self.series)}
+        key = [(firsts[name].sample(number), name) for name, number in numbers.items() if name]
         return Figure(plane, self.x.heading("→"), self.y.heading("↑"), self.heading, key, self.height, left)
 
 
