@@ -55,9 +55,15 @@ def test_what_is_certified_is_solid_and_what_is_measured_dashed():
 def test_a_series_has_its_colour_in_every_panel():
     given = points(1, 2, ("ca", "us"))
     one, other = fronts([p for p in given if (p["panel"], p["series"]) != ("us", "M0")], facet="panel")
-    assert one.key == other.key
+    assert [name for _, name in one.key] == ["T0", "M0", "M1"]
+    assert other.key == [one.key[0], one.key[2]]
     assert looks(other, "course dashed series-2") == 0
     assert looks(other, "course dashed series-3") == 1
+
+
+def test_data_without_some_series_have_no_empty_panel():
+    given = [*points(0, 6, ("ca",)), *({**p, "series": f"years {p['series']}"} for p in points(0, 6, ("ma",)))]
+    assert [figure.heading for figure in fronts(given, facet="panel")] == ["ca", "ma"]
 
 
 def test_dots_bars_and_trees():

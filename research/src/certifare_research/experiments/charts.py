@@ -104,7 +104,8 @@ def _panels(
 ) -> list[tuple[str, list[Mapping[str, Any]], list[str]]]:
     """Split the points into panels of at most seven series: title, points, series.
 
-    Series that are certified are in each of them. A series has the same colour in the panels of all data.
+    Series that are certified are in each of them. A series has the same colour in the panels of all data. There is no
+    panel that would show nothing of its own.
     """
     series = dict.fromkeys(point["series"] for point in points)
     certified = {point["series"] for point in points if point.get("certified")}
@@ -114,10 +115,14 @@ def _panels(
     size = max(1, -(-len(others) // count))
     panels = []
     for name in dict.fromkeys("" if facet is None else str(point[facet]) for point in points):
+        of_facet = []
         for i in range(count):
             shown = [*fixed, *others[i * size : (i + 1) * size]]
             own = [p for p in points if p["series"] in shown and (facet is None or str(p[facet]) == name)]
-            panels.append((name if count == 1 else f"{name} ({i + 1} of {count})".strip(), own, shown))
+            of_facet.append((own, shown))
+        of_facet = [pair for pair in of_facet if any(p["series"] not in fixed for p in pair[0])] or of_facet[:1]
+        for i, (own, shown) in enumerate(of_facet, 1):
+            panels.append((name if len(of_facet) == 1 else f"{name} ({i} of {len(of_facet)})".strip(), own, shown))
     return panels
 
 
