@@ -247,7 +247,7 @@ class CalibratedEncoder(RestrictedEncoder):
         present = np.bincount(training.groups.codes[counted], minlength=len(sizes))
         if min(sizes) < 1 or min(present) < 1:
             return
-        if len(derived.directions.columns) > 1:
+        if len(derived.directions.columns) > 1 or len(training.labels) > 1:
             tree = grow_directions(self._directed(training, counted), int(self.max_cells), FEWEST_RECORDS)
             yield tree.path([k for k in CELLS if k <= self.max_cells], sizes)
             return
