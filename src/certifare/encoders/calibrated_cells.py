@@ -251,10 +251,9 @@ class CalibratedEncoder(RestrictedEncoder):
             tree = grow_directions(self._directed(training, counted), int(self.max_cells), FEWEST_RECORDS)
             yield tree.path([k for k in CELLS if k <= self.max_cells], sizes)
             return
-        label = training.labels[0]
-        records = ScoredRecords(
-            derived.values[:, 0], derived.ties, training.groups.codes, label.codes, counted, len(sizes), 2
-        )
+        label, groups = training.labels[0], training.groups.codes
+        n_classes = len(label.values)
+        records = ScoredRecords(derived.values[:, 0], derived.ties, groups, label.codes, counted, len(sizes), n_classes)
         yield from plan_along(records, sizes, self.utility, int(self.max_cells))
 
     def counted(self, label: Levels) -> NDArray[np.bool_]:
