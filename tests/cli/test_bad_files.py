@@ -56,7 +56,7 @@ def test_bad_files_are_refused(cli, frame, tmp_path, name):
     result = cli("fit", source, "--label", "approved", "--sensitive", "sex", *QUICK, "-o", tmp_path / "bundle")
     assert result.status == 2, result
     assert message in result.stderr
-    assert result.stderr.count("error:") == 1
+    assert result.stderr.count("Error:") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
 
 
