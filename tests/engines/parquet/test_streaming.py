@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.engines.conftest import assert_same_encoder, make_people, tables
 
 from certifare import FairTreeEncoder, certify
 from certifare.certificates import Certificate
@@ -27,8 +28,6 @@ from certifare.errors import (
     TrainingOverlapError,
 )
 from certifare.tables.reading import Reading
-
-from .conftest import assert_same_encoder, make_people, tables
 
 
 def write(frame: pd.DataFrame, path: Path, rows: int = 700) -> Path:

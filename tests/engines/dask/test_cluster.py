@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.engines.conftest import assert_same_encoder, make_people, tables
 
 from certifare import FairTreeEncoder, KMeansEncoder, certify
 from certifare.errors import (
@@ -21,8 +22,6 @@ from certifare.errors import (
     TableError,
     TrainingOverlapError,
 )
-
-from .conftest import assert_same_encoder, make_people, tables
 
 dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed (pip install 'certifare[dask]')")
 

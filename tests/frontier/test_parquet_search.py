@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.engines.conftest import make_people
 
 from certifare import CellCounts, Policy
 from certifare.bundle import produce
@@ -21,8 +22,6 @@ from certifare.frontier.settings import Grid
 from certifare.tables.reading import POOLED
 from certifare.tables.roles import Roles
 from certifare.tables.table import Table
-
-from .conftest import make_people
 
 GRID = Grid(kinds=["tree"], gammas=[0.5, 0.9], min_cell_sizes=[50], cells=[2, 4, 8])
 

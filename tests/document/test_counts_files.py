@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from tests.engines.conftest import make_people
 
 from certifare import CellCounts, FairTreeEncoder, certify_counts, load_encoder, one_per_cluster, thin
 from certifare.certificates import Claim
@@ -25,11 +26,10 @@ from certifare.errors import ArgumentError, CountsError, FileError, MissingColum
 from certifare.foundation.levels import INTERSECTION
 from certifare.tables.reading import POOLED, Reading
 
-from .conftest import make_people
-
 
 @pytest.fixture(scope="module")
-def encoder(many_people: pd.DataFrame) -> FairTreeEncoder:
+def encoder() -> FairTreeEncoder:
+    many_people = make_people(6000)
     X = many_people.drop(columns=["paid", "sex", "race"])
     return FairTreeEncoder(max_cells=12).fit(X, many_people["paid"], sensitive_features=many_people["sex"])
 

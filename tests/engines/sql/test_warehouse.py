@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import typer
+from tests.engines.conftest import make_people
 
 from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
 from certifare.certificates.assumptions import NOT_LOOKED_UP
@@ -46,8 +47,6 @@ from certifare.errors import (
 )
 from certifare.foundation.levels import UNKNOWN
 from certifare.tables.reading import POOLED, Reading
-
-from .conftest import make_people
 
 duckdb = pytest.importorskip("duckdb")
 
