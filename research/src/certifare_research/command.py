@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from certifare.cli.options import Json, Seed
-from certifare.cli.progress import stages
+from certifare.cli.progress_bars import stages
 from certifare.cli.terminal import emit, out
 
 

@@ -31,7 +31,7 @@ app = typer.Typer(
     "treat the groups.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
 )
 for command in (demo, plan, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report):
     app.command(cls=Command)(command)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.arguments import check_distance, cuts_of, listed, second_file, signing_key
-from certifare.cli.column import Column, ColumnName, Cuts, EncoderOutput, column_of_files, write_column
+from certifare.cli.column import CertifiedColumn, ColumnName, Cuts, EncoderOutput, column_of_files, write_column
 from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_records, refuse_ignored
 from certifare.cli.option_classes import with_options
@@ -120,7 +120,7 @@ def certify(
         decimal=csv.decimal,
     )
     asked = _Asked(claim, reading, book, roles)
-    own = None if column is None else Column(column, cuts)
+    own = None if column is None else CertifiedColumn(column, cuts)
     certified = _certify(asked, place, own, {**second_file(sensitive_file, on), **csv.reading()})
     certificate = _at_look(book, certified, looks)
     if encoder_output is not None and certified.column is not None:
@@ -270,7 +270,7 @@ class _Certified:
     notes: tuple[str, ...] = ()
 
 
-def _certify(asked: _Asked, place: _Place, column: Column | None, reading: dict[str, Any]) -> _Certified:
+def _certify(asked: _Asked, place: _Place, column: CertifiedColumn | None, reading: dict[str, Any]) -> _Certified:
     """Certify an encoder, or a column, wherever the records are."""
     if place.database.sql is not None:
         return _certify_database(asked, place, column)
@@ -295,7 +295,7 @@ def _certify_files(asked: _Asked, place: _Place, reading: dict[str, Any]) -> _Ce
     return _of_records(asked, counted, table, {"encoder": encoder})
 
 
-def _certify_column(asked: _Asked, data: Sequence[DataFile], column: Column, reading: dict[str, Any]) -> _Certified:
+def _certify_column(asked: _Asked, data: Sequence[DataFile], column: CertifiedColumn, reading: dict[str, Any]) -> _Certified:
     """Certify a column of files of records, each of which is read once."""
     from certifare.certification.certifying import TableSource, count_records
 
@@ -320,7 +320,7 @@ def _of_records(asked: _Asked, counted: CountedRecords, table: Table | None, con
     )
 
 
-def _certify_database(asked: _Asked, place: _Place, column: Column | None) -> _Certified:
+def _certify_database(asked: _Asked, place: _Place, column: CertifiedColumn | None) -> _Certified:
     """Certify an encoder, or a column, on a table that its database counts."""
     from certifare.encoders import load_encoder
 

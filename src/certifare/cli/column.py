@@ -46,7 +46,7 @@ EncoderOutput = Annotated[
 
 
 @dataclass(frozen=True)
-class Column:
+class CertifiedColumn:
     """A column that is certified itself, and where it is cut if it is a score."""
 
     name: str
@@ -89,7 +89,7 @@ class Column:
 
 
 def column_of_files(
-    paths: Sequence[FilePath], column: Column, reading: Reading, *, labelled: bool, **options: Any
+    paths: Sequence[FilePath], column: CertifiedColumn, reading: Reading, *, labelled: bool, **options: Any
 ) -> tuple[FairTreeEncoder, Table]:
     """Read a file, or several, once: make the encoder of a column of it, and the table of its records."""
     from certifare.encoders.existing import encoder_of_arrow

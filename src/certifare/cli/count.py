@@ -12,7 +12,7 @@ from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_records, refuse_ignored
 from certifare.cli.option_classes import with_options
 from certifare.cli.options import COLUMNS, Json
-from certifare.cli.progress import progress
+from certifare.cli.progress_bars import progress
 from certifare.cli.record_options import DatabaseOptions, RoleOptions
 from certifare.cli.sources import Certified, checksum_salt, count_database, read_source
 from certifare.cli.terminal import emit, out, printable, show_left_out, show_notes

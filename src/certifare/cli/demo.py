@@ -11,7 +11,7 @@ from rich.text import Text
 
 from certifare.cli.arguments import check_distance
 from certifare.cli.options import Json, Seed
-from certifare.cli.progress import stages
+from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED

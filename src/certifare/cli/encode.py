@@ -15,7 +15,7 @@ from certifare.cli.help import choose
 from certifare.cli.honoured import of_records, refuse_ignored
 from certifare.cli.option_classes import with_options
 from certifare.cli.options import Json, Replace
-from certifare.cli.progress import progress
+from certifare.cli.progress_bars import progress
 from certifare.cli.sources import Certified
 from certifare.cli.terminal import emit, err, out
 from certifare.cli.writer import open_writer

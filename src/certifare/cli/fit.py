@@ -12,7 +12,7 @@ from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_search, refuse_ignored
 from certifare.cli.option_classes import with_options
 from certifare.cli.options import Dataset, Json, Key, Replace, RequiredLabel, RequiredSensitive, Suppress
-from certifare.cli.progress import stages
+from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED

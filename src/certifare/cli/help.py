@@ -15,10 +15,14 @@ class Command(TyperCommand):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        # Lines of a docstring's paragraph flow together.
+        self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (self.help or "").split("\n\n"))
         self._rarer: list[Any] = [parameter for parameter in self.params if getattr(parameter, "hidden", False)]
         for parameter in self.params:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""
+            elif getattr(parameter, "multiple", False):
+                parameter.metavar = parameter.metavar or "VALUE"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Remember which help was asked for, and parse."""

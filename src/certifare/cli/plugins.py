@@ -85,7 +85,7 @@ def command_of(points: list[EntryPoint]) -> Any:
         raise ArgumentError(f"{_origins(points)}: each brings a command {point.name!r}; uninstall all but one.")
     try:
         found = point.load()
-        app = typer.Typer(rich_markup_mode="markdown")
+        app = typer.Typer(rich_markup_mode="rich")
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=point.name)
         elif inspect.isfunction(found):

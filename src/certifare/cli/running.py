@@ -60,7 +60,7 @@ def run(app: typer.Typer) -> None:
     """Run the application: a user's mistake is one message on standard error, and an exit status."""
     try:
         with _orderly_end(), nothing_overwritten():
-            status = app(standalone_mode=False)
+            status = app(prog_name="certifare", standalone_mode=False)
     except typer.Exit as done:
         status = done.exit_code
     except (KeyboardInterrupt, typer.Abort):

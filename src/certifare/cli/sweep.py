@@ -14,7 +14,7 @@ from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_search, refuse_ignored
 from certifare.cli.option_classes import with_options
 from certifare.cli.options import Json, RequiredLabel, RequiredSensitive
-from certifare.cli.progress import stages
+from certifare.cli.progress_bars import stages
 from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit, err, out, show_notes
 
@@ -38,6 +38,7 @@ def sweep(
         typer.Option(
             "--output",
             "-o",
+            metavar="FILE",
             help="Write every encoder tried to a .csv file, or draw the frontier: .svg or .html. Repeat for both.",
         ),
     ] = None,

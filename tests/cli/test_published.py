@@ -14,8 +14,8 @@ from certifare.document import new_key, read_document, write_document
 #: Options whose text is published as it was given. A new one is added here on purpose, or is declared as private.
 TEXTS = {
     "label", "sensitive", "weight", "cluster", "categorical", "continuous", "drop", "missing", "delimiter", "encoding",
-    "decimal", "metric", "method", "positive", "population", "kind", "split", "utility", "table_name",
-    "dataset", "feature", "column", "cuts", "header", "names", "on", "label_cuts",
+    "decimal", "metric", "positive", "population", "kind", "split", "utility", "table",
+    "dataset", "feature", "column", "cuts", "names", "on", "label_cuts",
 }  # fmt: skip
 
 
@@ -27,13 +27,13 @@ def test_paths_are_not_published_in_a_certificate(cli, files, tmp_path):
     private, _ = new_key(tmp_path / "secret")
     result = cli(
         "certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex", "--sensitive", "age>=60",
-        "--key", private, "-o", tmp_path / "certificate.json", "--max", "0.99", "--no-unknown-groups",
+        "--key", private, "-o", tmp_path / "certificate.json", "--max", "0.99", "--no-ledger",
     )  # fmt: skip
     assert result.status == 0, result.stderr
 
     assert published(tmp_path / "certificate.json") == (
-        "certifare certify ENCODER DATA --sensitive sex --sensitive 'age>=60' --no-unknown-groups --output OUTPUT "
-        "--key KEY --max 0.99"
+        "certifare certify ENCODER DATA --output OUTPUT --max 0.99 --sensitive sex --sensitive 'age>=60' --no-ledger "
+        "--key KEY"
     )
 
 
@@ -95,7 +95,7 @@ def test_a_report_shows_the_published_command_without_paths(cli, files, tmp_path
 
     report = cli("report", tmp_path / "c.json", "--json").stdout
 
-    assert json.loads(report)["command"] == "certifare certify ENCODER DATA --sensitive sex --output OUTPUT"
+    assert json.loads(report)["command"] == "certifare certify ENCODER DATA --output OUTPUT --sensitive sex"
     assert str(tmp_path) not in report
     assert str(files) not in report
 
