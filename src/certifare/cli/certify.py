@@ -295,7 +295,9 @@ def _certify_files(asked: _Asked, place: _Place, reading: dict[str, Any]) -> _Ce
     return _of_records(asked, counted, table, {"encoder": encoder})
 
 
-def _certify_column(asked: _Asked, data: Sequence[DataFile], column: CertifiedColumn, reading: dict[str, Any]) -> _Certified:
+def _certify_column(
+    asked: _Asked, data: Sequence[DataFile], column: CertifiedColumn, reading: dict[str, Any]
+) -> _Certified:
     """Certify a column of files of records, each of which is read once."""
     from certifare.certification.certifying import TableSource, count_records
 
