@@ -1,7 +1,7 @@
 """Calibrated cells on real tables: AUC and accuracy on records kept aside, by the largest T* that was asked for.
 
-A fifth of each table is kept aside. Of the rest, half learns scores and plans, half sets the thresholds. Beside it: plain
-gradient boosting on all of the rest, without any bound.
+A fifth of each table is kept aside. Of the rest, half learns scores and plans, half sets the thresholds. Beside it:
+plain gradient boosting on all of the rest, without any bound.
 
     python benchmarks/calibrated.py [--tables german compas law adult] [--seeds 5] [--write docs/calibrated.md]
 """
