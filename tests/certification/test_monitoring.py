@@ -244,7 +244,7 @@ def test_item_5_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d.update(format="x"), "no history"),
+        (lambda d: d.update(format="x"), "is not a history"),
         (lambda d: d.update(version=2), "newer certifare"),
         (lambda d: d.update(extra=1), "unknown field"),
         (lambda d: d.update(confidence=1.5), "confidence"),
@@ -294,9 +294,9 @@ def test_item_5_records_that_are_there_already_are_refused(year):
     fresh = sample(rng, population(rng))
     with pytest.raises(FileError, match="already, as 'May'"):
         year.add("July", year.periods[0].counts)
-    with pytest.raises(FileError, match="'May' is in the history already"):
+    with pytest.raises(FileError, match="'May' is already in the history"):
         year.add("May", fresh)
-    with pytest.raises(FileError, match="certification records themselves"):
+    with pytest.raises(FileError, match="are the certification records"):
         year.add("July", year.reference)
     dated = year.add("July", fresh, digest="a" * 64)
     with pytest.raises(FileError, match="already, as 'July'"):

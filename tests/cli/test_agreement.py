@@ -612,7 +612,7 @@ def test_a_label_that_is_named_must_be_there_even_if_nobody_looks_at_it(
     bundle = world.bundle(cli, "parity", CASES["parity"])
     refused = cli("certify", bundle, *desk("parity", way), "--label", "aproved", "-o", tmp_path / "certificate.json")
     assert refused.status == 2
-    assert "There is no column 'aproved' for the label. Did you mean 'approved'" in said(refused)
+    assert "No column 'aproved' (--label). Did you mean 'approved'" in said(refused)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -760,7 +760,7 @@ def test_a_draw_from_records_that_are_not_in_memory_is_refused_with_the_remedy(
     for command in commands:
         refused = cli(*command)
         assert refused.status == 2
-        assert f"The records are drawn by the column '{by}', which needs all of them in memory" in said(refused)
+        assert f"The records are sampled by the column '{by}', which needs all of them in memory" in said(refused)
         assert "export an extract that fits" in said(refused)
         assert "certifare count" in said(refused)
     assert list(tmp_path.iterdir()) == []
@@ -871,11 +871,11 @@ REFUSALS: dict[str, Refusal] = {
     "a value that was not there": Refusal(
         "a column", partial(every, step=50, decision="perhaps"), "30 records have values of the column 'decision'"
     ),
-    "no group": Refusal("parity", lambda frame: frame.drop(columns="sex"), "There is no column 'sex'"),
-    "no feature": Refusal("parity", lambda frame: frame.drop(columns="hours"), "There is no column 'hours'"),
-    "no label": Refusal("odds of bands", lambda frame: frame.drop(columns="income"), "There is no column 'income'"),
+    "no group": Refusal("parity", lambda frame: frame.drop(columns="sex"), "No column 'sex'"),
+    "no feature": Refusal("parity", lambda frame: frame.drop(columns="hours"), "No column 'hours'"),
+    "no label": Refusal("odds of bands", lambda frame: frame.drop(columns="income"), "No column 'income'"),
     "a label of text that is to be cut": Refusal(
-        "odds of bands", lambda frame: frame.assign(income="much"), "a label that is cut must be numbers"
+        "odds of bands", lambda frame: frame.assign(income="much"), "A label with cuts must hold numbers"
     ),
     "no record with a label": Refusal(
         "odds, and some without a label",
@@ -890,7 +890,7 @@ REFUSALS: dict[str, Refusal] = {
             sex=frame["sex"].map({"f": "f", "m": "f × a"}),
             race=np.where(frame["sex"] == "f", "a × b", "b").astype(object),
         ),
-        "Two groups would be called 'f × a × b'",
+        "Two groups have the same name 'f × a × b'",
     ),
     "an unknown group of an encoder that reads it": Refusal(
         "a group-aware encoder", partial(every, step=50, sex="x"), "a group that the encoder was not fitted with"

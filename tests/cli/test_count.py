@@ -188,7 +188,7 @@ def test_item_9_counts_of_another_encoder_shape(cli, files, counted, tmp_path):
         (["certify", "encoder.json", "--sql", "duckdb:///no.db", "--sensitive", "sex"], "--table"),
         (["certify", "encoder.json", "fresh.csv", "--sql", "duckdb:///no.db", "--table", "t"], "not both"),
         (["certify", "encoder.json", "--sensitive", "sex"], "Which records"),
-        (["certify", "encoder.json", "fresh.csv", "fresh.csv", "--sensitive", "sex"], "was named twice"),
+        (["certify", "encoder.json", "fresh.csv", "fresh.csv", "--sensitive", "sex"], "is listed twice"),
     ],
 )
 def test_bad_input(cli, files, monkeypatch, arguments, words):

@@ -180,7 +180,7 @@ def test_item_5_training_records_are_refused(cli, desk, make_people, files):
         (["may.csv", "--sensitive", "sexx"], "Did you mean 'sex'"),
         (["--sql", "duckdb:///people.db", "--table", "may"], "--period"),
         (["few.csv"], "Take a longer period"),
-        (["may.csv", "--history", "may.csv"], "no history"),
+        (["may.csv", "--history", "may.csv"], "is not a history"),
     ],
 )
 def test_item_5_bad_input_leaves_nothing_behind(cli, desk, arguments, words):
@@ -261,7 +261,7 @@ def test_periods_are_drawn_as_the_certification_records_were(cli, desk, make_peo
     database = ["--sql", "duckdb:///people.db", "--table", "visits_may", "--period", "may"]
     refused = cli("monitor", "drawn", *database)
     assert refused.status == 2
-    assert "drawn by the column 'person', which needs all of them in memory" in refused.stderr
+    assert "sampled by the column 'person', which needs all of them in memory" in refused.stderr
     refused = cli("monitor", "drawn", "all.json")
     assert refused.status == 2
     assert "counts all records, but the certificate of the bundle is about records drawn by the clusters" in said(

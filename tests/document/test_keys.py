@@ -55,7 +55,7 @@ def test_a_passphrase_locks_the_private_key(tmp_path, monkeypatch):
 
     with pytest.raises(FileError, match="locked by a passphrase"):
         load_private_key(private)
-    with pytest.raises(FileError, match="is the passphrase right"):
+    with pytest.raises(FileError, match="Check the passphrase"):
         load_private_key(private, "wrong")
     signed = load_private_key(private, secret).sign(b"text")
     load_public_key(public).verify_signature(signed, b"text")

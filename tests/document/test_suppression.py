@@ -175,7 +175,7 @@ def test_cells_that_are_pooled_cannot_be_pooled_again():
     """Nobody knows their own counts: which cells favour whom cannot be told."""
     pooled, _ = suppress(certify_counts(CellCounts([[5100, 5000], [2500, 5], [2400, 4995]], ["f", "m"])), 10)
 
-    with pytest.raises(DocumentError, match="pooled already"):
+    with pytest.raises(DocumentError, match="already pooled"):
         suppress(pooled, 20)
 
 

@@ -165,7 +165,7 @@ def test_an_expired_version():
 
 
 def test_a_newer_version_cannot_be_judged():
-    with pytest.raises(DocumentError, match="install a newer certifare"):
+    with pytest.raises(DocumentError, match="Install a newer"):
         verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}4"))
 
 

@@ -237,7 +237,7 @@ def test_certify(encoder: FairTreeEncoder, fresh: pd.DataFrame, duck: DuckDB) ->
     assert certificate.seed is None
     odds = certify_records(encoder, people, reading, metric="equalized_odds")
     assert odds.counts.labels == ("0", "1")
-    with pytest.raises(RoleError, match="no column of clusters"):
+    with pytest.raises(RoleError, match="needs a cluster column"):
         Reading(sensitive=("sex",), population="records")
 
 
@@ -433,7 +433,7 @@ def test_item_10_names_that_differ_in_case(postgres: str) -> None:
     with duckdb.connect() as connection:
         connection.register("people", people.assign(sex=groups))  # DuckDB calls them v and V_1
         for encoder in (tree, one):
-            with pytest.raises(MissingColumnError, match="no column 'V'"):
+            with pytest.raises(MissingColumnError, match="No column 'V'"):
                 count(encoder, DuckDB(connection), "people", "sex")
     types = {"v": "float8", "V": "float8", "sex": "text"}
     copy(postgres, "cased", types, plain(people.assign(sex=groups)))
@@ -514,10 +514,10 @@ def test_item_15_nothing_of_an_address_is_printed(tmp_path: Path) -> None:
     for address, error, message in [
         ("duckdb:///nowhere.db", FileError, "nowhere.db"),
         ("sqlite:///nowhere.db", FileError, "nowhere.db"),
-        ("duckdb:///nowhere.db?token=secret", FileError, "no file of the duckdb database 'nowhere.db'; an"),
-        ("duckdb:md:nowhere?motherduck_token=secret", FileError, "no file of the duckdb database; an"),
+        ("duckdb:///nowhere.db?token=secret", FileError, "no file for the duckdb database 'nowhere.db'. A"),
+        ("duckdb:md:nowhere?motherduck_token=secret", FileError, "no file for the duckdb database. A"),
         ("md:nowhere?motherduck_token=secret", DatabaseError, "no address"),
-        ("sqlite:///nowhere.db?key=secret", FileError, "no file of the sqlite database 'nowhere.db'; an"),
+        ("sqlite:///nowhere.db?key=secret", FileError, "no file for the sqlite database 'nowhere.db'. A"),
         ("oracle://me:secret@host/db", DatabaseError, "no address"),
         ("secret", DatabaseError, "no address"),
         ("mysql+nosuchdriver://me:secret@host/db", DatabaseError, "driver for mysql is not installed"),

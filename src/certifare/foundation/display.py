@@ -1,4 +1,4 @@
-"""What a notebook shows: tables as HTML, and drawings that need no network."""
+"""HTML tables and charts for notebooks, which need no network."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 from certifare.errors import ArgumentError
 from certifare.foundation.formatting import undirected
 
-#: What drawings are saved as.
+#: File formats of charts.
 SUFFIXES = (".svg", ".png", ".html", ".json")
 
 
 def html_table(caption: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
-    """Write a table as HTML, with everything in it escaped; the first entry of each row names it.
+    """Return a table as HTML with escaped text; the first entry of each row is its header.
 
     >>> html_table("a < b", [])
     '<table><caption>a &lt; b</caption><tbody></tbody></table>'
@@ -38,22 +38,22 @@ def html_table(caption: str, rows: Iterable[Sequence[object]], head: Sequence[st
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A chart that a notebook shows as it is, without a script from a network.
+    """A chart that notebooks show without a script from the network.
 
     Attributes
     ----------
     chart : altair.Chart
-        For whoever wants to change it.
+        The Altair chart, to change it.
     """
 
     chart: Any
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: the Vega-Lite specification."""
+        """Return the Vega-Lite specification as plain data."""
         return dict(self.chart.to_dict())
 
     def svg(self) -> str:
-        """Draw the chart."""
+        """Return the chart as SVG."""
         import vl_convert
 
         return undirected(str(vl_convert.vegalite_to_svg(self.to_dict())))
@@ -65,12 +65,12 @@ class Drawing:
         ----------
         path : path
         format : {"svg", "png", "html", "json"}, optional
-            By the end of the path unless given.
+            By default the suffix of the path.
         """
         suffix = Path(path).suffix.lower() if format is None else f".{format}"
         if suffix not in SUFFIXES:
             raise ArgumentError(
-                f"A drawing cannot be saved as {suffix or 'a file without an ending'}: choose {', '.join(SUFFIXES)}."
+                f"A chart cannot be saved as {suffix or 'a file without a suffix'}. Choose {', '.join(SUFFIXES)}."
             )
         inline = {"inline": True} if suffix == ".html" else {}
         self.chart.save(os.fspath(path), format=suffix[1:], **inline)

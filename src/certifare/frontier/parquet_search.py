@@ -29,7 +29,7 @@ from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import BlockReader, Feature, PooledRole, by_piece, roles_of
-from certifare.engines.counting import Finder, Tally, count_over, lay_out
+from certifare.engines.counting import BlockCounter, Finder, Tally, lay_out, merge_tallies
 from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths
 from certifare.engines.preparing import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
@@ -293,11 +293,12 @@ class LargeSearch(Search):
         return counts
 
     def _count(self, finder: Finder) -> Tally:
-        def tell(share: float) -> None:
+        def report(share: float) -> None:
             if self._progress is not None:
                 self._progress("counting certification records", round(100 * share), 100)
 
-        return count_over(finder, self._engine(CERTIFY), self._reading, salt=b"certification records", progress=tell)
+        counter = BlockCounter(finder, self._reading, salt=b"certification records")
+        return self._engine(CERTIFY).reduce(counter, merge_tallies, progress=report)
 
     def _group_names(self) -> tuple[str, ...]:
         return () if self.table.groups is None else self.table.groups.names
