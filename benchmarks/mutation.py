@@ -52,19 +52,19 @@ LINKED = ("docs", "research", "benchmarks", "examples", "README.md", "CHANGELOG.
 #: The tests that are to notice a change in a module, the nearest ones first.
 CERTIFICATES = "tests/certificates/"
 TESTS = {
-    "certificates/exact.py": ["test_exact.py", "test_levels_spent.py", "test_certificate.py"],
+    "certificates/exact.py": ["test_exact.py", "test_bounding.py", "test_certificate.py"],
     "certificates/bounding.py": [
-        "test_levels_spent.py", "test_certificate.py", "test_tail.py", "test_lemmas.py", "test_population.py",
+        "test_bounding.py", "test_certificate.py", "test_tail.py", "test_lemmas.py", "test_population.py",
         "test_sequence.py",
     ],
-    "certificates/issuing.py": ["test_levels_spent.py", "test_certificate.py", "test_population.py"],
+    "certificates/issuing.py": ["test_bounding.py", "test_certificate.py", "test_population.py"],
     "certificates/consequences.py": ["test_consequences.py", "test_certificate.py"],
-    "certificates/classifier.py": ["test_certificate.py", "test_tail.py", "test_levels_spent.py"],
+    "certificates/classifier.py": ["test_certificate.py", "test_tail.py", "test_bounding.py"],
     "certificates/claims.py": [
-        "test_claims.py", "test_certificate.py", "test_levels_spent.py", "test_consequences.py", "test_tail.py",
+        "test_claims.py", "test_certificate.py", "test_bounding.py", "test_consequences.py", "test_tail.py",
     ],
-    "certificates/sequence.py": ["test_sequence.py", "test_tail.py", "test_levels_spent.py"],
-    "certificates/tail.py": ["test_tail.py", "test_levels_spent.py", "test_certificate.py"],
+    "certificates/sequence.py": ["test_sequence.py", "test_tail.py", "test_bounding.py"],
+    "certificates/tail.py": ["test_tail.py", "test_bounding.py", "test_certificate.py"],
     "certificates/looks.py": ["test_looks.py", "test_certificate.py", "../certification/test_ledger.py"],
     "certificates/sampling.py": ["test_sampling.py", "test_tail.py", "test_population.py"],
     "certificates/lemmas.py": ["test_lemmas.py", "test_certificate.py", "test_tail.py"],
@@ -75,7 +75,7 @@ TESTS = {
     ],
     "tables/splitting.py": ["../tables/test_splitting.py", "../test_walk.py"],
     "document/verification.py": [
-        "../document/test_verification.py", "../document/test_own_records.py", "../cli/test_verify.py",
+        "../document/test_verification.py", "../document/test_verification_own_records.py", "../cli/test_verify.py",
     ],
     "document/suppression.py": ["../document/test_suppression.py", "../document/test_verification.py"],
     "document/envelopes.py": ["../document/test_envelopes.py", "../document/test_verification.py"],

@@ -1,4 +1,4 @@
-"""The public names, each listed once (issue 12, item 9)."""
+"""The public names, each listed once."""
 
 import importlib
 import re

@@ -12,6 +12,25 @@ from typing import Any
 REPOSITORY = Path(__file__).parents[1]
 PRODUCT = REPOSITORY / "src" / "certifare"
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+TESTS = REPOSITORY / "tests"
+#: Test modules that show something of several modules at once, and what.
+ACROSS = {
+    "certificates/test_guarantee.py": "how often T* is exceeded, by simulation",
+    "cli/test_agreement.py": "all commands on all sources of records",
+    "cli/test_bad_files.py": "files as people have them, through all commands",
+    "cli/test_fuzz_documents.py": "damaged documents, through all commands",
+    "cli/test_fuzz_tables.py": "damaged tables, through all commands",
+    "cli/test_group_aware.py": "--group-aware, in all commands",
+    "cli/test_layout.py": "the modules of the command line",
+    "cli/test_looks.py": "the ledger, through all commands that certify",
+    "cli/test_progress.py": "progress, from the search to the terminal",
+    "cli/test_reference.py": "the page on commands",
+    "cli/test_strangers.py": "hostile files and names, through all commands",
+    "cli/test_tables.py": "options for how tables are read, through all commands",
+    "cli/test_words.py": "what several commands print on the way",
+    "encoders/test_examples.py": "the examples in all docstrings",
+    "encoders/test_sklearn.py": "scikit-learn's own checks, on all encoders",
+}
 RULES = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
 
 
@@ -65,3 +84,14 @@ def test_imports_that_go_upwards_are_as_many_as_the_page_says() -> None:
     (contract,) = [rule for rule in RULES["contracts"] if rule["name"] == "Data flows one way"]
     assert len(contract["ignore_imports"]) == 1
     assert "One import goes upwards" in PAGE
+
+
+def test_a_test_module_is_named_after_the_module_that_it_tests() -> None:
+    """``tests/<room>/test_<module>.py``, or ``test_<module>_<aspect>.py``; other modules are listed above."""
+    modules = {str(path.relative_to(PRODUCT)) for path in PRODUCT.rglob("*.py")}
+    for path in sorted(TESTS.glob("*/**/test_*.py")):
+        name, room = str(path.relative_to(TESTS)), path.parent.relative_to(TESTS)
+        parts = path.stem.removeprefix("test_").split("_")
+        named = {str(room / ("_".join(parts[:end]) + ".py")) for end in range(1, len(parts) + 1)} & modules
+        assert bool(named) != (name in ACROSS or room.name == "website"), f"{name}: tests no module of its name"
+    assert not [name for name in ACROSS if not (TESTS / name).is_file()]

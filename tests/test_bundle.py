@@ -265,7 +265,7 @@ def distance(encoder, frame):
 
 
 def test_people_without_a_label_are_in_the_population_of_demographic_parity():
-    """Issue 11, 6: dropping them certified a distance among the labelled, less than half of the true one."""
+    """Dropping them certified a distance among the labelled, less than half of the true one."""
     frame = partly_labelled(8000, 0)
     bundle = produce(frame, label="paid", sensitive="sex", grid=GRID)
     others = partly_labelled(40_000, 9)
@@ -310,7 +310,7 @@ def test_the_claim_says_whom_it_is_about():
 
 
 @pytest.mark.parametrize("target", [0.0, -1, 1.5, float("nan")])
-def test_impossible_targets(target):
+def test_impossible_targets_are_refused(target):
     with pytest.raises(ArgumentError, match="target"):
         produce(people(100, 0), label="paid", sensitive="sex", target=target)
 
@@ -360,7 +360,7 @@ def test_a_bundle_holds_what_may_be_published_and_what_may_not(saved, bundle):
     assert sum(run["parts"].values()) == 8000
     fingerprint = Fingerprint.load(folder / "private" / "fingerprint.npz")
     assert fingerprint.records == run["parts"]["train"]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (folder / "private").iterdir()} == {0o600}  # item 22
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (folder / "private").iterdir()} == {0o600}
     published = "".join((folder / name).read_text() for name in ("encoder.json", "certificate.json", "frontier.csv"))
     assert fingerprint.salt.hex() not in published
 
@@ -394,7 +394,7 @@ def test_the_report_of_a_bundle(saved, bundle):
     assert "What the cells are worth" in page
 
 
-def test_suppression(bundle, tmp_path):
+def test_suppression_hides_cells_and_keeps_the_bound(bundle, tmp_path):
     bundle.save(tmp_path / "bundle", suppress=5000)
     document = read_document(tmp_path / "bundle" / "certificate.json")
     assert document.certificate.bound == bundle.certificate.bound
@@ -475,7 +475,7 @@ def with_height(n, seed):
     return people(n, seed).assign(height=np.random.default_rng(seed).normal(170, 10, n))
 
 
-def test_item_11_repeated_rows_are_refused_before_the_split():
+def test_repeated_rows_are_refused_before_the_split():
     copied = pd.concat([with_height(600, 3)] * 10, ignore_index=True)
     with pytest.raises(RepeatedRecordsError, match=r"6,000 of 6,000 records equal another one.*--cluster"):
         produce(copied, label="paid", sensitive="sex", grid=GRID)
@@ -484,7 +484,7 @@ def test_item_11_repeated_rows_are_refused_before_the_split():
     assert bundle.certificate.counts.n_records <= 0.4 * 600 + 1
 
 
-def test_item_11_some_repeated_rows_are_said_everywhere():
+def test_some_repeated_rows_are_mentioned_in_certificate_and_report():
     some = with_height(5000, 3)
     more = pd.concat([some, some.iloc[:1500]], ignore_index=True)
     bundle = produce(more, label="paid", sensitive="sex", grid=GRID)

@@ -211,7 +211,7 @@ def test_the_commands_of_the_readme_run(desk, monkeypatch, capsys):
     assert done == ["fit", "encode", "verify", "sql"]
 
 
-def test_producer(desk, monkeypatch, capsys):
+def test_the_producers_page_runs_as_printed(desk, monkeypatch, capsys):
     for name in ("bundle", "producer.pem", "producer.pub.pem"):
         shutil.rmtree(desk / name) if (desk / name).is_dir() else (desk / name).unlink()
     done = run_all("docs/producer.md", monkeypatch, capsys)
@@ -243,7 +243,7 @@ def kit(tmp_path_factory):
     return folder, done.stdout
 
 
-def test_item_17_6_the_auditors_page_ends_as_printed(kit, monkeypatch, capsys):
+def test_the_auditors_page_ends_as_printed(kit, monkeypatch, capsys):
     """Every command of the page, in the kit that its first command makes."""
     folder, printed = kit
     first, *others = commands("docs/auditor.md")
@@ -284,7 +284,7 @@ def test_the_auditors_page_followed_to_the_letter_in_a_fresh_environment(tmp_pat
     shutil.rmtree(tmp_path / "venv")
 
 
-def test_item_17_6_the_kit_has_what_each_check_prints(kit):
+def test_the_kit_has_what_each_check_prints(kit):
     """The page shows the commands of the kit, and the kit's expected outputs end with their exit status."""
     from certifare.cli.kit import CHECKS, is_kit
 
@@ -315,7 +315,7 @@ def test_how_many_records_an_auditor_needs():
         assert float(said) < bound + 0.001
 
 
-def test_item_17_5_by_hand(capsys):
+def test_t_star_by_hand_is_what_certifare_prints(capsys):
     """The spreadsheet's formulas, and what certifare prints."""
     execute("docs/by-hand.md")
     first, exact, approximate, second = (text.strip() for language, text in blocks("docs/by-hand.md", "text"))
@@ -329,7 +329,7 @@ def test_item_17_5_by_hand(capsys):
     assert "gives 0.1319. certifare gives 0.1321" in page
 
 
-def test_consumer(kit, monkeypatch):
+def test_the_consumers_page_runs_as_printed(kit, monkeypatch):
     """In the kit: the rows that are shown, and one prediction for each cell."""
     monkeypatch.chdir(kit[0] / "certifare-audit-kit")
     ((_, rows),) = blocks("docs/consumer.md", "text")
@@ -338,7 +338,7 @@ def test_consumer(kit, monkeypatch):
     execute("docs/consumer.md")
 
 
-def test_index(tmp_path, monkeypatch, capsys):
+def test_the_first_page_runs_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     execute("docs/index.md")
     ((_, said),) = blocks("docs/index.md", "text")
@@ -361,7 +361,7 @@ def test_the_demonstration_prints_what_the_producers_page_shows(tmp_path):
         assert not line or line.rstrip() in printed, line
 
 
-def test_item_17_3_the_figures_of_the_readme_are_those_of_the_results():
+def test_the_figures_of_the_readme_are_those_of_the_results():
     """Certified accuracies, and the best of the methods as published."""
     readme = (ROOT / "README.md").read_text("utf-8")
     pages = (ROOT / "docs" / "results" / "comparison.md").read_text("utf-8").split("\n## ")[1::2]
@@ -410,7 +410,7 @@ def covered():
     return python, others
 
 
-def test_item_17_every_code_block_runs_or_has_a_reason():
+def test_every_code_block_runs_or_has_a_reason():
     """Block by block: one that is neither run nor compared here, nor marked above it, is an error."""
     python, others = covered()
     unaccounted = []
@@ -441,18 +441,18 @@ def test_an_unaccounted_block_is_found(tmp_path, monkeypatch):
     for block in ("```python\n1 + 1\n```\n", "```sh\ncertifare demo\n```\n", "```text\nx\n```\n", "```sh\nls\n```\n"):
         page.write_text(f"# A page\n\n{block}")
         with pytest.raises(AssertionError, match=r"docs/new\.md"):
-            test_item_17_every_code_block_runs_or_has_a_reason()
+            test_every_code_block_runs_or_has_a_reason()
         page.write_text(f"# A page\n\n<!-- not run: a reason -->\n\n{block}")
-        test_item_17_every_code_block_runs_or_has_a_reason()
+        test_every_code_block_runs_or_has_a_reason()
 
 
-def test_report(desk, monkeypatch, capsys):
+def test_the_page_on_reports_runs_as_printed(desk, monkeypatch, capsys):
     assert run_all("docs/report.md", monkeypatch, capsys) == ["report"]
     monkeypatch.chdir(desk / "bundle")
     assert execute("docs/report.md")["html"].startswith("<!DOCTYPE html>")
 
 
-def test_certificate_format(inside):
+def test_the_page_on_the_certificate_format_runs_as_printed(inside):
     from certifare.document import read_document
 
     certificate = read_document("certificate.json").certificate
@@ -461,7 +461,7 @@ def test_certificate_format(inside):
     assert names["document"].certificate.bound >= certificate.bound
 
 
-def test_commands(desk, monkeypatch, capsys):
+def test_the_page_on_commands_runs_as_printed(desk, monkeypatch, capsys):
     """The page on commands, but for the demo and the experiments, which have tests of their own."""
     shutil.rmtree("bundle")
     done = run_all("docs/cli.md", monkeypatch, capsys, fit=TREE)
@@ -482,7 +482,7 @@ def test_commands(desk, monkeypatch, capsys):
     ]
 
 
-def test_warehouse(tmp_path, monkeypatch, capsys):
+def test_the_page_on_warehouses_runs_as_printed(tmp_path, monkeypatch, capsys):
     pytest.importorskip("duckdb", reason="DuckDB (the extra 'duckdb') is not installed")
     monkeypatch.chdir(tmp_path)
     execute("docs/warehouse.md", only=slice(1))
@@ -494,14 +494,14 @@ def test_warehouse(tmp_path, monkeypatch, capsys):
     assert "<= 0.1550 with 95 % confidence" in capsys.readouterr().out
 
 
-def test_tutorial(tmp_path, monkeypatch, capsys):
+def test_the_tutorial_runs_as_printed(tmp_path, monkeypatch, capsys):
     """A NO SOLUTION, the second look that was planned, a third that is refused, and more records."""
     monkeypatch.chdir(tmp_path)
     execute("docs/tutorial.md")
     assert run_all("docs/tutorial.md", monkeypatch, capsys) == ["fit", "fit", "verify", "fit", "fit"]
 
 
-def test_scale(tmp_path, monkeypatch):
+def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch):
     """The first of its blocks; the others need a cluster, and have tests with a real one."""
     monkeypatch.chdir(tmp_path)
     for folder, rows in (("people", range(6000)), ("fresh", range(6000, 12_000))):
@@ -510,7 +510,7 @@ def test_scale(tmp_path, monkeypatch):
     assert execute("docs/scale.md")["certificate"].bound < 1.0
 
 
-def test_encoders_and_boosted(capsys):
+def test_the_pages_on_encoders_run_as_printed(capsys):
     execute("docs/encoders.md")
     printed = " ".join(capsys.readouterr().out.split())
     for _, shown in blocks("docs/encoders.md", "text") + blocks("docs/encoders.md", "sql"):
@@ -518,14 +518,13 @@ def test_encoders_and_boosted(capsys):
     execute("docs/boosted.md")
 
 
-def test_scores(desk, monkeypatch, capsys):
-    """Issue 15, item 1."""
+def test_the_page_on_scores_runs_as_printed(desk, monkeypatch, capsys):
     assert run_all("docs/scores.md", monkeypatch, capsys) == ["encode"]
     execute("docs/scores.md")
 
 
 def test_from_raw_files_to_certified_scores(tmp_path, monkeypatch, capsys):
-    """Issue 15: one command for each of the shared tables, none of them edited."""
+    """One command for each of the shared tables, none of them edited."""
     if not SHARED.is_dir():
         pytest.skip("the shared data folder is not beside this checkout")
     tables = sorted(SHARED.glob("*.parquet"))
@@ -539,8 +538,7 @@ def test_from_raw_files_to_certified_scores(tmp_path, monkeypatch, capsys):
         assert all(pa.compute.min(column).as_py() > 0.0 for column in scores.columns)
 
 
-def test_existing(tmp_path, monkeypatch, capsys):
-    """Issue 15, item 2."""
+def test_the_page_on_existing_models_runs_as_printed(tmp_path, monkeypatch, capsys):
     pytest.importorskip("lightgbm", reason="LightGBM is not installed")
     monkeypatch.chdir(tmp_path)
     execute("docs/existing.md", only=slice(1))
@@ -549,44 +547,39 @@ def test_existing(tmp_path, monkeypatch, capsys):
     execute("docs/existing.md")
 
 
-def test_tables(tmp_path, monkeypatch, capsys):
-    """Issue 15, item 6."""
+def test_the_page_on_tables_runs_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     execute("docs/tables.md", only=slice(1))
     assert run_all("docs/tables.md", monkeypatch, capsys) == ["fit", "encode"]
     execute("docs/tables.md")
 
 
-def test_notebooks(tmp_path, monkeypatch, capsys):
-    """Issue 15, item 8."""
+def test_the_page_on_notebooks_runs_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     execute("docs/notebooks.md")
     assert "FairTreeEncoder: 8 cells of 3 columns" in capsys.readouterr().out
     assert (tmp_path / "cells.svg").read_text("utf-8").startswith("<svg")
 
 
-def test_explain(desk, monkeypatch, capsys):
-    """Issue 15, item 3."""
+def test_the_page_on_explanations_runs_as_printed(desk, monkeypatch, capsys):
     assert run_all("docs/explain.md", monkeypatch, capsys) == ["explain"] * 2
     execute("docs/explain.md")
 
 
-def test_importances(desk, capsys):
-    """Issue 15, item 4."""
+def test_the_page_on_importances_runs_as_printed(desk, capsys):
     execute("docs/importances.md")
     printed = " ".join(capsys.readouterr().out.split())
     ((_, shown),) = blocks("docs/importances.md", "text")
     assert " ".join(shown.split("…")[0].split()) in printed
 
 
-def test_group_aware(desk, monkeypatch, capsys):
+def test_the_page_on_group_aware_encoders_runs_as_printed(desk, monkeypatch, capsys):
     shutil.rmtree("bundle")
     assert run_all("docs/group-aware.md", monkeypatch, capsys, fit=TREE) == ["fit", "encode"]
     execute("docs/group-aware.md")
 
 
-def test_monitor(desk, monkeypatch, capsys):
-    """Issue 15, item 5."""
+def test_the_page_on_monitoring_runs_as_printed(desk, monkeypatch, capsys):
     order = np.random.default_rng(0).permutation(48_842).tolist()
     for name, rows in (
         ("2026-11", order[20_000:26_000]),
@@ -612,8 +605,8 @@ def recipe(title):
 
 
 @pytest.mark.parametrize("title", ["A gate in GitHub Actions", "A pre-commit hook"])
-def test_item_9_gates(desk, monkeypatch, capsys, title):
-    """Issue 15, item 9: what the gates run holds on this bundle, and fails where the bound is too large."""
+def test_gates_pass_this_bundle_and_fail_a_larger_bound(desk, monkeypatch, capsys, title):
+    """What the gates run holds on this bundle, and fails where the bound is too large."""
     yaml = pytest.importorskip("yaml")
     (block,) = recipe(title)
     assert ("yaml", block) in blocks("docs/recipes.md", "yaml")
@@ -647,7 +640,7 @@ def run_recipe(words, folder, **environment):
 
 
 @with_recipes
-def test_item_9_airflow(desk):
+def test_the_recipe_runs_in_airflow_and_finds_the_refuted_month(desk):
     """The task in Airflow itself: a month that is as expected, and one that refutes the target."""
     (desk / "dags").mkdir()
     (desk / "dags" / "watch.py").write_text(recipe("A monthly task in Airflow")[0])
@@ -676,7 +669,7 @@ def test_item_9_airflow(desk):
 
 
 @with_recipes
-def test_item_9_pre_commit(desk):
+def test_the_recipe_runs_in_pre_commit_and_stops_an_altered_encoder(desk):
     """The hook in pre-commit itself: it lets the bundle pass, and stops one whose encoder was altered."""
     (desk / ".pre-commit-config.yaml").write_text(recipe("A pre-commit hook")[0])
     subprocess.run(["git", "init", "--quiet", "."], cwd=desk, check=True)
@@ -691,7 +684,7 @@ def test_item_9_pre_commit(desk):
 
 
 @with_recipes
-def test_item_9_dbt(desk):
+def test_the_recipe_runs_in_dbt_and_gives_the_same_cells(desk):
     """The model in dbt itself, on DuckDB."""
     from certifare import load_encoder
 
@@ -712,7 +705,7 @@ def test_item_9_dbt(desk):
     assert np.array_equal(found["cell"], load_encoder("bundle/encoder.json").apply(found))
 
 
-def test_item_9_mlflow(desk, monkeypatch):
+def test_the_recipe_logs_t_star_and_files_in_mlflow(desk, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
     import warnings
 
@@ -731,13 +724,13 @@ def test_item_9_mlflow(desk, monkeypatch):
     ]
 
 
-def test_item_9_onnx(desk):
+def test_the_recipe_for_onnx_runs(desk):
     for package in ("onnx", "onnxruntime"):
         pytest.importorskip(package, reason=f"{package} (the extra 'onnx') is not installed")
     exec(compile(recipe("ONNX")[0], "onnx", "exec"), {})  # noqa: S102  (our own document)
 
 
-def test_item_9_fastapi(desk):
+def test_the_recipe_for_fastapi_answers(desk):
     for package in ("fastapi", "httpx2"):
         pytest.importorskip(package, reason=f"{package} is not installed")
     names = {}

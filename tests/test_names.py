@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,3 +116,13 @@ def test_private_attributes_of_encoders_and_searches_stay_in_their_package() -> 
                 owner = {"encoder": "encoders", "fitted": "encoders", "search": "frontier"}.get(node.value.id)
                 own = owner is None or owner in path.parts or node.attr.endswith("__")
                 assert own, f"{path}: {node.value.id}.{node.attr}"
+
+
+def test_nothing_is_named_after_a_list_that_readers_do_not_have() -> None:
+    """A name says what is shown: no test, page or module refers to a numbered issue or item."""
+    numbered = re.compile(r"\b(issue|item)s?[ _#]+\d", re.IGNORECASE)
+    folders = ["src", "tests", "docs", "benchmarks", "examples", "research"]
+    for path in (path for folder in folders for path in (REPOSITORY / folder).rglob("*")):
+        if path.suffix in (".py", ".md", ".j2", ".sh"):
+            found = [line for line in path.read_text("utf-8").splitlines() if numbered.search(line.replace("_", " "))]
+            assert not found, path

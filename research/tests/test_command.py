@@ -27,7 +27,7 @@ def test_one_experiment_or_all():
     assert isinstance(CliRunner().invoke(app, ["comparison", "--all"]).exception, ExperimentError)
 
 
-def test_unknown_experiment(tmp_path):
+def test_unknown_experiment_is_refused(tmp_path):
     result = CliRunner().invoke(app, ["compare", "--output", str(tmp_path)])
     assert "Did you mean" in str(result.exception)
 

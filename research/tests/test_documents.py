@@ -40,7 +40,7 @@ def test_every_experiment_has_a_page_in_the_overview():
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_item_16_every_page_names_its_command_date_and_versions(name):
+def test_every_page_names_its_command_date_and_versions(name):
     last = (DOCS / "results" / f"{name}.md").read_text().strip().splitlines()[-1]
     assert re.fullmatch(rf"\*`certifare reproduce {name}`, \d{{4}}-\d\d-\d\d; Python [\d.]+, certifare .*\*", last)
 
@@ -52,7 +52,7 @@ def table_of(page, caption):
     return [[None if v == "–" else float(v) if re.fullmatch(r"[\d.]+", v) else v for v in row] for row in rows]
 
 
-def test_item_14_certified_transfer_is_ahead_of_what_the_published_methods_measure():
+def test_certified_transfer_is_ahead_of_what_the_published_methods_measure():
     """At .05, on every task but MISCHRT, group-aware cells with T* beside the methods' measured accuracies."""
     page = (DOCS / "results" / "transfer.md").read_text()
     columns = page.split("## Certified: T* at most the level")[1].splitlines()[2].strip("| ").split(" | ")
@@ -64,7 +64,7 @@ def test_item_14_certified_transfer_is_ahead_of_what_the_published_methods_measu
             assert max(row[i] for i in own) > (row[-1] or 0.0), row[0]
 
 
-def test_item_16_9_no_method_is_extrapolated():
+def test_no_method_is_extrapolated():
     page = (DOCS / "results" / "efficiency.md").read_text()
     assert "~" not in page
     assert len(table_of(page, "One setting to its end, Vermont")) == 8

@@ -153,7 +153,7 @@ def test_consequences():
         lambda c: c.for_classifier([0.5, 1.5]),
     ],
 )
-def test_bad_arguments(call):
+def test_bad_arguments_are_refused(call):
     with pytest.raises(ArgumentError):
         call(certify_counts(CellCounts([[50, 40], [50, 60]], "fm")))
 
@@ -178,13 +178,13 @@ GOOD = CellCounts([[50, 40], [50, 60]], "fm")
         ({"candidates": 1.5}, ArgumentError, "at least 1"),
     ],
 )
-def test_bad_requests(arguments, error, words):
+def test_bad_requests_are_refused(arguments, error, words):
     with pytest.raises(error, match=words):
         certify_counts(GOOD, **arguments)
     assert issubclass(error, CertifareError)
 
 
-def test_bad_groups():
+def test_bad_groups_are_refused():
     with pytest.raises(GroupError, match="Group 'm' has no records"):
         certify_counts(CellCounts([[50, 0]], "fm"))
     with pytest.raises(GroupError, match=r"Group 'm' has 12 records.*min_group_size=12"):
@@ -248,7 +248,7 @@ def test_dictionary_round_trip(metric):
     assert again.verify() == certificate
 
 
-def test_immutable():
+def test_a_certificate_cannot_be_changed():
     certificate = certify_counts(GOOD)
     with pytest.raises(AttributeError):
         certificate.bound = 0.0
@@ -326,10 +326,10 @@ def test_unknown_label_in_counts():
         random_counts(0, labels=2).given_label("x")
 
 
-# -- item 7: one witness, because several would have to share ε -----------------------------------------------------
+# -- One witness, because several would have to share ε ---------------------------------------------------------------
 
 
-def test_item_7_the_best_of_many_witnesses_is_refused():
+def test_the_best_of_many_witnesses_is_refused():
     """Sixty sets of cells, groups alike: the largest of their lower limits was above the true 0 in most samples."""
     rng = np.random.default_rng(0)
     sets = [tuple(np.flatnonzero(rng.random(20) < 0.5).tolist()) for _ in range(60)]
@@ -344,7 +344,7 @@ def test_item_7_the_best_of_many_witnesses_is_refused():
         certify_counts(CellCounts(np.stack([c0, c1], axis=1), "fm"), witness=witnesses)
 
 
-def test_item_7_a_mean_has_a_witness_for_each_label():
+def test_a_mean_has_a_witness_for_each_label():
     counts = random_counts(4, labels=2)
     pair = [Witness(groups=("g0", "g1"), label=y, cells=(0, 3)) for y in ("0", "1")]
     both, one = (certify_counts(counts, "equalized_odds", witness=w) for w in (pair, pair[:1]))
@@ -357,10 +357,10 @@ def test_item_7_a_mean_has_a_witness_for_each_label():
         certify_counts(counts, witness=[Witness(groups=("g0", "g1"), label=None, cells=(0, 0, 0))])
 
 
-# -- items 9 and 12: what a certificate holds must agree, and nothing that it says may be left out ------------------
+# -- What a certificate holds must agree, and nothing that it says may be left out ------------------------------------
 
 
-def test_item_12_no_confidence_is_rounded_up():
+def test_no_confidence_is_rounded_up():
     assert percent(0.95) == "95 %"
     assert percent(0.99999996) == "99.999996 %"
     assert percent(1 - 2**-53) == "99.99999999999999 %"
@@ -371,7 +371,7 @@ def test_item_12_no_confidence_is_rounded_up():
 
 
 @given(st.floats(0.5, 1, exclude_max=True))
-def test_item_12_confidence_in_words_is_never_above_it(confidence):
+def test_confidence_in_words_is_never_above_it(confidence):
     from decimal import Decimal
 
     exact = Decimal(repr(confidence))
@@ -380,7 +380,7 @@ def test_item_12_confidence_in_words_is_never_above_it(confidence):
 
 
 @pytest.mark.parametrize("text", [*ASSUMPTIONS, *NOT_CLAIMED])
-def test_item_12_nothing_that_is_assumed_or_not_claimed_may_be_left_out(text):
+def test_nothing_that_is_assumed_or_not_claimed_may_be_left_out(text):
     certificate = certify_counts(GOOD)
     field = "assumptions" if text in ASSUMPTIONS else "not_claimed"
     for kept in ((), tuple(t for t in getattr(certificate, field) if t != text), (text[:-1],)):
@@ -396,7 +396,7 @@ def lemmas_document():
     return certify_counts(tables[0], method="lemmas", base_counts=tables[1], sum_counts=tables[2])
 
 
-def test_item_12_samples_of_the_lemmas_agree():
+def test_samples_of_the_lemmas_agree():
     certificate = lemmas_document()
     assert certificate.verify() is certificate
     assert ONE_POPULATION in certificate.assumptions
@@ -415,7 +415,7 @@ def test_item_12_samples_of_the_lemmas_agree():
             Certificate.from_dict({**document, **change})
 
 
-def test_item_12_samples_that_contradict_the_counts_are_refused():
+def test_samples_that_contradict_the_counts_are_refused():
     """The sum on the one cell in which groups are alike: 0.126 was certified where 0.4 is true."""
     cells = CellCounts([[900, 100], [100, 900], [1000, 1000]], "fm")
     for table in ([[0, 0], [0, 0], [2000, 2000]], [[900, 300], [100, 2700], [1000, 3000]]):
@@ -428,7 +428,7 @@ def test_item_12_samples_that_contradict_the_counts_are_refused():
         certify_counts(cells, method="lemmas", base_counts=base, sum_counts=cells)
 
 
-def test_item_12_base_rates_from_the_counts_are_not_held_twice():
+def test_base_rates_from_the_counts_are_not_held_twice():
     rng = np.random.default_rng(0)
     cells, sums = (CellCounts(rng.multinomial(2_000, [0.3, 0.5, 0.2], size=2).T, "fm") for _ in range(2))
     twice = certify_counts(cells, method="lemmas", base_counts=cells, sum_counts=sums)

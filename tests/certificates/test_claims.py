@@ -1,4 +1,4 @@
-"""A claim is checked once, and says what follows from it (issue 12, item 3)."""
+"""A claim is checked once, and says what follows from it."""
 
 import pytest
 

@@ -75,7 +75,7 @@ def populations(groups=2):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_item_4_ratios_scores_and_guesses_hold_for_every_classifier(metric):
+def test_ratios_scores_and_guesses_hold_for_every_classifier(metric):
     tight = {"ratio": 1.0, "score": 1.0, "guess": 1.0}
     for population in populations():
         certificate = population.certificate(metric)
@@ -101,7 +101,7 @@ def test_item_4_ratios_scores_and_guesses_hold_for_every_classifier(metric):
     assert max(tight.values()) < 1e-9, "nothing attains the claim: the test could not fail"
 
 
-def test_item_4_the_ratio_of_whole_groups_does_not_follow_from_label_metrics():
+def test_the_ratio_of_whole_groups_does_not_follow_from_label_metrics():
     """Groups alike among each label, with different shares of labels: the old claim was 0.8 from 13 % up."""
     table = np.zeros((2, 2, 2), dtype=int)
     table[0, :, 1], table[1, :, 0] = (1_000, 40_000), (99_000, 60_000)
@@ -145,7 +145,7 @@ def moved(population, by):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_item_5_shift_is_that_of_the_records_the_metric_looks_at(metric):
+def test_shift_is_that_of_the_records_the_metric_looks_at(metric):
     tight = 1.0
     for i, population in enumerate(populations()):
         if i % 7:
@@ -163,7 +163,7 @@ def test_item_5_shift_is_that_of_the_records_the_metric_looks_at(metric):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_item_5_noise_is_that_among_the_records_the_metric_looks_at(metric):
+def test_noise_is_that_among_the_records_the_metric_looks_at(metric):
     tight = 1.0
     for population in populations():
         for rates in ((0.1, 0.2), (0.0, 0.4), (0.45, 0.45)):
@@ -190,7 +190,7 @@ def test_noise_is_refused_where_cells_read_the_recorded_group():
         aware.under_group_noise([0.2, 0.0])
 
 
-def test_item_5_what_is_known_of_whole_groups_is_not_taken_for_labels():
+def test_what_is_known_of_whole_groups_is_not_taken_for_labels():
     """The issue's cases: .0237 was said where .200 is true, and .222 where .400 is."""
     before = Population([[[0.5, 0.5]] * 2] * 2, [[0.95, 0.05]] * 2)
     after = Population([[[0.5, 0.5], [0.7, 0.3]], [[0.5, 0.5], [0.5, 0.5]]], before.w)
@@ -238,7 +238,7 @@ def test_limits_within_a_label():
         lambda c: c.under_group_noise([float("nan"), 0]),
     ],
 )
-def test_bad_arguments(call):
+def test_bad_arguments_are_refused(call):
     with pytest.raises(ArgumentError):
         call(certify_counts(CellCounts([[50, 40], [50, 60]], "fm")))
 

@@ -152,12 +152,12 @@ def test_missing_labels_are_refused_or_dropped():
         ([[10**30, 1]], CountsError, "whole numbers"),
     ],
 )
-def test_bad_tables(table, error, words):
+def test_bad_tables_are_refused(table, error, words):
     with pytest.raises(error, match=words):
         CellCounts(table, groups=["f", "m"])
 
 
-def test_bad_names():
+def test_bad_names_are_refused():
     with pytest.raises(CountsError, match="must differ"):
         CellCounts([[1, 2]], groups=["f", "f"])
     with pytest.raises(CountsError, match="No groups"):
@@ -174,12 +174,12 @@ def test_bad_names():
         ([0, 0], 0, "at least one cell"),
     ],
 )
-def test_bad_cells(cells, n_cells, words):
+def test_bad_cells_are_refused(cells, n_cells, words):
     with pytest.raises(CountsError, match=words):
         CellCounts.from_cells(cells, ["f", "m"], n_cells=n_cells)
 
 
-def test_other_bad_input():
+def test_other_bad_input_is_refused():
     with pytest.raises(ArgumentError, match="cells has 5 records, sensitive_features has 2"):
         CellCounts.from_cells(CELLS, ["f", "m"])
     with pytest.raises(ArgumentError, match="y has 1"):

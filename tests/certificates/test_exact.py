@@ -170,7 +170,7 @@ def test_statistic_does_not_overflow():
     assert (n0, n1, m) == (2**40 + 1, 2**40 + 1, (2**40 + 1) * (2**40 - 1))
 
 
-# -- item 8: the range of ε, and the arithmetic at its edges ---------------------------------------------------------
+# -- The range of ε, and the arithmetic at its edges ------------------------------------------------------------------
 
 
 def rational_tail(n0, n1, m, a, b):
@@ -191,7 +191,7 @@ def rational_tail(n0, n1, m, a, b):
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 9e-101, 0.51, 0.9, 1.0, float("nan")])
-def test_item_8_levels_outside_the_proved_range_are_refused(epsilon):
+def test_levels_outside_the_proved_range_are_refused(epsilon):
     for call in (lambda: difference_limit(50, 50, 100, epsilon), lambda: hoeffding_radius(50, 50, epsilon)):
         with pytest.raises(ArgumentError, match="proved for ε from 1e-100 to 0.5"):
             call()
@@ -201,7 +201,7 @@ def test_item_8_levels_outside_the_proved_range_are_refused(epsilon):
 
 @pytest.mark.parametrize("epsilon", [SMALLEST_EPSILON, 1e-60, 1e-17, 1e-4, LARGEST_EPSILON])
 @pytest.mark.parametrize(("n0", "n1", "share"), [(300, 300, 0.1), (900, 60, -0.05), (40, 700, 0.3), (33, 20, 0.0)])
-def test_item_8_limits_at_the_edges_of_the_range(n0, n1, share, epsilon):
+def test_limits_are_sound_and_tight_at_the_edges_of_the_range(n0, n1, share, epsilon):
     """No b contradicts the limit; some b refutes one that is lower by the documented accuracy."""
     m = int(share * n0 * n1)
     limit = difference_limit(n0, n1, m, epsilon)
@@ -212,7 +212,7 @@ def test_item_8_limits_at_the_edges_of_the_range(n0, n1, share, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, LARGEST_EPSILON])
-def test_item_8_limits_in_exact_arithmetic(epsilon):
+def test_limits_hold_in_exact_arithmetic(epsilon):
     n0, n1, m = 60, 40, 300
     limit = difference_limit(n0, n1, m, epsilon)
     for i in range(9):
@@ -229,7 +229,7 @@ def test_item_8_limits_in_exact_arithmetic(epsilon):
     st.floats(-1, 1),
     st.sampled_from([SMALLEST_EPSILON, 1e-16, 0.05, LARGEST_EPSILON]),
 )
-def test_item_8_tails_with_shares_close_to_0_and_1(n0, n1, a, b, share, epsilon):
+def test_tails_are_bounded_from_above_with_shares_close_to_0_and_1(n0, n1, a, b, share, epsilon):
     """Weights overflowed there, and the closed form lost its digits: both said 0 where the tail was not."""
     m = int(share * n0 * n1)
     tail = rational_tail(n0, n1, m, a, b)
@@ -245,20 +245,20 @@ def test_item_8_tails_with_shares_close_to_0_and_1(n0, n1, a, b, share, epsilon)
     ("n0", "n1", "m", "epsilon", "was"),
     [(400, 700, -128_696, 1e-75, 0.10674), (800, 700, -229_895, 1e-90, 0.09379), (800, 700, -157_728, 1e-95, 0.22926)],
 )
-def test_item_8_limits_that_were_too_low(n0, n1, m, epsilon, was):
+def test_limits_are_not_too_low_at_very_small_epsilon(n0, n1, m, epsilon, was):
     assert dense_beta(n0, n1, m, was, points=401) >= epsilon
     limit = difference_limit(n0, n1, m, epsilon)
     assert was < limit
     assert dense_beta(n0, n1, m, limit, points=401) < epsilon
 
 
-def test_item_8_a_closed_form_that_lost_its_digits():
+def test_the_closed_form_keeps_its_digits():
     tail = rational_tail(1, 30, 0, 1.0, 0.8912775005972731)
     assert float(tail) == pytest.approx(0.0317, abs=1e-4)
     assert exact._tilted_tail(1, 30, math.nextafter(0.0, 2), 1.0, 0.8912775005972731) >= tail
 
 
-def test_item_8_confidence_becomes_epsilon_as_it_is_written():
+def test_confidence_becomes_epsilon_as_it_is_written():
     assert epsilon_at(0.95) == 0.05
     assert epsilon_at(0.99999996) == 4e-8
     assert epsilon_at(0.5) == 0.5
@@ -268,7 +268,7 @@ def test_item_8_confidence_becomes_epsilon_as_it_is_written():
             epsilon_at(confidence)
 
 
-# -- the proof at one difference, and its margins --------------------------------------------------------------------
+# -- the proof at one difference, and its margins ---------------------------------------------------------------------
 
 
 @cache

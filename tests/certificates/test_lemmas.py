@@ -67,7 +67,7 @@ def test_through_certify_counts():
     assert swapped.bound == certificate.bound
 
 
-def test_bad_input():
+def test_bad_input_is_refused():
     base, cells, sums = (CellCounts(t, "fm") for t in random_tables(0, 6))
     with pytest.raises(ArgumentError, match="a sample of its own"):
         certify_counts(cells, method="lemmas")

@@ -1,4 +1,4 @@
-"""Whom a claim is about (issue 11, item 6)."""
+"""Whom a claim is about."""
 
 import msgspec
 import numpy as np

@@ -56,12 +56,12 @@ def test_record_population_counts_large_clusters_more():
 
 
 @pytest.mark.parametrize("weights", [[-1.0, 1.0], [np.nan, 1.0], [np.inf, 1.0], [0.0, 0.0], [[1.0]]])
-def test_bad_weights(weights):
+def test_bad_weights_are_refused(weights):
     with pytest.raises(ArgumentError, match="Weights must be"):
         thin(weights)
 
 
-def test_other_bad_input():
+def test_other_bad_input_is_refused():
     with pytest.raises(ArgumentError, match="max_weight"):
         thin([1.0, 5.0], max_weight=2.0)
     with pytest.raises(ArgumentError, match="population"):
@@ -85,7 +85,7 @@ class Given:
         return X["group"]
 
 
-def test_item_3_a_population_without_clusters_is_refused():
+def test_a_population_without_clusters_is_refused():
     people = pd.DataFrame({"cell": [0, 1] * 50, "group": ["a", "b"] * 50})
     for population in ("records", "people"):
         with pytest.raises(ArgumentError, match="population"):
@@ -94,7 +94,7 @@ def test_item_3_a_population_without_clusters_is_refused():
 
 
 def test_parts_are_drawn_independently_at_one_seed():
-    """Issue 11, 1: of two parts that look alike, the same records must not be kept."""
+    """Of two parts that look alike, the same records must not be kept."""
     clusters = np.repeat(np.arange(20_000), 5)
     keep = {part: one_per_cluster(clusters, part=part).keep.reshape(-1, 5) for part in ("select", "certify")}
     alike = (keep["select"].argmax(axis=1) == keep["certify"].argmax(axis=1)).mean()
@@ -105,7 +105,7 @@ def test_parts_are_drawn_independently_at_one_seed():
 
 
 def test_choosing_and_certifying_with_one_seed_draw_independently():
-    """Issue 11, 1, without a search: the encoder with the smallest bound in one call is certified by another.
+    """Without a search: the encoder with the smallest bound in one call is certified by another.
 
     Which visit of a person is kept nearly decides on the cell. So whoever knows the draw knows the error to come.
     """
@@ -130,7 +130,7 @@ def test_choosing_and_certifying_with_one_seed_draw_independently():
 
 
 def test_halves_of_the_lemmas_are_independent_of_weights_and_clusters():
-    """Issue 11, 2: halves from the uniforms of the thinning put all light records into the first half."""
+    """Halves from the uniforms of the thinning put all light records into the first half."""
     rng = np.random.default_rng(1)
     misses = 0
     for seed in range(20):

@@ -204,7 +204,7 @@ def test_samples_of_any_size():
     assert Certificate.from_dict(certificate.to_dict()).verify() == certificate
 
 
-def test_refusals():
+def test_bad_sequences_are_refused():
     with pytest.raises(ArgumentError, match="at least one encoder"):
         FixedSequence.walk([], 0.1)
     for target in (0.0, -1, 1.5, math.nan):

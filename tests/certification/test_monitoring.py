@@ -1,4 +1,4 @@
-"""Monitoring (issue 15, item 5): error that lasts for a whole history."""
+"""Monitoring: error that lasts for a whole history."""
 
 import json
 import math
@@ -35,7 +35,7 @@ def begin(rng, shares, **options):
     return History.begin(certify_counts(sample(rng, shares, 5_000)), ENCODER, **options)
 
 
-def test_item_5_shares_of_the_error_add_up():
+def test_shares_of_the_error_add_up():
     rng = np.random.default_rng(0)
     shares = population(rng)
     planned, endless = begin(rng, shares), begin(rng, shares, planned=None)
@@ -46,7 +46,7 @@ def test_item_5_shares_of_the_error_add_up():
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("planned", [12, None])
-def test_item_5_no_false_alarm_in_a_year_without_drift(planned, training):
+def test_no_false_alarm_in_a_year_without_drift(planned, training):
     """Reduced: benchmarks/guarantee.py runs hundreds of years. A year must raise an alarm with 5 % at most."""
     rng = np.random.default_rng(3)
     alarms = 0
@@ -61,7 +61,7 @@ def test_item_5_no_false_alarm_in_a_year_without_drift(planned, training):
     assert alarms <= 2
 
 
-def test_item_5_a_drift_is_found():
+def test_a_drift_is_found():
     rng = np.random.default_rng(4)
     first = []
     for _ in range(8):
@@ -81,7 +81,7 @@ def test_item_5_a_drift_is_found():
     assert np.median(first) <= 4
 
 
-def test_item_5_a_target_is_refuted():
+def test_a_target_is_refuted():
     rng = np.random.default_rng(5)
     shares = population(rng, distance=0.15)
     year = begin(rng, shares, target=0.05).add("May", sample(rng, shares))
@@ -91,7 +91,7 @@ def test_item_5_a_target_is_refuted():
     assert begin(rng, shares, target=0.9).add("May", sample(rng, shares)).latest().outcome == "CONFIRMED"
 
 
-def test_item_5_labels_and_strata():
+def test_each_metric_compares_its_labels_and_needs_them_every_period():
     rng = np.random.default_rng(6)
 
     def labelled(n):
@@ -109,7 +109,7 @@ def test_item_5_labels_and_strata():
             year.add("d", labelled(3_000).without_labels())
 
 
-def test_item_5_small_and_new_groups_are_named():
+def test_small_and_new_groups_are_named():
     rng = np.random.default_rng(7)
     then = CellCounts(rng.integers(50, 200, (4, 3)), ["a", "b", "c"])
     year = History.begin(certify_counts(then), ENCODER)
@@ -125,7 +125,7 @@ def test_item_5_small_and_new_groups_are_named():
         year.add("May", CellCounts(now[:, [1, 3]], ["b", "d"]))
 
 
-def test_item_5_pooled_cells_are_compared_as_they_are_shown():
+def test_pooled_cells_are_compared_as_they_are_shown():
     """A certificate that shows cells 0 and 1 together: as if nothing had moved, while they are counted one by one."""
     rng = np.random.default_rng(8)
     shares = [np.array([0.2, 0.2, 0.6])] * 2
@@ -140,7 +140,7 @@ def test_item_5_pooled_cells_are_compared_as_they_are_shown():
     assert not any(finding.moved for finding in year.findings())
 
 
-def test_item_5_encoders_that_were_chosen_on_the_records_pay_for_it():
+def test_encoders_that_were_chosen_on_the_records_pay_for_it():
     rng = np.random.default_rng(9)
     shares = population(rng)
     counts = sample(rng, shares, 5_000)
@@ -231,7 +231,7 @@ def year():
     return begin(rng, shares).add("May", sample(rng, shares)).add("June", sample(rng, shares))
 
 
-def test_item_5_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_path):
+def test_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_path):
     year.save(tmp_path / "history.json")
     again = History.load(tmp_path / "history.json")
     assert again.to_dict() == year.to_dict()
@@ -268,7 +268,7 @@ def test_item_5_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_
         ),
     ],
 )
-def test_item_5_a_hostile_history_is_refused(year, tmp_path, change, words):
+def test_a_hostile_history_is_refused(year, tmp_path, change, words):
     document = json.loads(json.dumps(year.to_dict()))
     change(document)
     (tmp_path / "h.json").write_text(json.dumps(document))
@@ -278,7 +278,7 @@ def test_item_5_a_hostile_history_is_refused(year, tmp_path, change, words):
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200))
-def test_item_5_any_bytes_are_a_history_or_refused(content):
+def test_any_bytes_are_a_history_or_refused(content):
     import tempfile
     from pathlib import Path
 
@@ -289,7 +289,7 @@ def test_item_5_any_bytes_are_a_history_or_refused(content):
             History.load(path)
 
 
-def test_item_5_records_that_are_there_already_are_refused(year):
+def test_records_that_are_there_already_are_refused(year):
     rng = np.random.default_rng(11)
     fresh = sample(rng, population(rng))
     with pytest.raises(FileError, match="already, as 'May'"):
@@ -309,7 +309,7 @@ def test_item_5_records_that_are_there_already_are_refused(year):
         msgspec.structs.replace(year, periods=()).latest()
 
 
-def test_item_5_the_page(year):
+def test_the_page_shows_every_period_and_escapes_names(year):
     counts = year.periods[0].counts
     odd = CellCounts(counts.table[::-1].copy(), counts.groups, exclusions=[Exclusion("<script>x</script>", 3)])
     year = year.add("<script>alert(1)</script>\u202e\u2066\u200f", odd)

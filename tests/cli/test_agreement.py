@@ -661,7 +661,7 @@ def test_fit_on_a_stream_says_how_records_are_read(cli: Any, world: World, desk:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    """A cluster within this process: what is sent to others is tested elsewhere (tests/engines/test_cluster.py)."""
+    """A cluster within this process: what is sent to others is tested in tests/engines/dask."""
     distributed = pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
     with (
         distributed.LocalCluster(

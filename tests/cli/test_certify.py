@@ -47,7 +47,7 @@ def test_records_left_out_are_counted(cli, files, tmp_path):
     assert "10 records" in small.stderr
 
 
-def test_limit(cli, files):
+def test_a_bound_above_the_maximum_exits_with_1(cli, files):
     arguments = ["certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex"]
     assert cli(*arguments, "--max", 1.0).status == 0
     result = cli(*arguments, "--max", 0.001)
@@ -69,7 +69,7 @@ def test_limit(cli, files):
         (["--nonsense"], "No such option"),
     ],
 )
-def test_bad_input(cli, files, arguments, words):
+def test_bad_input_is_refused(cli, files, arguments, words):
     result = cli("certify", files / "encoder.json", files / "fresh.csv", *arguments)
     assert result.status == 2
     assert words in result.stderr

@@ -1,4 +1,4 @@
-"""``certify --column`` and ``--feature`` (issue 15, item 2)."""
+"""``certify --column`` and ``--feature``."""
 
 import duckdb
 import numpy as np
@@ -22,7 +22,7 @@ def scored(tmp_path_factory, make_people):
 
 
 @pytest.mark.parametrize("column", [["decision"], ["score", "--cuts", "0.3,0.6"], ["approved"]])
-def test_item_2_files_and_databases_agree(cli, scored, tmp_path, column):
+def test_certifying_a_column_gives_the_same_counts_from_files_and_databases(cli, scored, tmp_path, column):
     options = ["--column", *column, "--sensitive", "sex", "--no-ledger"]
     written = ["-o", tmp_path / "c.json", "--encoder-output", tmp_path / "e.json"]
     file = cli("certify", scored / "scored.csv", *options, "--json", *written)
@@ -43,7 +43,7 @@ def test_item_2_files_and_databases_agree(cli, scored, tmp_path, column):
     assert cli("certify", tmp_path / "n.json", "--json").json["bound"] == file.json["bound"]
 
 
-def test_item_2_exit_status(cli, scored):
+def test_a_bound_above_the_maximum_exits_with_1(cli, scored):
     arguments = ["certify", scored / "scored.csv", "--column", "decision", "--sensitive", "sex", "--no-ledger"]
     assert cli(*arguments, "--max", "0.9").status == 0
     assert cli(*arguments, "--max", "0.001").status == 1
@@ -59,14 +59,14 @@ def test_item_2_exit_status(cli, scored):
         (["--column", "decision", "--cuts", "0.5", "--sensitive", "sex"], "cannot be cut"),
     ],
 )
-def test_item_2_bad_input(cli, scored, tmp_path, arguments, words):
+def test_bad_columns_and_cuts_are_refused_with_the_remedy(cli, scored, tmp_path, arguments, words):
     result = cli("certify", scored / "scored.csv", *arguments, "--encoder-output", tmp_path / "never.json")
     assert result.status == 2
     assert words in " ".join(result.stderr.split())
     assert not (tmp_path / "never.json").exists()
 
 
-def test_item_2_no_encoder_and_no_column(cli):
+def test_certify_without_an_encoder_points_to_column(cli):
     result = cli("certify")
     assert result.status == 2
     assert "with --column" in result.stderr
@@ -75,7 +75,7 @@ def test_item_2_no_encoder_and_no_column(cli):
 @pytest.mark.parametrize(
     "names", [["--feature", "score"], ["--feature", "sc*"], ["--drop", "age,j*", "--drop", "decision"]]
 )
-def test_item_2_features_are_named_or_matched(cli, scored, tmp_path, names):
+def test_features_are_named_or_matched(cli, scored, tmp_path, names):
     result = cli(
         "fit", scored / "scored.csv", "--label", "approved", "--sensitive", "sex", *names, "--kind", "tree", "--gamma",
         "0.9", "--max-cells", "4", "--no-ledger", "-o", tmp_path / "bands",
@@ -84,7 +84,7 @@ def test_item_2_features_are_named_or_matched(cli, scored, tmp_path, names):
     assert [column.name for column in load_encoder(tmp_path / "bands" / "encoder.json").columns_] == ["score"]
 
 
-def test_item_2_a_feature_with_a_role_is_refused(cli, scored, tmp_path):
+def test_a_feature_with_a_role_is_refused(cli, scored, tmp_path):
     arguments = ["fit", scored / "scored.csv", "--label", "approved", "--sensitive", "sex", "-o", tmp_path / "x"]
     result = cli(*arguments, "--feature", "sex")
     assert result.status == 2

@@ -104,7 +104,7 @@ def test_a_database_counts(cli, files, counted, tmp_path):
     assert cli("certify", tmp_path / "db.json", "--json").json["bound"] == together["bound"]
 
 
-def test_item_3_weights_and_clusters(cli, files, tmp_path):
+def test_weights_and_clusters_are_drawn_before_counting(cli, files, tmp_path):
     """Counts with weights and clusters are of records that were drawn first, and the certificate says so."""
     frame = people(1500, 21).assign(home=lambda t: t.index // 3, w=lambda t: 1.0 + (t["sex"] == "m"))
     frame.to_csv(tmp_path / "people.csv", index=False)
@@ -130,7 +130,7 @@ def test_item_3_weights_and_clusters(cli, files, tmp_path):
     assert (written["reading"]["weight"], written["reading"]["cluster"], written["seed"]) == ("w", "home", 4)
 
 
-def test_item_3_holders_draw_independently(cli, files, tmp_path):
+def test_holders_draw_independently(cli, files, tmp_path):
     """A draw knows its records, so that no two holders have the same draws, though both take the same seed."""
     for i in range(2):
         people(900, 31 + i).assign(home=lambda t: t.index // 3).to_csv(tmp_path / f"{i}.csv", index=False)
@@ -159,7 +159,7 @@ def test_item_3_holders_draw_independently(cli, files, tmp_path):
     assert "count the same records" in twice.stderr
 
 
-def test_item_9_counts_of_another_encoder_shape(cli, files, counted, tmp_path):
+def test_counts_with_another_number_of_cells_are_refused(cli, files, counted, tmp_path):
     """A table of one row for an encoder of several cells gave a tiny bound, which was signed and verified."""
     content = json.loads(counted[0].read_text())
     content["counts"]["table"] = [[sum(column) for column in zip(*content["counts"]["table"], strict=True)]]
@@ -191,7 +191,7 @@ def test_item_9_counts_of_another_encoder_shape(cli, files, counted, tmp_path):
         (["certify", "encoder.json", "fresh.csv", "fresh.csv", "--sensitive", "sex"], "is listed twice"),
     ],
 )
-def test_bad_input(cli, files, monkeypatch, arguments, words):
+def test_bad_input_is_refused(cli, files, monkeypatch, arguments, words):
     monkeypatch.chdir(files)
     result = cli(*arguments)
     assert result.status == 2

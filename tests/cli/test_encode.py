@@ -39,7 +39,7 @@ def test_a_kept_column_that_is_encoded_too_gets_another_name(cli, files, tmp_pat
     assert list(pd.read_csv(tmp_path / "z.csv").columns) == ["age", "job", "job_kept"]
 
 
-def test_json(cli, files, tmp_path):
+def test_json_says_what_was_written(cli, files, tmp_path):
     result = cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.csv", "--json")
     assert result.json["records"] == 3_000
     assert result.stderr == ""
@@ -58,7 +58,7 @@ def test_json(cli, files, tmp_path):
         (["encoder.json", "fresh.csv", "nowhere/z.csv"], "cannot be written"),
     ],
 )
-def test_bad_input(cli, files, tmp_path, monkeypatch, arguments, words):
+def test_bad_input_is_refused(cli, files, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(files)
     (files / "lacking.csv").write_text("job\nnurse\n")
     before = sorted(files.iterdir())
@@ -81,8 +81,7 @@ def test_interrupt_leaves_nothing_behind(cli, files, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_item_1_scores(cli, files, tmp_path):
-    """Issue 15, item 1: what stands for a record is its score."""
+def test_as_score_writes_the_score_of_each_record(cli, files, tmp_path):
     result = cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "s.csv", "--as", "score")
     assert result.status == 0, result.stderr
     scores = load_encoder(files / "encoder.json").predict_proba(pd.read_csv(files / "fresh.csv"))
@@ -91,7 +90,7 @@ def test_item_1_scores(cli, files, tmp_path):
     assert np.allclose(written["score_approved"], scores[:, 1])
 
 
-def test_item_1_a_published_encoder_without_statistics_has_no_scores(cli, files, tmp_path):
+def test_a_published_encoder_without_statistics_has_no_scores(cli, files, tmp_path):
     load_encoder(files / "encoder.json").save(tmp_path / "bare.json", statistics=False)
     result = cli("encode", tmp_path / "bare.json", files / "fresh.csv", tmp_path / "s.csv", "--as", "score")
     assert result.status == 2

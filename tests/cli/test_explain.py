@@ -1,4 +1,4 @@
-"""``certifare explain`` (issue 15, item 3)."""
+"""``certifare explain``."""
 
 import pandas as pd
 import pytest
@@ -17,7 +17,7 @@ def numbered(files, tmp_path):
 
 
 @pytest.mark.parametrize("how", [["--row", "1701"], ["--id", "id=p1700"], ["--id", "number=1700"]])
-def test_item_3_a_record_by_row_or_by_id(cli, files, numbered, how, monkeypatch):
+def test_a_record_is_found_by_row_or_by_id(cli, files, numbered, how, monkeypatch):
     monkeypatch.setattr(certifare_files, "BLOCK", 1 << 12)  # many batches
     result = cli("explain", files / "encoder.json", numbered, *how, "--json")
     assert result.status == 0, result.stderr
@@ -42,7 +42,7 @@ def test_item_3_a_record_by_row_or_by_id(cli, files, numbered, how, monkeypatch)
         (["--id", "job=nurse"], "Name a column that identifies one"),
     ],
 )
-def test_item_3_bad_input(cli, files, numbered, how, words):
+def test_a_record_that_is_not_named_or_not_there_is_refused(cli, files, numbered, how, words):
     result = cli("explain", files / "encoder.json", numbered, *how)
     assert result.status == 2
     assert words in " ".join(result.stderr.split())

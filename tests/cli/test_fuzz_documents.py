@@ -1,4 +1,4 @@
-"""Documents that nobody would write on purpose (issue 11, items 21 and 28), through every command that reads them.
+"""Documents that nobody would write on purpose, through every command that reads them.
 
 Real documents are damaged: keys go, come twice or change places, values become huge, negative, nested or of another
 type, bytes are cut off. Whatever comes of it, a command ends with status 0, 1 or 2 (3 where ``verify`` cannot decide);
@@ -272,7 +272,7 @@ SEEDS = st.integers(0, 2**32)
 
 @tries(200)
 @given(SEEDS)
-def test_encoders(world, tmp_path, seed):
+def test_damaged_encoders_are_read_or_refused(world, tmp_path, seed):
     damage = Damage(seed)
     kind = damage.random.choice([p.stem for p in world.glob("*.json") if "counts" not in p.stem])
     content = (world / f"{kind}.json").read_bytes()
@@ -308,7 +308,7 @@ def test_encoders(world, tmp_path, seed):
 
 @tries(200)
 @given(SEEDS)
-def test_certificates(world, tmp_path, seed):
+def test_damaged_certificates_are_read_or_refused(world, tmp_path, seed):
     damage = Damage(seed)
     content = (world / f"{damage.random.choice(['plain', 'odds', 'lemmas'])}.cert").read_bytes()
     if damage.random.random() < 0.15:
@@ -342,7 +342,7 @@ def test_certificates(world, tmp_path, seed):
 
 @tries(100)
 @given(SEEDS)
-def test_counts(world, tmp_path, seed):
+def test_damaged_counts_are_read_or_refused(world, tmp_path, seed):
     damage = Damage(seed)
     content = (world / "counts1.json").read_bytes()
     damaged = (
@@ -387,7 +387,7 @@ CELLS = [
 
 @tries(60)
 @given(SEEDS)
-def test_frontiers(world, tmp_path, seed):
+def test_damaged_frontiers_are_read_or_refused(world, tmp_path, seed):
     damage = Damage(seed)
     rows = [line.split(",") for line in (world / "frontier.csv").read_text().splitlines()]
     for _ in range(damage.random.choice([1, 1, 2, 5])):
@@ -409,7 +409,7 @@ def test_frontiers(world, tmp_path, seed):
 
 @tries(40)
 @given(SEEDS)
-def test_fingerprints(world, tmp_path, seed):
+def test_damaged_fingerprints_are_read_or_refused(world, tmp_path, seed):
     damage = Damage(seed)
     (tmp_path / "private").mkdir(exist_ok=True)
     shutil.copy(world / "tree.json", tmp_path / "encoder.json")

@@ -1,4 +1,4 @@
-"""Tables that nobody would write on purpose (issue 11, items 18 and 28), through every command that reads one.
+"""Tables that nobody would write on purpose, through every command that reads one.
 
 Each gives a result, or one line and status 2.
 """

@@ -178,7 +178,7 @@ def test_certify_and_verify_read_the_group(cli, bundle, folder):
     assert result.status == 0
 
 
-def test_sweep(cli, folder):
+def test_sweep_finds_more_utility_with_groups(cli, folder):
     options = ["--label", "paid", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.3, "--min-cell-size", 100]
     options += ["--max-cells", 6, "--correction", "holdout", "--json"]
     found = {}

@@ -1,4 +1,4 @@
-"""Item 4 of choosing without waste: looks are counted by every command that certifies."""
+"""Looks are counted by every command that certifies."""
 
 import sqlite3
 
@@ -15,7 +15,7 @@ def certify(cli, files):
     return run
 
 
-def test_item_4_a_second_certificate_on_the_same_file_is_a_second_look(certify, cli, files, tmp_path):
+def test_a_second_certificate_on_the_same_file_is_a_second_look(certify, cli, files, tmp_path):
     first = certify("--sensitive", "sex")
     assert first.status == 0, first.stderr
     assert (first.json["look"], first.json["spent"]) == (1, 0.0)
@@ -30,7 +30,7 @@ def test_item_4_a_second_certificate_on_the_same_file_is_a_second_look(certify, 
     assert (report["look"]["number"], report["look"]["joint_confidence"]) == (2, 0.94)
 
 
-def test_item_4_looks_can_be_planned(certify, files, tmp_path):
+def test_looks_can_be_planned(certify, files, tmp_path):
     for n, confidence in enumerate((0.95, 0.94), 1):
         found = certify("--sensitive", "sex", "--looks", 2, "--confidence", confidence).json
         assert (found["look"], found["planned_looks"]) == (n, 2)
@@ -43,7 +43,7 @@ def test_item_4_looks_can_be_planned(certify, files, tmp_path):
     assert "ledger is off" in fourth.stderr
 
 
-def test_item_4_without_a_ledger_the_certificate_says_that_looks_were_not_counted(cli, files, tmp_path, monkeypatch):
+def test_without_a_ledger_the_certificate_says_that_looks_were_not_counted(cli, files, tmp_path, monkeypatch):
     arguments = ("certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex")
     written = tmp_path / "certificate.json"
     result = cli(*arguments, "--no-ledger", "--output", written)
@@ -58,7 +58,7 @@ def test_item_4_without_a_ledger_the_certificate_says_that_looks_were_not_counte
     assert "no ledger can be written in" in result.stderr
 
 
-def test_item_4_a_damaged_ledger_ends_with_one_line(certify, state_folder):
+def test_a_damaged_ledger_ends_with_one_line(certify, state_folder):
     (state_folder / "ledger.sqlite").write_text("scribble" * 1000)
     result = certify("--sensitive", "sex")
     assert result.status == 2
@@ -66,7 +66,7 @@ def test_item_4_a_damaged_ledger_ends_with_one_line(certify, state_folder):
     assert certify("--sensitive", "sex", "--no-ledger").status == 0
 
 
-def test_item_4_counts_files_are_known_by_checksum_and_sizes(cli, files, tmp_path):
+def test_counts_files_are_known_by_checksum_and_sizes(cli, files, tmp_path):
     counts, labelled, drawn = (tmp_path / f"{name}.json" for name in ("counts", "labelled", "drawn"))
     count = ("count", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex", "--output")
     assert cli(*count, counts).status == 0
@@ -81,7 +81,7 @@ def test_item_4_counts_files_are_known_by_checksum_and_sizes(cli, files, tmp_pat
     assert "cannot be counted" in cli("certify", drawn, "--looks", 2).stderr
 
 
-def test_item_4_a_table_in_a_database_is_known_by_where_it_is(cli, files, tmp_path):
+def test_a_table_in_a_database_is_known_by_where_it_is(cli, files, tmp_path):
     fresh = pd.read_csv(files / "fresh.csv")
     with sqlite3.connect(tmp_path / "people.db") as database:
         fresh.to_sql("people", database, index=False)
@@ -101,7 +101,7 @@ def test_item_4_a_table_in_a_database_is_known_by_where_it_is(cli, files, tmp_pa
     assert found == [1, 2, 1, 1]
 
 
-def test_item_4_fit_and_sweep_count_each_other(cli, make_people, tmp_path):
+def test_fit_and_sweep_count_each_other(cli, make_people, tmp_path):
     make_people(3_000, 3).to_csv(tmp_path / "people.csv", index=False)
     roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.9, "--min-cell-size", 100)
     swept = cli("sweep", tmp_path / "people.csv", *roles, "--json")
@@ -114,7 +114,7 @@ def test_item_4_fit_and_sweep_count_each_other(cli, make_people, tmp_path):
     assert fresh.json["look"]["joint_confidence"] == 0.85
 
 
-def test_item_4_each_column_of_one_file_is_a_look_of_its_own(cli, tmp_path):
+def test_each_column_of_one_file_is_a_look_of_its_own(cli, tmp_path):
     rng = np.random.default_rng(0)
     scored = pd.DataFrame({f"d{i}": rng.integers(0, 2, 1000) for i in range(20)}).assign(
         sex=rng.choice(["f", "m"], 1000)
@@ -134,7 +134,7 @@ def test_item_4_each_column_of_one_file_is_a_look_of_its_own(cli, tmp_path):
         assert result.json["look"] == 21 + i
 
 
-def test_item_4_each_choice_of_features_of_one_file_is_a_look_of_its_own(cli, make_people, tmp_path):
+def test_each_choice_of_features_of_one_file_is_a_look_of_its_own(cli, make_people, tmp_path):
     people = make_people(3_000, 3)
     people.assign(again=people["age"].round(-1)).to_csv(tmp_path / "people.csv", index=False)
     roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.5, "--min-cell-size", 50)
@@ -147,7 +147,7 @@ def test_item_4_each_choice_of_features_of_one_file_is_a_look_of_its_own(cli, ma
     assert fitted.json["look"]["number"] == 3
 
 
-def test_item_4_a_file_is_known_by_another_name_and_after_changes(certify, make_people, tmp_path):
+def test_a_file_is_known_by_another_name_and_after_changes(certify, make_people, tmp_path):
     people = make_people(3_000, 1)
     assert certify("--sensitive", "sex").json["look"] == 1
     changed = {

@@ -1,4 +1,4 @@
-"""``certifare monitor`` (issue 15, item 5)."""
+"""``certifare monitor``."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ def desk(cli, world, tmp_path, monkeypatch):
     return tmp_path / "desk"
 
 
-def test_item_5_files_counts_and_databases_say_the_same(cli, desk):
+def test_files_counts_and_databases_give_the_same_findings(cli, desk):
     for month in ("may", "june"):
         counted = cli("count", "bundle", f"{month}.csv", "--sensitive", "sex", "-o", f"{month}.json")
         assert counted.status == 0, counted.stderr
@@ -83,7 +83,7 @@ def test_counts_files_are_called_by_their_names(cli, desk):
     assert "'may.csv' is no counts file, and the others are" in mixed.stderr
 
 
-def test_item_5_exit_status_page_and_history(cli, desk):
+def test_each_run_adds_a_period_and_a_refuted_target_exits_with_1(cli, desk):
     first = cli("monitor", "bundle", "may.csv", "--target", "0.12", "--periods", "12", "--page", "course.html")
     assert first.status == 0, first.stderr
     assert "all findings hold together with 95 % confidence" in first.stdout
@@ -155,7 +155,7 @@ def test_a_group_that_is_missing_leaves_the_target_open(cli, desk, make_people):
     assert "CONFIRMED" not in shown.stdout
 
 
-def test_item_5_training_records_are_refused(cli, desk, make_people, files):
+def test_training_records_are_refused(cli, desk, make_people, files):
     from certifare import FairTreeEncoder
 
     train = make_people(3_000, 0)
@@ -183,7 +183,7 @@ def test_item_5_training_records_are_refused(cli, desk, make_people, files):
         (["may.csv", "--history", "may.csv"], "is not a history"),
     ],
 )
-def test_item_5_bad_input_leaves_nothing_behind(cli, desk, arguments, words):
+def test_bad_input_leaves_nothing_behind(cli, desk, arguments, words):
     lines = (desk / "may.csv").read_text().splitlines()
     (desk / "few.csv").write_text("\n".join(lines[:40]) + "\n")
     before = sorted(desk.iterdir())
@@ -193,7 +193,7 @@ def test_item_5_bad_input_leaves_nothing_behind(cli, desk, arguments, words):
     assert sorted(desk.iterdir()) == before
 
 
-def test_item_5_what_the_first_run_fixed_stays(cli, desk):
+def test_what_the_first_run_fixed_stays(cli, desk):
     assert cli("monitor", "bundle", "may.csv", "--target", "0.5", "--periods", "2").status == 0
     changed = cli("monitor", "bundle", "june.csv", "--target", "0.6")
     assert changed.status == 2
@@ -204,7 +204,7 @@ def test_item_5_what_the_first_run_fixed_stays(cli, desk):
     assert "2 periods were planned" in third.stderr
 
 
-def test_item_5_another_certificate_has_another_history(cli, desk):
+def test_another_certificate_has_another_history(cli, desk):
     assert cli("monitor", "bundle", "may.csv").status == 0
     made = cli("certify", "bundle/encoder.json", "june.csv", "--sensitive", "sex", "--no-ledger", "-o", "other.json")
     assert made.status == 0, made.stderr
@@ -214,7 +214,7 @@ def test_item_5_another_certificate_has_another_history(cli, desk):
     assert "another certificate" in other.stderr
 
 
-def test_item_5_a_forged_certificate_is_not_monitored(cli, desk):
+def test_a_forged_certificate_is_not_monitored(cli, desk):
     path = desk / "bundle" / "certificate.json"
     text = path.read_text()
     document = json.loads(text)
@@ -226,7 +226,7 @@ def test_item_5_a_forged_certificate_is_not_monitored(cli, desk):
     assert "figures: " in " ".join(result.stderr.split())
 
 
-def test_item_5_an_encoder_that_reads_the_group(cli, desk, make_people):
+def test_group_aware_encoders_can_be_monitored(cli, desk, make_people):
     make_people(8_000, 40).to_csv("train.csv", index=False)
     made = cli(
         "fit", "train.csv", "--label", "approved", "--sensitive", "sex", "--group-aware", "--kind", "tree",

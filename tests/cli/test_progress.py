@@ -1,4 +1,4 @@
-"""Issue 15, item 7: seen while it works."""
+"""Progress of a command, on a terminal and without one."""
 
 import io
 import re
@@ -13,7 +13,7 @@ from certifare.frontier import Grid
 QUICK = ["--kind", "tree", "--gamma", "0.9", "--max-cells", "4"]
 
 
-def test_item_7_a_line_for_each_phase_where_there_is_no_terminal(cli, make_people, tmp_path):
+def test_a_line_for_each_phase_where_there_is_no_terminal(cli, make_people, tmp_path):
     make_people(3_000, 4).to_csv(tmp_path / "people.csv", index=False)
     arguments = ["fit", tmp_path / "people.csv", "--label", "approved", "--sensitive", "sex", *QUICK]
     result = cli(*arguments, "-o", tmp_path / "bundle")
@@ -27,7 +27,7 @@ def test_item_7_a_line_for_each_phase_where_there_is_no_terminal(cli, make_peopl
     assert cli(*arguments, "-o", tmp_path / "second", "--json").stderr == ""
 
 
-def test_item_7_a_long_phase_is_heard_of_every_minute(monkeypatch):
+def test_a_long_phase_is_reported_every_minute(monkeypatch):
     text = io.StringIO()
     monkeypatch.setattr(common, "err", Console(file=text, width=100))
     times = iter([0.0, 1.0, 30.0, 71.0, 72.0, 100.0])
@@ -42,7 +42,7 @@ def test_item_7_a_long_phase_is_heard_of_every_minute(monkeypatch):
     ]
 
 
-def test_item_7_a_terminal_has_a_bar_with_the_time_left(monkeypatch):
+def test_a_terminal_has_a_bar_with_the_time_left(monkeypatch):
     text = io.StringIO()
     monkeypatch.setattr(common, "err", Console(file=text, width=100, force_terminal=True))
     with common.stages() as tell:
@@ -52,7 +52,7 @@ def test_item_7_a_terminal_has_a_bar_with_the_time_left(monkeypatch):
     assert "left" in text.getvalue()
 
 
-def test_item_7_the_bar_moves_while_scores_are_fitted(make_people):
+def test_the_bar_moves_while_scores_are_fitted(make_people):
     heard = []
     grid = Grid(kinds=["boosted"], gammas=[0.5], min_cell_sizes=[100], cells=[2, 4])
     produce(
@@ -65,7 +65,7 @@ def test_item_7_the_bar_moves_while_scores_are_fitted(make_people):
     assert fitted == [(i, total) for i in range(total + 1)]
 
 
-def test_item_7_nobody_has_to_listen():
+def test_only_a_listener_hears_of_progress():
     counter(3)()
     heard = []
     with listening(lambda *told: heard.append(told)):
@@ -74,7 +74,7 @@ def test_item_7_nobody_has_to_listen():
     assert heard == [(0, 2), (1, 2)]
 
 
-def test_item_7_a_table_that_cannot_be_read_is_told_of_in_one_line(cli, tmp_path):
+def test_an_unreadable_table_is_reported_in_one_line(cli, tmp_path):
     (tmp_path / "people.csv").write_text("x,s\n1,f\n2,m\n")
     result = cli("fit", tmp_path / "people.csv", "--label", "y", "--sensitive", "s")
     assert result.status == 2

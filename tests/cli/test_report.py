@@ -65,7 +65,7 @@ def test_commands_on_the_page_name_the_files_as_they_are_called(cli, bundle):
     assert "certificate.json" not in page
 
 
-def test_forms(cli, bundle, monkeypatch):
+def test_the_json_report_holds_the_chosen_encoder(cli, bundle, monkeypatch):
     monkeypatch.chdir(bundle)
 
     assert cli("report", bundle, "--format", "json").stdout.strip() == "report.json"
@@ -77,14 +77,14 @@ def test_forms(cli, bundle, monkeypatch):
 
 
 @pytest.mark.skipif(not any(map(shutil.which, PROGRAMS)), reason="no Chromium here to print with")
-def test_item_17_11_a_bundle_becomes_a_pdf(cli, bundle):
+def test_a_bundle_becomes_a_pdf(cli, bundle):
     result = cli("report", bundle, "--output", bundle / "report.pdf")
 
     assert result.status == 0, result.stderr
     assert (bundle / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_item_17_11_a_pdf_needs_chromium_and_says_so(cli, bundle, monkeypatch):
+def test_a_pdf_needs_chromium_and_says_so(cli, bundle, monkeypatch):
     monkeypatch.setattr("certifare.report.pdf.PROGRAMS", ())
     result = cli("report", bundle, "--format", "pdf", "--output", bundle / "report.pdf")
 
@@ -93,7 +93,7 @@ def test_item_17_11_a_pdf_needs_chromium_and_says_so(cli, bundle, monkeypatch):
     assert not (bundle / "report.pdf").exists()
 
 
-def test_item_17_2_bounds_are_rounded_up_in_every_form(cli, bundle, monkeypatch):
+def test_bounds_are_rounded_up_in_every_form(cli, bundle, monkeypatch):
     """One function writes bounds: the same digits in the page, in Markdown and in the terminal."""
     bound = round_up(read_document(bundle / "certificate.json").certificate.bound)
     assert float(bound) >= read_document(bundle / "certificate.json").certificate.bound
@@ -109,7 +109,7 @@ def test_item_17_2_bounds_are_rounded_up_in_every_form(cli, bundle, monkeypatch)
         assert text.count(bound) >= 4
 
 
-def test_item_17_2_a_prediction_is_no_certified_bound(cli, bundle):
+def test_a_prediction_is_no_certified_bound(cli, bundle):
     assert cli("report", bundle, "-o", bundle / "report.md").status == 0
     rows = (bundle / "report.md").read_text("utf-8").splitlines()
 
@@ -128,7 +128,7 @@ def test_a_frontier_that_is_none(cli, bundle, content):
     assert "frontier.csv" in "".join(result.stderr.split())
 
 
-def test_item_12_8_a_report_needs_no_estimators(bundle, tmp_path):
+def test_a_report_needs_no_estimators(bundle, tmp_path):
     """Drawing a report imports neither scikit-learn nor a chart library: that was most of its time."""
     script = (
         "import sys; sys.argv = ['certifare', 'report', sys.argv[1], '-o', sys.argv[2]]\n"
@@ -141,7 +141,7 @@ def test_item_12_8_a_report_needs_no_estimators(bundle, tmp_path):
     assert done.stdout.splitlines()[-1] == "0 []"
 
 
-def test_item_14_another_encoder_is_not_mixed_in(cli, bundle):
+def test_an_encoder_that_is_not_the_certified_one_fails_and_is_not_shown(cli, bundle):
     content = (bundle / "encoder.json").read_text("utf-8")
     (bundle / "encoder.json").write_text(content + " ", "utf-8")
 
@@ -156,7 +156,7 @@ def test_item_14_another_encoder_is_not_mixed_in(cli, bundle):
 
 
 @pytest.mark.parametrize("form", ["html", "md", "json"])
-def test_item_14_an_altered_certificate_gets_no_pass(cli, bundle, form):
+def test_an_altered_certificate_gets_no_pass(cli, bundle, form):
     path = bundle / "certificate.json"
     document = json.loads(path.read_text("utf-8"))
     document["predicate"]["certificate"]["bound"] = 0.01
@@ -173,7 +173,7 @@ def test_item_14_an_altered_certificate_gets_no_pass(cli, bundle, form):
     assert cli("report", bundle, "--json").status == 1
 
 
-def test_item_14_a_signature_is_checked_or_said_to_be_unchecked(cli, bundle):
+def test_a_signature_is_checked_or_said_to_be_unchecked(cli, bundle):
     certificate = read_document(bundle / "certificate.json")
     private, public = new_key(bundle / "producer")
     (bundle / "certificate.json").write_bytes(sign(certificate.statement, private).to_bytes())
@@ -188,7 +188,7 @@ def test_item_14_a_signature_is_checked_or_said_to_be_unchecked(cli, bundle):
     assert words("--key", other) == (1, "does not hold")
 
 
-def test_item_14_a_bundle_is_verified_when_its_report_is_written(cli, bundle, tmp_path, make_people):
+def test_a_bundle_is_verified_when_its_report_is_written(cli, bundle, tmp_path, make_people):
     """The state that the report inside a bundle tells is that of the bundle."""
     make_people(3_000, 4).to_csv(tmp_path / "people.csv", index=False)
     private, _ = new_key(tmp_path / "producer")
@@ -213,7 +213,7 @@ def test_files_that_cannot_be_used(cli, bundle, tmp_path):
     assert cli("report", bundle / "certificate.json", "-o", bundle / "absent" / "report.html").status == 2
 
 
-def test_item_17_9_a_name_that_no_certificate_can_hold_is_refused_before_any_work(cli, tmp_path):
+def test_a_name_that_no_certificate_can_hold_is_refused_before_any_work(cli, tmp_path):
     result = cli("fit", tmp_path / "absent.csv", "--label", "y", "--sensitive", "s", "--dataset", "x" * 201)
 
     assert result.status == 2

@@ -1,4 +1,4 @@
-"""From a raw file to certified scores in one command (issue 15)."""
+"""From a raw file to certified scores in one command."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from certifare import load_encoder
 
 
 @pytest.mark.parametrize("aware", [[], ["--group-aware"]])
-def test_item_1_fit_writes_scores(cli, make_people, tmp_path, aware):
+def test_fit_writes_scores(cli, make_people, tmp_path, aware):
     people = make_people(4_000, 30)
     people.to_csv(tmp_path / "people.csv", index=False)
     made = cli(
@@ -22,7 +22,7 @@ def test_item_1_fit_writes_scores(cli, make_people, tmp_path, aware):
     assert np.allclose(pd.read_csv(tmp_path / "scored.csv")["score_approved"], expected)
 
 
-def test_item_1_scores_go_to_a_table(cli, make_people, tmp_path):
+def test_scores_go_to_a_table(cli, make_people, tmp_path):
     make_people(500, 31).to_csv(tmp_path / "people.csv", index=False)
     refused = cli(
         "fit", tmp_path / "people.csv", "--label", "approved", "--sensitive", "sex", "--scores", tmp_path / "x.txt"

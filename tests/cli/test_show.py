@@ -15,12 +15,12 @@ def test_cells_and_tree(cli, files):
     assert "1 more" in cli("show", files / "encoder.json", "--cells", 7).stdout
 
 
-def test_json(cli, files):
+def test_json_holds_what_is_shown(cli, files):
     document = cli("show", files / "encoder.json", "--json").json
     assert [cell["cell"] for cell in document["encoder"]["cells"]] == list(range(8))
 
 
-def test_certificate(cli, tmp_path):
+def test_a_certificate_is_shown_without_control_characters(cli, tmp_path):
     certificate = certify_counts(CellCounts([[120, 80], [30, 60]], groups=["[red]f", "m\x1b[2J"]))
     write_document(tmp_path / "c.json", certificate)
     result = cli("show", tmp_path / "c.json")
@@ -30,7 +30,7 @@ def test_certificate(cli, tmp_path):
     assert cli("show", tmp_path / "c.json", "--json").json["certificate"]["bound"] == certificate.bound
 
 
-def test_item_4_what_follows_is_said_in_the_form_that_is_proved(cli, tmp_path):
+def test_what_follows_is_said_in_the_form_that_is_proved(cli, tmp_path):
     table = [[[500, 900], [480, 870]], [[500, 600], [520, 630]]]
     for metric, words in (
         ("demographic_parity", "A classifier that selects at least"),
@@ -47,7 +47,7 @@ def test_item_4_what_follows_is_said_in_the_form_that_is_proved(cli, tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, "", "{}", "not json"])
-def test_bad_files(cli, tmp_path, content):
+def test_bad_files_are_refused(cli, tmp_path, content):
     path = tmp_path / "x.json"
     if content is not None:
         path.write_text(content)
@@ -66,7 +66,7 @@ def altered(path):
     path.write_text(json.dumps(document), "utf-8")
 
 
-def test_item_14_an_altered_certificate_is_not_shown(cli, tmp_path):
+def test_an_altered_certificate_is_not_shown(cli, tmp_path):
     write_document(tmp_path / "c.json", certify_counts(CellCounts([[120, 80], [30, 60]], groups=["f", "m"])))
     altered(tmp_path / "c.json")
 
@@ -81,7 +81,7 @@ def test_item_14_an_altered_certificate_is_not_shown(cli, tmp_path):
     assert document.json["verification"]["outcome"] == "FAIL"
 
 
-def test_item_14_a_signature_is_checked_or_said_to_be_unchecked(cli, tmp_path):
+def test_a_signature_is_checked_or_said_to_be_unchecked(cli, tmp_path):
     private, public = new_key(tmp_path / "producer")
     _, other = new_key(tmp_path / "other")
     path = tmp_path / "c.json"
@@ -97,7 +97,7 @@ def test_item_14_a_signature_is_checked_or_said_to_be_unchecked(cli, tmp_path):
     assert "another key" in wrong.stdout
 
 
-def test_item_14_an_encoder_that_is_not_the_certified_one(cli, files, tmp_path):
+def test_an_encoder_that_is_not_the_certified_one_fails(cli, files, tmp_path):
     path = tmp_path / "encoder.json"
     path.write_bytes((files / "encoder.json").read_bytes())
     done = cli("certify", path, files / "fresh.csv", "--sensitive", "sex", "-o", tmp_path / "certificate.json")

@@ -1,6 +1,6 @@
 """Files and names from strangers, outputs that are in the way, and ends that come from outside.
 
-Issue 11: what is read (items 18, 20, 28), written (19, 27, 28), printed (26, 28), and how a command ends (23, 28).
+What is read, written and printed, and how a command ends.
 """
 
 import json

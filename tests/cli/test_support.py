@@ -1,4 +1,4 @@
-"""Options that a path ignores (issue 11, item 3): each is honoured there, as declared, or refused."""
+"""Options that a path ignores: each is honoured there, as declared, or refused."""
 
 import json
 import sys
@@ -208,7 +208,7 @@ def begin(run, places, monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_item_3_every_option_is_declared(command):
+def test_every_option_is_declared(command):
     """A new option of a command is refused everywhere until it is declared; this says so."""
     assert set(HONOURED[command]) == set(options_of(command))
     for needs in HONOURED[command].values():
@@ -218,7 +218,7 @@ def test_item_3_every_option_is_declared(command):
 
 
 @pytest.mark.parametrize(("command", "way"), [(command, way) for command, ways in WAYS.items() for way in ways])
-def test_item_3_each_option_is_honoured_or_refused(begin, command, way):
+def test_each_option_is_honoured_or_refused(begin, command, way):
     arguments, holds = WAYS[command][way]
     for option, parameter in options_of(command).items():
         spelt = max(parameter.opts, key=len)
@@ -233,7 +233,7 @@ def test_item_3_each_option_is_honoured_or_refused(begin, command, way):
 
 
 @pytest.mark.parametrize("option", ["weight", "cluster"])
-def test_item_3_weights_and_clusters_of_counts(run, places, option):
+def test_weights_and_clusters_are_refused_with_counts_and_databases(run, places, option):
     """Both were ignored, and written into the certificate's command, whether there was such a column or not."""
     sql = ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"]
     for arguments, column, words in (
@@ -262,7 +262,7 @@ def test_a_database_counts_all_of_its_records_and_draws_none(run, places, option
     assert json.loads((places["out"] / "whole.json").read_text())["seed"] is None
 
 
-def test_item_3_columns_that_the_counts_are_not_about(run):
+def test_columns_that_the_counts_are_not_about_are_refused(run):
     for arguments, words in (
         (["--sensitive", "job"], "by sex, not by job"),
         (["--label", "approved"], "the counts have no labels"),
@@ -272,7 +272,7 @@ def test_item_3_columns_that_the_counts_are_not_about(run):
         assert words in result.stderr
 
 
-def test_item_3_a_label_that_is_not_needed_must_be_there(run):
+def test_a_label_that_is_not_needed_must_be_there(run):
     arguments = ["certify", "{encoder}", "{csv}", "--sensitive", "sex"]
     assert run(*arguments, "--label", "approved").status == 0
     result = run(*arguments, "--label", "aproved")

@@ -52,7 +52,7 @@ def test_the_frontier_can_be_drawn(cli, table, tmp_path, suffix):
         (["-o", "/absent/frontier.csv"], "/absent"),
     ],
 )
-def test_bad_options(cli, table, options, message):
+def test_bad_options_are_refused(cli, table, options, message):
     result = cli("sweep", table, *ROLES, *QUICK, *options)
     assert result.status == 2
     assert message in result.stderr

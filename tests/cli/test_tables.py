@@ -1,4 +1,4 @@
-"""Issue 15, item 6: tables as they are."""
+"""Files without a header, dates, markers for missing values, keys, numeric labels and small groups."""
 
 import datetime
 
@@ -22,7 +22,7 @@ def write(path, text):
     return path
 
 
-def test_item_6_a_file_without_a_header(tmp_path):
+def test_a_file_without_a_header_gets_names(tmp_path):
     path = write(tmp_path / "adult.data", "39, Private, Male\n50, Self-emp, Female\n")
     numbered, _ = read_file(path, header=False)
     assert numbered.column_names == ["column_1", "column_2", "column_3"]
@@ -35,7 +35,7 @@ def test_item_6_a_file_without_a_header(tmp_path):
     assert "left out column 2: it has no name" in notes[0]
 
 
-def test_item_6_names_fit_the_file(tmp_path):
+def test_names_that_do_not_fit_the_file_are_refused(tmp_path):
     path = write(tmp_path / "t.csv", "1,2\n3,4\n")
     with pytest.raises(FileError, match=r"2 columns .* 3 names"):
         inspect_csv(path, names=["a", "b", "c"])
@@ -43,13 +43,13 @@ def test_item_6_names_fit_the_file(tmp_path):
         inspect_csv(path, names=["a", "a"])
 
 
-def test_item_6_a_first_line_that_is_a_record_is_pointed_out(tmp_path):
+def test_a_first_line_that_is_a_record_is_pointed_out(tmp_path):
     path = write(tmp_path / "t.csv", "39,Private\n50,State\n")
     assert "--header none" in inspect_csv(path).notes[0]
     assert inspect_csv(path, header=False).notes == ()
 
 
-def test_item_6_header_none_on_the_command_line(cli, make_people, files, tmp_path):
+def test_names_on_the_command_line_stand_for_a_header(cli, make_people, files, tmp_path):
     people = make_people(600, 3)
     people.to_csv(tmp_path / "bare.csv", index=False, header=False)
     arguments = ["certify", files / "encoder.json", tmp_path / "bare.csv", "--sensitive", "sex", "--json"]
@@ -62,7 +62,7 @@ def test_item_6_header_none_on_the_command_line(cli, make_people, files, tmp_pat
     assert "choose first" in cli(*arguments, "--header", "2").stderr
 
 
-def test_item_6_encode_to_parquet_keeps_types(cli, make_people, files, tmp_path):
+def test_encode_to_parquet_keeps_types(cli, make_people, files, tmp_path):
     people = make_people(50, 3).assign(
         zip=[f"{i:05d}" for i in range(50)], day="2026-11-15", member=True, income=[1.5, None] * 25
     )
@@ -82,7 +82,7 @@ def test_item_6_encode_to_parquet_keeps_types(cli, make_people, files, tmp_path)
         assert pd.read_parquet(tmp_path / f"{name}.parquet")["income"].isna().sum() == 25
 
 
-def test_item_6_all_date_columns_in_one_error(tmp_path):
+def test_one_error_names_all_date_columns(tmp_path):
     path = write(tmp_path / "t.csv", "x,born,joined,s,y\n1,1980-01-02,2020-01-01,f,0\n2,1981-01-02,2021-01-01,m,1\n")
     with pytest.raises(TableError, match="dates or times: 'born'.*'joined'.*--drop born,joined"):
         read_table(path, label="y", sensitive="s")
@@ -93,7 +93,7 @@ def test_item_6_all_date_columns_in_one_error(tmp_path):
         Table.from_frame(people, label="y")
 
 
-def test_item_6_values_that_may_stand_for_missing_are_suggested(tmp_path):
+def test_values_that_may_stand_for_missing_are_suggested(tmp_path):
     rows = [f"{i},{i % 7},nurse" for i in range(60)]
     rows[3], rows[5] = "-,-9,unknown", "41,-9,cook"
     path = write(tmp_path / "t.csv", "\n".join(["income,rank,job", *rows]) + "\n")
@@ -106,7 +106,7 @@ def test_item_6_values_that_may_stand_for_missing_are_suggested(tmp_path):
     assert clean.column("rank").null_count == 2
 
 
-def test_item_6_a_marker_is_one_more(cli, files, make_people, tmp_path):
+def test_a_missing_marker_is_added_to_the_usual_ones(cli, files, make_people, tmp_path):
     """Whoever names a marker does not lose the usual ones."""
     people = make_people(600, 3)
     people["age"] = people["age"].astype(object)
@@ -117,7 +117,7 @@ def test_item_6_a_marker_is_one_more(cli, files, make_people, tmp_path):
     assert cli(*arguments, "--missing", "n.k.").status == 0
 
 
-def test_item_6_a_numeric_sensitive_column_gets_the_suggestion_of_a_comparison():
+def test_a_numeric_sensitive_column_gets_the_suggestion_of_a_comparison():
     people = pd.DataFrame({"x": range(300), "age": range(300), "y": [0, 1] * 150})
     with pytest.raises(RoleError, match='It is a number.*"age>=150"'):
         produce(people, label="y", sensitive="age")
@@ -136,7 +136,7 @@ def apart(make_people, tmp_path):
     return tmp_path, groups
 
 
-def test_item_6_sensitive_columns_from_a_second_file(cli, files, apart):
+def test_sensitive_columns_from_a_second_file_give_the_same_counts(cli, files, apart):
     folder, groups = apart
     joined = ["--sensitive", "sex", "--sensitive-file", folder / "groups.csv", "--on", "id", "--json"]
     whole = cli("certify", files / "encoder.json", folder / "whole.csv", "--sensitive", "sex", "--json").json
@@ -152,7 +152,7 @@ def test_item_6_sensitive_columns_from_a_second_file(cli, files, apart):
     assert fewer.features.column_names == ["age", "job"]  # the key is none
 
 
-def test_item_6_keys_that_do_not_join(cli, files, apart):
+def test_keys_that_do_not_join_are_refused_with_the_remedy(cli, files, apart):
     folder, groups = apart
 
     def told(frame, *arguments):
@@ -171,7 +171,7 @@ def test_item_6_keys_that_do_not_join(cli, files, apart):
     assert "No column 'sex'" in told(groups.drop(columns="sex"), *file, "--on", "id")
 
 
-def test_item_6_certify_takes_several_files(cli, files, make_people, tmp_path):
+def test_certify_takes_several_files(cli, files, make_people, tmp_path):
     people = make_people(900, 3)
     people.to_csv(tmp_path / "all.csv", index=False)
     people[:300].to_csv(tmp_path / "1.csv", index=False)
@@ -190,7 +190,7 @@ def test_item_6_certify_takes_several_files(cli, files, make_people, tmp_path):
     assert "listed twice" in twice.stderr
 
 
-def test_item_6_certify_finds_the_sensitive_columns_in_the_bundle(cli, files, make_people, tmp_path):
+def test_certify_finds_the_sensitive_columns_in_the_bundle(cli, files, make_people, tmp_path):
     bundle = tmp_path / "bundle"
     bundle.mkdir()
     (bundle / "encoder.json").write_bytes((files / "encoder.json").read_bytes())
@@ -222,7 +222,7 @@ def quantities(n=4_000, seed=0):
 TREES = {"grid": Grid(kinds=["tree"], gammas=[0.5], min_cell_sizes=[100], cells=[2, 4]), "ledger": False}
 
 
-def test_item_6_numeric_labels_by_cuts():
+def test_cuts_turn_a_numeric_label_into_bands():
     people = quantities()
     people.loc[:4, "income"] = np.nan
     table = Table.from_frame(people, label="income", sensitive="race", label_cuts=[20_000, 50_000])
@@ -241,7 +241,7 @@ def test_item_6_numeric_labels_by_cuts():
         Table.from_frame(people.assign(z=people["x"]), label=["income", "x"], sensitive="race", label_cuts=[1])
 
 
-def test_item_6_quantiles_come_from_training_records_only():
+def test_quantiles_come_from_training_records_only():
     people = quantities()
     roles = {"label": "income", "sensitive": "race==a"}
     cuts = training_quantiles(people, 4, **roles)
@@ -257,7 +257,7 @@ def test_item_6_quantiles_come_from_training_records_only():
     assert cuts != tuple(np.quantile(people["income"], [0.25, 0.5, 0.75], method="higher"))
 
 
-def test_item_6_small_groups_are_pooled_and_the_certificate_says_so():
+def test_small_groups_are_pooled_and_the_certificate_says_so():
     people = quantities()
     roles = {"label": "income>22000", "sensitive": "race"}
     with pytest.raises(GroupError, match="--pool-groups 30"):
@@ -348,7 +348,7 @@ def test_certification_records_are_not_used_to_choose_what_is_pooled():
     assert _pool(changed, rows, 30, Claim())[0] == ("a", "b")  # though "c" is large there, and "b" has no record
 
 
-def test_item_6_pooled_groups_and_cuts_on_the_command_line(cli, tmp_path):
+def test_pooled_groups_and_cuts_are_the_same_on_the_command_line(cli, tmp_path):
     quantities().to_csv(tmp_path / "p.csv", index=False)
     made = cli(
         "fit", tmp_path / "p.csv", "--label", "income", "--label-quantiles", "2", "--sensitive", "race",
@@ -394,7 +394,7 @@ def test_item_6_pooled_groups_and_cuts_on_the_command_line(cli, tmp_path):
     assert swept.json["certified"] > 0
 
 
-def test_item_6_pooled_groups_and_cuts_from_a_database_and_in_counts(cli, tmp_path):
+def test_pooled_groups_and_cuts_are_the_same_from_a_database_and_in_counts(cli, tmp_path):
     """Wherever fresh records are counted, groups and bands of the label are those of the certificate."""
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
     quantities().to_csv(tmp_path / "p.csv", index=False)
@@ -441,7 +441,7 @@ def test_item_6_pooled_groups_and_cuts_from_a_database_and_in_counts(cli, tmp_pa
 
 
 @pytest.mark.parametrize("role", ["label", "sensitive"])
-def test_item_6_an_infinite_label_or_group_is_refused(role):
+def test_an_infinite_label_or_group_is_refused(role):
     people = pd.DataFrame({"x": range(4), "a": [0.0, 1.0, np.inf, 1.0], "b": [0, 1, 0, 1]})
     roles = {"label": "b", "sensitive": "b"} | {role: "a"}
     with pytest.raises(TableError, match="infinite"):

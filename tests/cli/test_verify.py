@@ -147,10 +147,10 @@ def test_the_largest_bound(cli, bundle):
     assert "above the" in said(result)
 
 
-# -- item 13: what is required ---------------------------------------------------------------------------------------
+# -- What is required -------------------------------------------------------------------------------------------------
 
 
-def test_item_13_hardly_any_confidence(cli, tmp_path):
+def test_less_confidence_than_asked_for_fails(cli, tmp_path):
     sloppy = certify_counts(CellCounts([[600, 590], [400, 410]], groups=["f", "m"]), confidence=0.5)
     write_document(tmp_path / "certificate.json", sloppy)
 
@@ -181,14 +181,14 @@ def test_item_13_hardly_any_confidence(cli, tmp_path):
         (("--require-encoder",), 1),
     ],
 )
-def test_item_13_each_requirement_has_an_option(cli, bundle, options, status):
+def test_each_requirement_has_an_option(cli, bundle, options, status):
     result = cli("verify", bundle / "certificate.json", *options)
 
     assert result.status == status, result.stdout + result.stderr
     assert len(result.stdout if status < 2 else result.stderr) > 0
 
 
-def test_item_13_options_and_policy_are_one_declaration():
+def test_options_and_policy_are_one_declaration():
     """A field that the policy gains is an option at once, with its default."""
     command = typer.main.get_command(app).commands["verify"]
     options = {parameter.name: parameter for parameter in command.params}
@@ -198,7 +198,7 @@ def test_item_13_options_and_policy_are_one_declaration():
         assert (options[field.name].default or None) == (field.default or None)
 
 
-# -- records of one's own -----------------------------------------------------------------------------------------
+# -- records of one's own ---------------------------------------------------------------------------------------------
 
 
 def test_records_of_the_same_kind_agree(cli, files, bundle):
@@ -222,7 +222,7 @@ def test_records_that_contradict_the_certificate(cli, files, bundle):
     assert "some classifier exceeds the certificate's" in said(result)
 
 
-def test_item_30_too_few_records_decide_nothing(cli, files, bundle):
+def test_too_few_records_are_inconclusive(cli, files, bundle):
     """299 records do not contradict a good certificate, and do not suffice to confirm it: that is no failure."""
     pd.read_csv(files / "fresh.csv").head(299).to_csv(bundle / "few.csv", index=False)
     bound = read_document(bundle / "certificate.json").certificate.bound
@@ -239,7 +239,7 @@ def test_item_30_too_few_records_decide_nothing(cli, files, bundle):
     assert cli(*arguments, "--max", bound, "--min-confidence", "0.99").status == 1
 
 
-def test_item_30_a_group_of_a_few_records_decides_nothing(cli, files, bundle):
+def test_a_group_of_a_few_records_is_inconclusive(cli, files, bundle):
     fresh = pd.read_csv(files / "fresh.csv")
     fresh[(fresh["sex"] == "f") | (fresh.index < 12)].to_csv(bundle / "few.csv", index=False)
     bound = read_document(bundle / "certificate.json").certificate.bound
@@ -247,7 +247,7 @@ def test_item_30_a_group_of_a_few_records_decides_nothing(cli, files, bundle):
     assert cli("verify", bundle, "--data", bundle / "few.csv", "--max", bound).status == 3
 
 
-def test_item_30_other_groups_decide_nothing(cli, files, bundle):
+def test_other_groups_are_inconclusive(cli, files, bundle):
     fresh = pd.read_csv(files / "fresh.csv")
     fresh["sex"] = fresh["sex"].replace({"f": "woman", "m": "man"})
     fresh.to_csv(bundle / "other.csv", index=False)
@@ -259,7 +259,7 @@ def test_item_30_other_groups_decide_nothing(cli, files, bundle):
 
 
 @pytest.mark.parametrize("metric", ["equal_opportunity", "equalized_odds"])
-def test_item_30_other_labels_decide_nothing(cli, files, bundle, metric):
+def test_other_labels_are_inconclusive(cli, files, bundle, metric):
     """A mean over other labels is another distance; so is one among records of another label."""
     fresh = pd.read_csv(files / "fresh.csv")
     certificate, arguments = bundle / "other.json", ("--sensitive", "sex", "--label", "approved", "--metric", metric)
@@ -281,7 +281,7 @@ def test_item_30_other_labels_decide_nothing(cli, files, bundle, metric):
     assert "do not suffice" in said(result)
 
 
-def test_item_30_a_pass_says_what_was_not_checked(cli, files, bundle):
+def test_a_pass_says_what_was_not_checked(cli, files, bundle):
     assert said(cli("verify", bundle / "certificate.json")).endswith("Not checked: signature, encoder, data.")
     assert said(cli("verify", bundle)).endswith("Not checked: signature, data.")
     everything = cli("verify", bundle, "--key", bundle / "producer.pub.pem", "--data", files / "fresh.csv")
@@ -289,7 +289,7 @@ def test_item_30_a_pass_says_what_was_not_checked(cli, files, bundle):
     assert "could not be looked up" in said(everything)
 
 
-def test_item_30_the_training_table_confirms_nothing(cli, bundle, make_people):
+def test_the_training_table_confirms_nothing(cli, bundle, make_people):
     train = make_people(3_000, 0)
     train.to_csv(bundle / "train.csv", index=False)
     fitted = FairTreeEncoder(sensitive="sex", max_cells=8, min_cell_size=50)
@@ -307,7 +307,7 @@ def test_item_30_the_training_table_confirms_nothing(cli, bundle, make_people):
     assert "was not fitted on your records" in said(others)
 
 
-def test_item_30_any_column_can_be_sensitive_as_in_certify(cli, files, bundle):
+def test_any_column_can_be_sensitive_as_in_certify(cli, files, bundle):
     """A column that is a feature, a comparison, or one that the encoder never saw."""
     fresh = pd.read_csv(files / "fresh.csv").dropna()
     fresh["race"] = [("a", "b", "c")[i % 3] for i in range(len(fresh))]
@@ -328,7 +328,7 @@ def test_item_30_any_column_can_be_sensitive_as_in_certify(cli, files, bundle):
         assert cli(*files_of, "--sensitive", "sex").status == 3
 
 
-def test_item_29_a_file_is_read_as_by_certify(cli, bundle):
+def test_a_file_is_read_as_by_certify(cli, bundle):
     """A column that held text holds numbers here: certify reads it as text, and so does verify."""
     train = pd.DataFrame({"code": ["007", "08", "x", "07"] * 500, "sex": ["f", "m"] * 1000, "y": [0, 1, 1, 0] * 500})
     encoder = FairTreeEncoder(max_cells=3, min_cell_size=10)
@@ -343,7 +343,7 @@ def test_item_29_a_file_is_read_as_by_certify(cli, bundle):
 
 
 @pytest.mark.parametrize("option", ["sensitive", "label", "weight", "cluster"])
-def test_item_30_columns_of_no_file(cli, bundle, files, option):
+def test_column_options_without_own_records_are_refused(cli, bundle, files, option):
     result = cli("verify", bundle, f"--{option}", "sex")
 
     assert result.status == 2
@@ -364,7 +364,7 @@ def test_records_need_an_encoder_and_a_group(cli, files, bundle):
     assert "gender" in nameless.stderr
 
 
-# -- a classifier of one's own ------------------------------------------------------------------------------------
+# -- a classifier of one's own ----------------------------------------------------------------------------------------
 
 
 def predictions(path, n_cells, positive):

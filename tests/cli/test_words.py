@@ -1,20 +1,9 @@
-"""Issue 15, item 10: words."""
+"""What commands print on the way: records left out, notes, and what is required."""
 
 import pytest
 
-from certifare.certificates.claims import METRICS
 from certifare.certificates.counts import Exclusion
 from certifare.cli.common import show_left_out, show_notes
-from certifare.foundation.formatting import amount, one
-
-
-@pytest.mark.parametrize("metric", METRICS.values())
-def test_item_10_the_article_goes_by_the_metric(metric):
-    assert one(metric.words).startswith("an e" if metric.words.startswith("e") else "a d")
-
-
-def test_item_10_one_record_is_no_records():
-    assert [amount(n, "cell") for n in (0, 1, 2, 1000)] == ["0 cells", "1 cell", "2 cells", "1,000 cells"]
 
 
 def test_what_was_left_out_and_notes_have_a_line_each_and_only_show(capsys):
@@ -54,14 +43,14 @@ def test_a_second_label_is_refused(cli, files, tmp_path, command):
 
 
 @pytest.mark.parametrize("command", ["fit", "sweep"])
-def test_item_10_required_options_are_marked(cli, command):
+def test_required_options_are_marked(cli, command):
     text = cli(command, "--help").stdout
     panel = text[text.index("What is required") :].split("╰")[0]
     assert "--label" in panel
     assert "--sensitive" in panel
 
 
-def test_item_10_sql_of_a_boosted_encoder_says_what_to_do(cli, make_people, tmp_path):
+def test_sql_of_a_boosted_encoder_says_what_to_do(cli, make_people, tmp_path):
     from certifare import BoostedEncoder
 
     train = make_people(600, 3)

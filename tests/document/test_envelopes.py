@@ -89,7 +89,7 @@ def test_files_fit_the_published_schema(name):
     assert not validator.is_valid(document)
 
 
-def test_item_9_an_encoder_with_other_cells_is_not_written_about(tmp_path):
+def test_an_encoder_with_other_cells_is_not_written_about(tmp_path):
     with pytest.raises(CountsError, match="The encoder has 4 cells, the counts have 5"):
         write_document(tmp_path / "c.json", certificate(), encoder=encoder_file(tmp_path / "encoder.json", 4))
     assert not (tmp_path / "c.json").exists()
@@ -384,7 +384,7 @@ def test_claims_in_words():
     assert "mean over y" in claims["equalized_odds"].formula
 
 
-def test_item_12_a_high_confidence_is_not_called_certainty():
+def test_a_high_confidence_is_not_called_certainty():
     predicate = make_statement(certificate(confidence=0.99999996)).predicate
     assert "99.999996 %" in predicate.claim.words
     assert "≥ 0.99999996, " in predicate.claim.formula

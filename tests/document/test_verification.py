@@ -88,7 +88,7 @@ def test_what_was_not_checked_is_said(bundle):
     assert "not signed" in unsigned["signature"].message
 
 
-# -- tampering: each with its own message ---------------------------------------------------------------------------
+# -- tampering: each with its own message -----------------------------------------------------------------------------
 
 
 def test_one_count_changed(bundle):
@@ -263,7 +263,7 @@ def test_a_certificate_that_calls_itself_void():
     assert "VOID: 12 of 90" in failure.message
 
 
-# -- the bound and the classifier ------------------------------------------------------------------------------------
+# -- the bound and the classifier -------------------------------------------------------------------------------------
 
 
 def test_the_largest_bound_accepted():
@@ -317,10 +317,10 @@ def test_a_classifier_that_parts_a_pool():
     assert not verify_document(document, Policy(max_bound=0.1), predictions=[1, 1, 1, 1, 0]).passed
 
 
-# -- item 13: what a verifier requires ------------------------------------------------------------------------------
+# -- What a verifier requires -----------------------------------------------------------------------------------------
 
 
-def test_item_13_a_bound_at_hardly_any_confidence_is_refused():
+def test_a_bound_at_hardly_any_confidence_is_refused():
     """T* = .03 is easily had at a confidence of one half, the least that there is."""
     sloppy = certify_counts(CellCounts([[600, 590], [400, 410]], groups=["f", "m"]), confidence=0.5)
     content = sign(make_statement(sloppy), None).to_bytes()
@@ -334,7 +334,7 @@ def test_item_13_a_bound_at_hardly_any_confidence_is_refused():
     assert verify_document(content, Policy(max_bound=0.03, min_confidence=0.0)).passed
 
 
-def test_item_13_the_confidence_that_counts_is_the_joint_one():
+def test_the_confidence_that_counts_is_the_joint_one():
     """Twenty candidates at 90 % together have 99.5 % each: it is the 90 % that counts."""
     many = sign(make_statement(certificate(confidence=0.9, candidates=20)), None).to_bytes()
 
@@ -369,7 +369,7 @@ DAY = AGO.date()
         (Policy(require_encoder=True), "encoder"),
     ],
 )
-def test_item_13_each_requirement(policy, failing):
+def test_each_requirement_of_a_policy_passes_or_fails_by_name(policy, failing):
     created = AGO.strftime("%Y-%m-%dT%H:%M:%SZ")
     content = sign(make_statement(certificate(candidates=3), created=created), None).to_bytes()
 
@@ -379,7 +379,7 @@ def test_item_13_each_requirement(policy, failing):
     assert verdict.outcome == ("PASS" if failing is None else "FAIL")
 
 
-def test_item_13_what_is_required_can_be_shown(bundle):
+def test_a_required_signature_and_encoder_pass_once_they_are_shown(bundle):
     files = {"key": bundle / "producer.pub.pem", "encoder": bundle / "encoder.json"}
     both = Policy(require_signature=True, require_encoder=True)
 
@@ -388,7 +388,7 @@ def test_item_13_what_is_required_can_be_shown(bundle):
     assert {check.name for check in unshown.failures} == {"signature", "encoder"}
 
 
-def test_item_13_the_date_of_tomorrow_never_ages():
+def test_the_date_of_tomorrow_never_ages():
     content = plain(created="2999-01-31T12:00:00Z")
 
     assert "in the future" in refusal(verify_document(content, Policy(max_age=10**9))).message
@@ -397,7 +397,7 @@ def test_item_13_the_date_of_tomorrow_never_ages():
         verify_document(changed(content, "predicate", "created", to="2030-02-30T12:00:00Z"))
 
 
-def test_item_13_a_certificate_whose_looks_were_not_counted_does_not_meet_a_number_of_looks():
+def test_a_certificate_whose_looks_were_not_counted_does_not_meet_a_number_of_looks():
     assert "was not counted" in refusal(verify_document(plain(), Policy(max_looks=1))).message
 
 
@@ -415,10 +415,10 @@ def test_policies_that_mean_nothing_are_refused(nonsense):
         Policy(**nonsense)
 
 
-# -- item 9 and 12: what must agree -----------------------------------------------------------------------------------
+# -- What must agree --------------------------------------------------------------------------------------------------
 
 
-def test_item_9_an_encoder_of_another_shape(tmp_path):
+def test_an_encoder_with_another_number_of_cells_is_refused(tmp_path):
     """A certificate on one cell says nothing about an encoder of four, though it names that encoder's digest."""
     encoder = tmp_path / "encoder.json"
     KMeansEncoder(n_cells=4).fit(np.arange(10.0).reshape(-1, 1)).save(encoder)
@@ -439,7 +439,7 @@ def test_a_certified_file_that_is_no_encoder(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["assumptions", "not_claimed"])
-def test_item_12_what_is_assumed_and_not_claimed_must_be_said(name):
+def test_what_is_assumed_and_not_claimed_must_be_said(name):
     for texts in ([], json.loads(plain())["predicate"]["certificate"][name][1:], ["Nothing can go wrong."]):
         verdict = verify_document(changed(plain(), "predicate", "certificate", name, to=texts))
 
@@ -462,7 +462,7 @@ def test_a_subject_named_twice():
     assert "a subject twice" in refusal(verify_document(canonical(document))).message
 
 
-# -- files made to waste time ---------------------------------------------------------------------------------------
+# -- files made to waste time -----------------------------------------------------------------------------------------
 
 
 def test_too_many_groups_to_recompute():
@@ -492,7 +492,7 @@ def test_parts_missing():
     )
 
 
-# -- the policy as a whole -------------------------------------------------------------------------------------------
+# -- the policy as a whole --------------------------------------------------------------------------------------------
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 10**6) | st.floats(0, 1) | st.text(max_size=4)

@@ -45,7 +45,7 @@ def table(people):
     return pd.DataFrame(people)
 
 
-def test_attributes(encoder):
+def test_a_fitted_encoder_knows_features_labels_and_groups(encoder):
     assert encoder.n_cells_ > 1
     assert encoder.n_features_in_ == 4
     assert encoder.feature_names_in_.tolist() == FEATURES
@@ -141,7 +141,7 @@ def test_dtypes_survive(encoder, table):
     assert transformed.index.equals(table.index)
 
 
-def test_outputs(encoder, people, dataframe):
+def test_cells_and_onehot_are_the_same_cells(encoder, people, dataframe):
     table = dataframe(people)
     cells = encoder.apply(table)
     encoder.set_params(output="cells")
@@ -156,7 +156,7 @@ def test_outputs(encoder, people, dataframe):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_set_output(encoder, people, library):
+def test_set_output_is_followed(encoder, people, library):
     kind = {"pandas": pd.DataFrame, "polars": pl.DataFrame}[library]
     encoder.set_output(transform=library)
     for table in (pd.DataFrame(people), pl.DataFrame(people), pa.table(people)):
@@ -173,7 +173,7 @@ def test_unfitted_encoders_say_so(table):
         FairTreeEncoder().describe()
 
 
-def test_describe(encoder):
+def test_descriptions_count_every_record_once(encoder):
     description = encoder.describe()
     assert len(description) == encoder.n_cells_
     assert sum(cell.records for cell in description) == 2000

@@ -145,7 +145,7 @@ def test_missing_values_and_categories():
         ({"retain": -1}, "retain is -1"),
     ],
 )
-def test_bad_parameters(parameters, message):
+def test_bad_parameters_are_refused(parameters, message):
     X, y, s = table_of(100)
     with pytest.raises(EncoderError, match=message):
         BoostedEncoder(**parameters).fit(X, y, sensitive_features=s)

@@ -1,4 +1,4 @@
-"""Scores (issue 15, item 1): label frequencies of the cell, the same before and after a file."""
+"""Scores: label frequencies of the cell, the same before and after a file."""
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ def people():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_item_1_scores_are_the_label_frequencies_of_the_cell(kind, people):
+def test_scores_are_the_label_frequencies_of_the_cell(kind, people):
     X, y, _, s = people
     encoder = KINDS[kind]().fit(X, y, sensitive_features=s)
     scores = encoder.predict_proba(X)
@@ -45,7 +45,7 @@ def test_item_1_scores_are_the_label_frequencies_of_the_cell(kind, people):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_item_1_several_labels_and_classes_survive_a_file(kind, people, tmp_path):
+def test_several_labels_and_classes_survive_a_file(kind, people, tmp_path):
     X, y, rating, s = people
     labels = pd.DataFrame({"approved": y, "rating": rating})
     encoder = KINDS[kind]().fit(X, labels, sensitive_features=s)
@@ -63,7 +63,7 @@ def test_item_1_several_labels_and_classes_survive_a_file(kind, people, tmp_path
     assert np.array_equal(table["score_rating_2"].to_numpy(), rated[:, 2])
 
 
-def test_item_1_rare_labels_keep_their_scores(people):
+def test_rare_labels_keep_their_scores(people):
     X, _, _, s = people
     y = np.zeros(2_000, dtype=int)
     y[:2] = 1  # one in a thousand
@@ -71,7 +71,7 @@ def test_item_1_rare_labels_keep_their_scores(people):
     assert encoder.predict_proba(X)[:, 1].mean() == pytest.approx(0.001, rel=0.05)
 
 
-def test_item_1_without_statistics_there_are_no_scores(people, tmp_path):
+def test_without_statistics_there_are_no_scores(people, tmp_path):
     X, y, _, s = people
     encoder = KINDS["tree"]().fit(X, y, sensitive_features=s)
     encoder.save(tmp_path / "encoder.json", statistics=False)
@@ -81,7 +81,7 @@ def test_item_1_without_statistics_there_are_no_scores(people, tmp_path):
         KMeansEncoder(n_cells=2).fit(X).predict(X)
 
 
-def test_item_1_the_certificate_bounds_scores(people):
+def test_the_certificate_bounds_scores(people):
     X, y, _, s = people
     encoder = KINDS["tree"]().fit(X[:1_000], y[:1_000], sensitive_features=s[:1_000])
     certificate = certify(encoder, X[1_000:], sensitive_features=s[1_000:])
@@ -90,7 +90,7 @@ def test_item_1_the_certificate_bounds_scores(people):
     assert gap <= certificate.estimate <= certificate.bound
 
 
-def test_item_1_group_aware_scores_need_the_group(people):
+def test_group_aware_scores_need_the_group(people):
     X, y, _, s = people
     encoder = FairTreeEncoder(group_aware=True, max_cells=4, min_cell_size=50).fit(X, y, sensitive_features=s)
     assert encoder.predict_proba(X, sensitive_features=s).shape == (2_000, 2)

@@ -20,7 +20,7 @@ MODULES = [
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_docstrings(name):
+def test_examples_in_docstrings_hold(name):
     outcome = doctest.testmod(importlib.import_module(f"certifare.{name}"))
     assert outcome.attempted > 0
     assert outcome.failed == 0

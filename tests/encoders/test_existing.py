@@ -1,4 +1,4 @@
-"""Certify a column that is already there (issue 15, item 2)."""
+"""Certify a column that is already there."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ def scored():
     return pd.DataFrame({"sex": sex, "score": score, "decision": np.where(score > 0.5, "yes", "no")})
 
 
-def test_item_2_the_bound_is_that_of_the_counts(scored):
+def test_the_bound_is_that_of_the_counts(scored):
     table = pd.crosstab(scored["decision"], scored["sex"])
     expected = certify_counts(CellCounts(table.to_numpy(), groups=table.columns))
     certificate = certify_column(scored["decision"], sensitive_features=scored["sex"], name="decision")
@@ -38,7 +38,7 @@ def test_item_2_the_bound_is_that_of_the_counts(scored):
         (np.array([True, False, True]), [1, 0, 1]),
     ],
 )
-def test_item_2_each_value_is_a_cell_before_and_after_a_file(values, cells, tmp_path):
+def test_each_value_is_a_cell_before_and_after_a_file(values, cells, tmp_path):
     encoder = column_encoder(values, name="x")
     table = pa.table({"x": pa.array(values, from_pandas=True)})
     assert encoder.apply(table).tolist() == cells
@@ -48,12 +48,12 @@ def test_item_2_each_value_is_a_cell_before_and_after_a_file(values, cells, tmp_
     assert loaded.digest() == encoder.digest()
 
 
-def test_item_2_a_new_value_has_a_cell_of_its_own():
+def test_a_new_value_has_a_cell_of_its_own():
     encoder = column_encoder(["a", "b"], name="x")
     assert encoder.apply(pa.table({"x": ["c", "a", None]})).tolist() == [3, 0, 2]
 
 
-def test_item_2_bins_hold_their_upper_end(scored):
+def test_bins_hold_their_upper_end(scored):
     encoder = column_encoder(scored["score"], name="score", cuts=[0.2, 0.5])
     assert encoder.apply(pl.DataFrame({"score": [0.2, 0.2001, 0.5, 0.9, None]})).tolist() == [0, 1, 1, 2, 3]
     certificate = certify_column(scored["score"], sensitive_features=scored["sex"], cuts=[0.2, 0.5], name="score")
@@ -62,7 +62,7 @@ def test_item_2_bins_hold_their_upper_end(scored):
     assert "fixed before" in certificate.assumptions[-1]
 
 
-def test_item_2_every_rule_on_the_column_is_below_the_bound(scored):
+def test_every_rule_on_the_column_is_below_the_bound(scored):
     certificate = certify_column(scored["score"], sensitive_features=scored["sex"], cuts=np.arange(0.1, 1.0, 0.1))
     for threshold in np.arange(0.1, 1.0, 0.1):
         rates = (scored["score"] > threshold).groupby(scored["sex"]).mean()
@@ -82,12 +82,12 @@ def test_item_2_every_rule_on_the_column_is_below_the_bound(scored):
         (pd.DataFrame({"a": [1], "b": [2]}), None, ArgumentError, "one column"),
     ],
 )
-def test_item_2_what_cannot_be_certified_is_refused(values, cuts, error, words):
+def test_what_cannot_be_certified_is_refused(values, cuts, error, words):
     with pytest.raises(error, match=words):
         column_encoder(values, cuts=cuts)
 
 
-def test_item_2_equal_values_are_no_repeats():
+def test_equal_values_are_no_repeats():
     """A score that was made from ranks has each value equally often: that says nothing of copied records."""
     ranks = np.repeat(np.arange(100), 20) / 100
     groups = np.tile(["f", "m"], 1_000)

@@ -1,4 +1,4 @@
-"""Explain one record (issue 15, item 3)."""
+"""Explain one record."""
 
 import json
 
@@ -61,7 +61,7 @@ def check_changes(encoder, X, row, explanation, groups=None):
 
 @pytest.mark.parametrize("row", [0, 3, 17, 100])
 @pytest.mark.parametrize("kind", ["tree", "boosted", "kmeans"])
-def test_item_3_every_kind_of_encoder(people, kind, row, request):
+def test_changes_of_every_kind_of_encoder_lead_where_they_say(people, kind, row, request):
     X, _, _, _ = people
     encoder = request.getfixturevalue(f"of_{kind}")
     explanation = encoder.explain(X.iloc[[row]])
@@ -92,7 +92,7 @@ def of_kmeans(people):
     return KMeansEncoder(n_cells=5).fit(X)
 
 
-def test_item_3_the_steps_of_a_tree_hold_for_its_record_and_lead_to_its_cell(people, of_tree):
+def test_the_steps_of_a_tree_hold_for_its_record_and_lead_to_its_cell(people, of_tree):
     X, _, _, _ = people
     ways = {}
     for row in range(60):
@@ -109,7 +109,7 @@ def test_item_3_the_steps_of_a_tree_hold_for_its_record_and_lead_to_its_cell(peo
     assert len(set(ways.values())) == len(ways)
 
 
-def test_item_3_only_columns_on_the_way_have_changes(people, of_tree):
+def test_only_columns_on_the_way_have_changes(people, of_tree):
     X, _, _, _ = people
     explanation = of_tree.explain(X.iloc[[5]])
     used = {of_tree.columns_[split.column].name for split in of_tree.growth_.splits}
@@ -117,7 +117,7 @@ def test_item_3_only_columns_on_the_way_have_changes(people, of_tree):
 
 
 @pytest.mark.parametrize("labels", ["two", "three", "both"])
-def test_item_3_contributions_add_up_to_the_scores(people, labels):
+def test_contributions_add_up_to_the_scores(people, labels):
     """Two values, several values, several labels; three groups."""
     X, y, rating, s = people
     target = {"two": y, "three": rating, "both": pd.DataFrame({"y": y, "rating": rating})}[labels]
@@ -136,7 +136,7 @@ def test_item_3_contributions_add_up_to_the_scores(people, labels):
             assert set(score.columns) <= set(X.columns)
 
 
-def test_item_3_a_path_is_taken_apart_as_by_hand():
+def test_contributions_of_one_tree_are_those_by_hand():
     """One tree: number 0 at most 1 goes left to a leaf; else number 1 at most 0."""
     forest = Forest(
         n_classes=2,
@@ -160,14 +160,14 @@ def test_item_3_a_path_is_taken_apart_as_by_hand():
     assert added[:, 0] == pytest.approx([-1.0 - root, 0.0])
 
 
-def test_item_3_a_column_that_no_tree_looks_at_contributes_nothing(people):
+def test_a_column_that_no_tree_looks_at_contributes_nothing(people):
     X, y, _, s = people
     encoder = boosted().fit(X.assign(idle=1.0), y, sensitive_features=s)
     for score in encoder.explain(X.assign(idle=1.0).iloc[[0]]).scores:
         assert "idle" not in score.columns
 
 
-def test_item_3_group_aware(people):
+def test_group_aware_explanations_know_the_cell_of_the_group(people):
     X, y, _, s = people
     encoder = FairTreeEncoder(gamma=0.4, max_cells=8, min_cell_size=30, group_aware=True)
     encoder.fit(X, y, sensitive_features=s)
@@ -178,7 +178,7 @@ def test_item_3_group_aware(people):
 
 
 @pytest.mark.parametrize("retain", [0.0, 0.3])
-def test_item_3_group_aware_boosted(people, retain):
+def test_contributions_of_group_aware_scores_add_up(people, retain):
     """Its models see the group, which is a column of its own among the contributions; clusters have no thresholds."""
     X, y, _, s = people
     encoder = boosted(group_aware=True, retain=retain).fit(X, y, sensitive_features=s)
@@ -194,7 +194,7 @@ def test_item_3_group_aware_boosted(people, retain):
         check_changes(encoder, X, row, explanation, s)
 
 
-def test_item_3_the_same_after_a_file(people, of_boosted, tmp_path):
+def test_explanations_are_the_same_after_a_file(people, of_boosted, tmp_path):
     X, _, _, _ = people
     of_boosted.save(tmp_path / "encoder.json", statistics=True)
     first, second = (e.explain(X.iloc[[7]]) for e in (of_boosted, load_encoder(tmp_path / "encoder.json")))
@@ -204,7 +204,7 @@ def test_item_3_the_same_after_a_file(people, of_boosted, tmp_path):
     assert (bare.cell, bare.records, bare.labels) == (first.cell, None, {})
 
 
-def test_item_3_other_score_models_have_no_contributions(people):
+def test_other_score_models_have_no_contributions(people):
     X, y, _, s = people
     model = make_pipeline(SimpleImputer(), LogisticRegression())
     encoder = boosted(score_model=model).fit(X[["age", "hours"]], y, sensitive_features=s)
@@ -212,6 +212,6 @@ def test_item_3_other_score_models_have_no_contributions(people):
     assert explanation.scores == ()
 
 
-def test_item_3_one_record_at_a_time(people, of_tree):
+def test_more_than_one_record_is_refused(people, of_tree):
     with pytest.raises(EncoderError, match="one record"):
         of_tree.explain(people[0])

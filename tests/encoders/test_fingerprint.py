@@ -158,7 +158,7 @@ DISGUISES = {
 @pytest.mark.parametrize("disguise", DISGUISES.values(), ids=DISGUISES)
 @pytest.mark.parametrize("copies", [1, 2, 10])
 @pytest.mark.parametrize("columns", [4, 12])
-def test_item_11_training_records_are_recognised_in_disguise(disguise, copies, columns):
+def test_training_records_are_recognised_in_disguise(disguise, copies, columns):
     rng = np.random.default_rng(3)
     train = np.repeat(rng.normal(size=(2000, columns)), copies, axis=0)
     fingerprint = Fingerprint.of(fields_of(train))
@@ -166,7 +166,7 @@ def test_item_11_training_records_are_recognised_in_disguise(disguise, copies, c
     assert not fingerprint.overlap(fields_of(disguise(rng.normal(size=(2000, columns))))).excessive
 
 
-def test_item_11_whole_numbers_and_zeros_are_recognised_in_disguise():
+def test_whole_numbers_and_zeros_are_recognised_in_disguise():
     rng = np.random.default_rng(4)
     train = discrete(rng, 3000, 40, 6).astype(float)
     fingerprint = Fingerprint.of(fields_of(train))
@@ -175,7 +175,7 @@ def test_item_11_whole_numbers_and_zeros_are_recognised_in_disguise():
 
 
 @pytest.mark.parametrize("name", ["adult", "acs"])
-def test_item_11_copies_of_real_people_recognise_themselves_and_nobody_else(request, name):
+def test_copies_of_real_people_recognise_themselves_and_nobody_else(request, name):
     people = request.getfixturevalue(name).sample(12_000, random_state=0)
     train, fresh = people.iloc[:6000], people.iloc[6000:]
     twice = Fingerprint.of(fields_of(pd.concat([train, train])))
@@ -184,7 +184,7 @@ def test_item_11_copies_of_real_people_recognise_themselves_and_nobody_else(requ
     assert not twice.overlap(fields_of(fresh)).excessive
 
 
-def test_item_22_the_private_file_is_its_owners_alone(tmp_path):
+def test_the_private_file_is_its_owners_alone(tmp_path):
     path = tmp_path / "fingerprint.npz"
     path.write_bytes(b"")
     path.chmod(0o644)

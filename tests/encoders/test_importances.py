@@ -1,4 +1,4 @@
-"""What drives the cells (issue 15, item 4)."""
+"""What drives the cells."""
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ def people():
     ],
     ids=["tree", "boosted", "group-aware"],
 )
-def test_item_4_what_goes_when_a_column_is_shuffled(people, encoder):
+def test_shuffling_a_column_costs_what_the_column_drives(people, encoder):
     X, y, s = people
     half = N // 2
     encoder.fit(X[:half], y[:half], sensitive_features=s[:half])
@@ -59,7 +59,7 @@ def test_item_4_what_goes_when_a_column_is_shuffled(people, encoder):
     assert "with all columns" in str(driven)
 
 
-def test_item_4_several_labels_missing_ones_and_the_same_seed(people):
+def test_the_same_seed_gives_the_same_importances(people):
     X, y, s = people
     labels = pd.DataFrame({"y": y.map({True: "yes", False: "no"}), "rating": np.digitize(X["skill"], [-0.5, 0.5])})
     encoder = KMeansEncoder(n_cells=6).fit(X)
@@ -69,7 +69,7 @@ def test_item_4_several_labels_missing_ones_and_the_same_seed(people):
     assert first != encoder.importances(X, labels, sensitive_features=s, repeats=1, seed=5)
 
 
-def test_item_4_a_column_that_is_not_used_takes_nothing(people):
+def test_a_column_that_is_not_used_has_no_importance(people):
     X, y, s = people
     encoder = FairTreeEncoder(gamma=0.0, max_cells=3, min_cell_size=30).fit(
         X[["skill"]].assign(idle=0.0), y, sensitive_features=s
@@ -78,7 +78,7 @@ def test_item_4_a_column_that_is_not_used_takes_nothing(people):
     assert {c.column: (c.explained, c.distance) for c in driven.columns}["idle"] == (0.0, 0.0)
 
 
-def test_item_4_bad_input(people):
+def test_no_repeats_and_a_single_group_are_refused(people):
     X, y, s = people
     encoder = KMeansEncoder(n_cells=3).fit(X)
     with pytest.raises(ArgumentError, match="repeats=0"):
@@ -87,7 +87,7 @@ def test_item_4_bad_input(people):
         encoder.importances(X, y, sensitive_features=["f"] * N)
 
 
-def test_item_1_calibration_by_cell():
+def test_calibration_is_the_mean_gap_between_score_and_share():
     scores = [np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])]
     counts = [np.array([[80, 20], [50, 50], [0, 0]])]
     (found,) = calibration(scores, [("approved", ["no", "yes"])], counts)

@@ -1,4 +1,4 @@
-"""Item 21: what an encoder's file asks for is bounded before it is done."""
+"""What an encoder's file asks for is bounded before it is done."""
 
 import json
 import tracemalloc
@@ -139,7 +139,7 @@ def test_numbers_out_of_range_are_one_line(tmp_path):
         with pytest.raises(FileError):
             load_encoder(path)
     for leaf in ("left", "right"):
-        path.write_text(json.dumps(boosted(0, {**STUMP, leaf: [2**31]})))  # item 28
+        path.write_text(json.dumps(boosted(0, {**STUMP, leaf: [2**31]})))
         with pytest.raises(FileError, match="the leaf 0 has the child 2147483648"):
             load_encoder(path)
 

@@ -1,4 +1,4 @@
-"""Boosted encoders as ONNX (issue 15, item 9): equal cells and scores in onnxruntime."""
+"""Boosted encoders as ONNX: equal cells and scores in onnxruntime."""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ def run(encoder, X, **others):
     return dict(zip([output.name for output in session.get_outputs()], session.run(None, feed), strict=True))
 
 
-def test_item_9_onnx_equal_cells_on_real_data(tmp_path):
+def test_cells_and_scores_are_equal_on_real_data(tmp_path):
     """Adult: text with more than eight categories (whose means are looked up), numbers, an unseen category."""
     table, rest = adult().take(range(4_000)), adult().take(range(4_000, 24_000))
     encoder = BoostedEncoder(gamma=0.5, max_cells=16, folds=2)
@@ -47,7 +47,7 @@ def test_item_9_onnx_equal_cells_on_real_data(tmp_path):
 
 
 @pytest.mark.parametrize("unknown", ["refuse", "common"])
-def test_item_9_onnx_reads_the_group(tmp_path, unknown):
+def test_group_aware_models_read_the_group(tmp_path, unknown):
     """One more input; a group that was never seen has no cell, or the one of records without a group."""
     table, rest = adult().take(range(4_000)), adult().take(range(4_000, 16_000))
     encoder = BoostedEncoder(gamma=0.5, max_cells=12, folds=2, group_aware=True)
@@ -69,7 +69,7 @@ def test_item_9_onnx_reads_the_group(tmp_path, unknown):
         assert np.array_equal(found["cell"], encoder.apply(X, sensitive_features=groups.ravel()))
 
 
-def test_item_9_onnx_of_many_scores_by_group_is_refused():
+def test_many_scores_by_group_are_refused():
     rng = np.random.default_rng(1)
     X, s = rng.normal(size=(900, 2)), rng.integers(0, 2, 900)
     y = pd.DataFrame({"a": X[:, 0] > 0, "b": np.digitize(X[:, 1], [-1, 0, 1])})
@@ -79,7 +79,7 @@ def test_item_9_onnx_of_many_scores_by_group_is_refused():
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_item_9_onnx_several_values_labels_and_groups(several):
+def test_several_values_labels_and_groups_have_equal_cells_and_scores(several):
     rng = np.random.default_rng(0)
     n = 1_500
     X = pd.DataFrame(
@@ -107,7 +107,7 @@ def test_item_9_onnx_several_values_labels_and_groups(several):
     )
 
 
-def test_item_9_onnx_what_has_no_such_form():
+def test_encoders_without_an_onnx_form_are_refused():
     rng = np.random.default_rng(1)
     X, y, s = rng.normal(size=(600, 2)), rng.random(600) < 0.5, rng.integers(0, 2, 600)
     options = {"max_cells": 3, "folds": 2, "grid": 4, "min_cell_size": 20}
@@ -120,7 +120,7 @@ def test_item_9_onnx_what_has_no_such_form():
             encoder.fit(X, y, sensitive_features=s).to_onnx()
 
 
-def test_item_9_onnx_without_statistics_there_are_cells_alone(tmp_path):
+def test_without_statistics_there_are_only_cells(tmp_path):
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"a": rng.normal(size=800), "b": rng.normal(size=800)})
     encoder = BoostedEncoder(max_cells=4, folds=2, grid=5, min_cell_size=20)

@@ -248,7 +248,7 @@ def hostile():
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_item_25_hostile_names_stay_in_their_quotes(hostile, dialect):
+def test_hostile_names_stay_in_their_quotes(hostile, dialect):
     tree, _ = hostile
     for name in HOSTILE:
         text = sqlglot.parse_one(text_literal(name, "").sql(dialect=dialect), dialect=dialect)
@@ -274,7 +274,7 @@ def test_item_25_hostile_names_stay_in_their_quotes(hostile, dialect):
     assert len(list(statement.find_all(sqlglot.exp.Select))) == 1
 
 
-def test_item_25_hostile_names_in_duckdb_and_sqlite(hostile):
+def test_hostile_names_give_the_same_cells_in_duckdb_and_sqlite(hostile):
     tree, people = hostile
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in HOSTILE)
     values = ", ".join("?" * len(HOSTILE))
@@ -291,7 +291,7 @@ def test_item_25_hostile_names_in_duckdb_and_sqlite(hostile):
         assert [row[-1] for row in found] == tree.apply(people).tolist()
 
 
-def test_item_25_hostile_names_in_postgresql(hostile, postgres):
+def test_hostile_names_give_the_same_cells_in_postgresql(hostile, postgres):
     tree, people = hostile
     odd = "a`\"'\\\n"
     table, *columns = (psycopg.sql.Identifier(name).as_string(postgres) for name in [odd, *HOSTILE])
@@ -303,7 +303,7 @@ def test_item_25_hostile_names_in_postgresql(hostile, postgres):
     assert [row[-1] for row in rows] == tree.apply(people).tolist()
 
 
-def test_item_25_names_that_no_database_reads_whole():
+def test_names_that_no_database_reads_whole_are_refused():
     X, y, s = np.arange(40.0)[:, None], np.arange(40) % 2, np.arange(40) // 2 % 2
     for name, dialect, message in [("a\0b", "duckdb", "zero byte"), ("é" * 32, "postgres", "cuts the name")]:
         tree = FairTreeEncoder(gamma=0, min_cell_size=2, max_cells=3)

@@ -111,7 +111,7 @@ def test_several_sensitive_columns(table):
 
 
 @pytest.mark.parametrize("metric", ["demographic_parity", "equal_opportunity", "equalized_odds"])
-def test_metrics(table, metric):
+def test_every_metric_grows_cells(table, metric):
     encoder = FairTreeEncoder(
         metric=metric, gamma=0.5, max_cells=6, min_cell_size=50, positive_label="high", sensitive="sex"
     )

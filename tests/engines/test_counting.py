@@ -40,7 +40,7 @@ def test_equal_to_from_cells(records: list[Any], two_columns: bool, labelled: bo
     assert outcome(lambda: lay_out(entries, 4, labelled=labelled, missing=missing)) == wanted
 
 
-def test_bad_entries() -> None:
+def test_bad_entries_are_refused() -> None:
     with pytest.raises(CountsError, match="cell 4"):
         lay_out([Entry(4, ("f",), None, 1)], 4, labelled=False)
     with pytest.raises(ArgumentError, match="missing"):
@@ -54,7 +54,7 @@ def test_counts_of_many_records_stay_exact() -> None:
     np.testing.assert_array_equal(lay_out(entries, 1, labelled=False).table, [[10**12, 1]])
 
 
-def test_item_15_6_bands_of_counted_labels():
+def test_counted_labels_fall_into_the_bands_of_memory():
     """As in memory: a number on a cut belongs to the band above, and NaN is no label."""
     reading = Reading(sensitive=("sex",), label="income", label_cuts=(20.0, 50.0))
     values = ("19.9", "20", "49", "50", "inf", "nan", None)

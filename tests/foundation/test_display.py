@@ -1,4 +1,4 @@
-"""Issue 15, item 8: what notebooks show, offline."""
+"""What notebooks show, offline."""
 
 import re
 
@@ -40,7 +40,7 @@ def bundle(people):
 
 
 @pytest.mark.parametrize("output", ["representatives", "cells", "onehot", "score"])
-def test_item_8_column_transformer_with_set_output(people, output):
+def test_encoders_work_in_a_column_transformer_with_set_output(people, output):
     encoder = FairTreeEncoder(sensitive="sex", max_cells=4, min_cell_size=100, output=output)
     columns = ColumnTransformer([("fair", encoder, ["age", "sex", "job"])], remainder="passthrough")
     encoded = columns.set_output(transform="pandas").fit_transform(people.drop(columns="paid"), people["paid"])
@@ -49,7 +49,7 @@ def test_item_8_column_transformer_with_set_output(people, output):
     assert len(encoded) == len(people)
 
 
-def test_item_8_feature_names_of_a_table_without_names(people):
+def test_feature_names_leave_out_the_sensitive_column_of_an_array(people):
     numbers = people[["age", "other"]].to_numpy()
     array = np.column_stack([numbers[:, 0], people["sex"] == "f", numbers[:, 1]]).astype(float)
     encoder = FairTreeEncoder(sensitive=[1], max_cells=4, min_cell_size=100).fit(array, people["paid"])
@@ -58,7 +58,7 @@ def test_item_8_feature_names_of_a_table_without_names(people):
         encoder.get_feature_names_out(["a"])
 
 
-def test_item_8_sample_weight(people):
+def test_weights_that_are_whole_numbers_equal_repeated_records(people):
     X, y = people[["age", "other", "sex"]], people["paid"]
     weights = np.random.default_rng(1).integers(0, 4, len(people))
     rows = np.repeat(np.arange(len(people)), weights)
@@ -73,7 +73,7 @@ def test_item_8_sample_weight(people):
     assert len(out) == len(X)
 
 
-def test_item_8_sample_weight_of_k_means():
+def test_k_means_ignores_records_of_weight_zero():
     """A record far away has a cell of its own, unless it weighs nothing."""
     X = np.array([[0.0], [1.0], [10.0], [11.0], [100.0]])
     encoder = KMeansEncoder(n_cells=2).fit(X, sample_weight=[50, 50, 50, 50, 0])
@@ -81,7 +81,7 @@ def test_item_8_sample_weight_of_k_means():
     assert KMeansEncoder(n_cells=2).fit(X).apply(X)[:4].std() == 0
 
 
-def test_item_8_fractions_of_a_record_add_up():
+def test_fractional_weights_are_kept_within_one_record():
     weights = np.random.default_rng(0).random(5000) * 100
     rows = repeated_rows(weights, 5000, seed=0)
     assert abs(len(rows) - 5000) <= 1
@@ -94,14 +94,14 @@ def test_item_8_fractions_of_a_record_add_up():
             repeated_rows(bad, 5000, seed=0)
 
 
-def test_item_8_short_texts(encoder, bundle):
+def test_encoders_and_bundles_have_a_short_text(encoder, bundle):
     assert str(encoder) == "FairTreeEncoder: 4 cells of 3 columns, label paid, groups by sex"
     assert str(FairTreeEncoder(gamma=0.3)) == "FairTreeEncoder(gamma=0.3)"
     assert repr(bundle).startswith("<Bundle: DONE")
     assert repr(bundle.frontier).startswith("<Frontier: ")
 
 
-def test_item_8_html_is_escaped(encoder, bundle):
+def test_html_is_escaped(encoder, bundle):
     assert EVIL not in html_table(EVIL, [(EVIL, EVIL)], [EVIL])
     for shown in (encoder, bundle, bundle.frontier, bundle.certificate):
         text = shown._repr_html_()
@@ -111,7 +111,7 @@ def test_item_8_html_is_escaped(encoder, bundle):
     assert "sk-" in FairTreeEncoder()._repr_mimebundle_()["text/html"]  # as scikit-learn shows it
 
 
-def test_item_8_drawings_are_offline(encoder, bundle, people, tmp_path):
+def test_drawings_need_no_network(encoder, bundle, people, tmp_path):
     certificate = certify(encoder, people[1500:].drop(columns="paid"), sensitive_features=people[1500:]["sex"])
     for drawn in (encoder.plot(), certificate.plot(), bundle.frontier.plot(), bundle.plot()):
         assert isinstance(drawn, Drawing)

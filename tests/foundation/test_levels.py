@@ -1,4 +1,4 @@
-"""Levels of columns of every kind: their order, names, missing values and intersections (issue 12, item 2)."""
+"""Levels of columns of every kind: their order, names, missing values and intersections."""
 
 import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""One place hands out generators (issue 11, items 1 and 2)."""
+"""One place hands out generators."""
 
 import ast
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_streams_of_other_seeds_or_purposes_are_independent():
     assert stream(0, "thinning").random() == stream(np.int64(0), "thinning").random() == draws[0, 0]
 
 
-def test_numbers():
+def test_numbers_are_the_same_in_every_version():
     """The same in every version and on every machine: published encoders are made again from them."""
     assert number(0, "folds") == 1906739050
     assert number(0, "folds", bits=64) >> 33 == number(0, "folds")

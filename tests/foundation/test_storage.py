@@ -1,4 +1,4 @@
-"""Files are opened only if they are regular (issue 11, item 20), and nothing is written over (item 19)."""
+"""Files are opened only if they are regular, and nothing is written over."""
 
 import ast
 import os

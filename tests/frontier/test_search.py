@@ -213,7 +213,7 @@ def visits(n_persons, rules, rng):
 
 
 def test_select_and_certify_parts_are_drawn_independently():
-    """Issue 11, 1: the rule that looks best on the select part keeps its bound on the certify part.
+    """The rule that looks best on the select part keeps its bound on the certify part.
 
     Were the i-th persons of both parts to keep the same visit, the error of the choice would come again.
     """

@@ -130,7 +130,7 @@ def test_points_of_other_frontiers_are_refused(frontier, small):
         frontier.encoder(other.points[0])
 
 
-def test_arguments(small, grid):
+def test_unknown_choices_are_refused(small, grid):
     with pytest.raises(ArgumentError, match="correction"):
         sweep(small, grid, correction="bonferroni")
     with pytest.raises(ArgumentError, match="candidates"):

@@ -64,7 +64,7 @@ def test_the_interval_lies_where_the_figures_are(reports, drawn):
     assert share(band.get("width")) == pytest.approx((figures["bound"] - figures["lower"]) * unit, abs=1e-3)
 
 
-def test_item_17_2_certified_and_predicted_points_have_different_marks(reports, drawn):
+def test_certified_and_predicted_points_have_different_marks(reports, drawn):
     data, svg = reports["tree"], drawn["tree"]["frontier"]
     shown = drawn_points(data)
 
@@ -76,7 +76,7 @@ def test_item_17_2_certified_and_predicted_points_have_different_marks(reports, 
     assert len(predicted) == len(shown) - 1
 
 
-def test_item_17_10_the_chosen_one_is_named_above_all_points(drawn):
+def test_the_chosen_one_is_named_above_all_points(drawn):
     svg = drawn["tree"]["frontier"]
     (name,) = [element for element in elements(svg, "strong") if element.text == "chosen"]
 
@@ -95,7 +95,7 @@ def test_encoders_far_beyond_the_front_are_left_out():
     assert drawn_points({"frontier": None}) == []
 
 
-def test_item_17_10_every_cell_of_the_map_is_named_inside_itself(reports, drawn):
+def test_every_cell_of_the_map_is_named_inside_itself(reports, drawn):
     grid = np.array(reports["boosted"]["encoder"]["map"]["cells"])
     names = elements(drawn["boosted"]["map"], "name")
 

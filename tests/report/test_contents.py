@@ -50,7 +50,7 @@ def test_figures_are_those_of_the_certificate_rounded_to_the_safe_side(certifica
     assert positive == pytest.approx(certificate.estimate)
 
 
-def test_item_17_10_the_positive_differences_sum_to_the_estimate(certificate):
+def test_the_positive_differences_sum_to_the_estimate(certificate):
     cells = report_data(certificate)["cells"]
     climbing = [step for step in cells["steps"] if step["more"] == 0]
 
@@ -63,7 +63,7 @@ def test_item_17_10_the_positive_differences_sum_to_the_estimate(certificate):
     assert certificate.estimate + float(cells["chance_text"]) >= certificate.bound
 
 
-def test_item_17_10_a_mean_over_labels_is_said_to_be_one():
+def test_a_mean_over_labels_is_said_to_be_one():
     rng = np.random.default_rng(1)
     counts = CellCounts(rng.integers(50, 400, (8, 3, 2)), groups=["a", "b", "c"], labels=["no", "yes"])
     mean, largest = (report_data(certify_counts(counts, metric)) for metric in ("equalized_odds", "equalized_odds_max"))
@@ -76,7 +76,7 @@ def test_item_17_10_a_mean_over_labels_is_said_to_be_one():
         assert "bound of this pair" not in render(largest)
 
 
-def test_item_17_10_many_cells_are_taken_together_and_the_sum_stays():
+def test_many_cells_are_taken_together_and_the_sum_stays():
     rng = np.random.default_rng(2)
     certificate = certify_counts(CellCounts(rng.integers(5, 400, (60, 2)), groups=["a", "b"]))
     steps = report_data(certificate)["cells"]["steps"]
@@ -88,7 +88,7 @@ def test_item_17_10_many_cells_are_taken_together_and_the_sum_stays():
     assert steps == sorted(steps, key=lambda step: step["more"])
 
 
-def test_item_17_2_the_epsilon_that_was_used_is_shown():
+def test_the_epsilon_that_was_used_is_shown():
     counts = CellCounts([[400, 300], [300, 400]], groups=["f", "m"])
     alone, one_of_four = (report_data(certify_counts(counts, candidates=m))["figures"] for m in (1, 4))
 
@@ -102,7 +102,7 @@ def test_item_17_2_the_epsilon_that_was_used_is_shown():
     assert "2 labels share it" in mean["epsilon_words"]
 
 
-def test_item_17_10_nothing_is_said_twice(tmp_path):
+def test_nothing_is_said_twice(tmp_path):
     """No sentence of some length stands twice in a report."""
     text = re.sub(r"```.*?```", "", render_markdown(encoder_report(tmp_path)), flags=re.S)
     sentences = [s.strip() for s in re.split(r"(?<=[.:])\s|\n", text) if len(s) > 40 and not s.startswith("|")]
@@ -129,7 +129,7 @@ def test_the_four_fifths_rule():
 
 
 @pytest.mark.parametrize("metric", ["equal_opportunity", "equalized_odds", "equalized_odds_max"])
-def test_item_4_ratios_of_label_metrics_are_those_within_a_label(metric):
+def test_ratios_of_label_metrics_are_those_within_a_label(metric):
     """The report said "impact ratio at least 0.8" of whole groups where the true ratio was 0.026."""
     table = np.zeros((2, 2, 2), dtype=int)
     table[0, :, 1], table[1, :, 0] = (1_000, 40_000), (99_000, 60_000)
@@ -165,7 +165,7 @@ def test_everything_is_plain_data(tmp_path, certificate):
         assert json.loads(json.dumps(data, allow_nan=False)) == data
 
 
-def test_item_14_a_signature_that_was_not_checked_is_said_to_be_unchecked(tmp_path, certificate):
+def test_a_signature_that_was_not_checked_is_said_to_be_unchecked(tmp_path, certificate):
     private, public = new_key(tmp_path / "producer")
     _, other = new_key(tmp_path / "other")
     signed = sign(make_statement(certificate), load_private_key(private))
@@ -181,7 +181,7 @@ def test_item_14_a_signature_that_was_not_checked_is_said_to_be_unchecked(tmp_pa
     assert words(sign(make_statement(certificate), None)) == "not signed"
 
 
-def test_item_14_markdown_begins_with_what_fails(certificate):
+def test_markdown_begins_with_what_fails(certificate):
     import msgspec
 
     altered = sign(make_statement(msgspec.structs.replace(certificate, bound=0.01)), None)
@@ -229,7 +229,7 @@ def test_selection_in_words(certificate):
     assert report_data(certificate)["selection"] == "One encoder was tried."
 
 
-def test_item_17_2_the_best_of_the_frontier_are_marked_among_their_sort(certificate):
+def test_the_best_of_the_frontier_are_marked_among_their_sort(certificate):
     points = [
         {"bound": 0.1, "accuracy": 0.7},
         {"bound": 0.2, "accuracy": 0.6},
@@ -250,7 +250,7 @@ def test_item_17_2_the_best_of_the_frontier_are_marked_among_their_sort(certific
     assert report_data(certificate, frontier=[])["frontier"] is None
 
 
-def test_item_17_9_the_data_set_has_the_name_that_the_producer_gave(certificate):
+def test_the_data_set_has_the_name_that_the_producer_gave(certificate):
     named = report_data(sign(make_statement(certificate, dataset="Applicants <2029>"), None))
 
     assert named["dataset"] == "Applicants <2029>"
@@ -272,14 +272,14 @@ def test_the_example_of_a_rate_errs_outwards(first, second):
     assert high / 100 >= min(1.0, 0.3 + certificate.bound)
 
 
-def test_item_17_2_the_formula_is_about_t_star(certificate):
+def test_the_formula_is_about_t_star(certificate):
     formula = report_data(certificate)["claim"]["formula"]
 
     assert "≤ T* ) ≥ 0.95, P over certification samples" in formula
     assert formula.endswith(f"; here T* = {round_up(certificate.bound)}")
 
 
-def test_item_17_9_who_says_it_and_whether_it_was_checked(tmp_path, certificate):
+def test_the_report_names_the_producer_and_whether_that_was_checked(tmp_path, certificate):
     private, public = new_key(tmp_path / "producer")
     signed = sign(make_statement(certificate, created="2030-01-31T12:00:00Z"), load_private_key(private))
     unchecked = report_data(signed)
@@ -302,7 +302,7 @@ def test_item_17_9_who_says_it_and_whether_it_was_checked(tmp_path, certificate)
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_item_12_8_cells_are_described_as_the_encoder_describes_them(tmp_path, kind):
+def test_cells_are_described_as_the_encoder_describes_them(tmp_path, kind):
     """From the file, without an encoder, from the encoder, without a file: as the encoder itself does."""
     path, _ = bundle(tmp_path, kind)
     encoder = load_encoder(path)
@@ -350,7 +350,7 @@ def test_questions_of_a_group_aware_tree_name_the_groups(tmp_path):
 
 
 @pytest.mark.parametrize("below", [None, 200])
-def test_item_17_10_nodes_of_a_tree_know_their_records(tmp_path, below):
+def test_a_node_of_the_tree_holds_what_its_children_hold(tmp_path, below):
     """A node holds what its children hold; what is pooled with cells outside is not published."""
     data = encoder_report(tmp_path, "tree", suppress_below=below)
     nodes, rows = data["encoder"]["nodes"], data["cells"]["rows"]

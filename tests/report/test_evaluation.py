@@ -1,4 +1,4 @@
-"""The report shows what drives an encoder, and how well its scores are calibrated (issue 15, items 1 and 4)."""
+"""The report shows what drives an encoder, and how well its scores are calibrated."""
 
 import json
 
@@ -22,7 +22,7 @@ def evaluated(request, tmp_path_factory):
     return report_data(document, encoder=describe_encoder(path), evaluation=evaluation), encoder, fresh
 
 
-def test_item_4_one_chart_of_what_drives_it(evaluated):
+def test_the_chart_of_importances_shows_every_column(evaluated):
     data, encoder, _ = evaluated
     drawn = draw_charts(data)["importances"]
     assert drawn.count("<rect") == 2 * len(encoder.columns_)
@@ -34,7 +34,7 @@ def test_item_4_one_chart_of_what_drives_it(evaluated):
     json.dumps(data, allow_nan=False)
 
 
-def test_item_1_calibration_in_the_report(evaluated):
+def test_the_report_shows_calibration_of_every_filled_cell(evaluated):
     data, _, fresh = evaluated
     (scores,) = data["calibration"]
     assert scores["value"] == "yes"
@@ -59,7 +59,7 @@ def test_names_of_columns_only_show():
 
 
 @pytest.mark.parametrize("suppress", [None, 5])
-def test_items_1_and_4_a_bundle_has_both(tmp_path, suppress):
+def test_a_bundle_reports_importances_and_publishes_scores_only_with_statistics(tmp_path, suppress):
     made = produce(people(4000), label="paid", sensitive="sex", grid=Grid(kinds=["tree"], gammas=[0.5]), ledger=False)
     made.save(tmp_path / "bundle", suppress=suppress)
     page = (tmp_path / "bundle" / "report.html").read_text("utf-8")

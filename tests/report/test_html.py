@@ -68,7 +68,7 @@ def test_a_page_needs_nothing_else(pages):
             assert tag not in text
         sources = re.findall(r'(?:src|href)\s*=\s*"([^"]*)"', text)
         assert all(source.startswith(("#", "data:,")) for source in sources)
-        assert len(text.encode()) < 300_000  # item 12.8
+        assert len(text.encode()) < 300_000
 
 
 def test_names_are_text_in_pages(pages):
@@ -94,7 +94,7 @@ def test_a_void_certificate_is_no_pass():
     assert 'class="bound"' in text  # its figures follow from its counts
 
 
-def test_item_14_a_certificate_whose_figures_do_not_hold_is_not_described(browser, tmp_path):
+def test_a_certificate_whose_figures_do_not_hold_is_not_described(browser, tmp_path):
     import msgspec
 
     honest = certify_counts(CellCounts([[300, 200], [300, 400]], groups=["a", "b"]))
@@ -114,7 +114,7 @@ def test_item_14_a_certificate_whose_figures_do_not_hold_is_not_described(browse
     assert red == browser.run("getComputedStyle(document.querySelector('.badge.bad')).color")
 
 
-def test_item_14_what_fails_stands_above_the_bound(tmp_path):
+def test_what_fails_stands_above_the_bound(tmp_path):
     from certifare.document import verify_document
 
     path, document = bundle(tmp_path)
@@ -152,7 +152,7 @@ def test_charts_are_there(pages, browser, name, width):
             f"[...document.querySelectorAll('#chart-{chart} text')].filter(t => {{"
             "const r = t.getBoundingClientRect(); return r.left < 0 || r.right > innerWidth }).map(t => t.textContent)"
         )
-        assert outside == []  # item 17.11: nothing is cut
+        assert outside == []  # nothing is cut
         pixels = browser.picture(selector)
         colours, counts = np.unique(pixels[:, :, :3].astype(np.int64) @ (1 << 16, 1 << 8, 1), return_counts=True)
         # Not blank: some of the picture is drawn, in more than one colour.
@@ -173,7 +173,7 @@ def test_the_dark_page_is_dark(pages, browser, name, width):
     used = browser.run(f"[...{drawn}].flatMap(e => [getComputedStyle(e).fill, getComputedStyle(e).stroke])")
     assert used
     light = {_rgb(pair[0]) for pair in PALETTE.values()}
-    assert not set(used) & light  # item 17.8: charts follow
+    assert not set(used) & light  # charts follow
 
 
 def _rgb(colour):
@@ -228,7 +228,7 @@ def test_axe_would_find_something(browser, tmp_path):
 
 @pytest.mark.parametrize("mode", ["light", "dark", "opened", "phone", "print"])
 @pytest.mark.parametrize("name", CHARTS)
-def test_item_17_11_axe_finds_nothing(pages, browser, name, mode):
+def test_axe_finds_no_violation(pages, browser, name, mode):
     browser.open(pages[name], WIDTHS["phone" if mode == "phone" else "desktop"], dark=mode == "dark",
                  media="print" if mode == "print" else "")  # fmt: skip
     if mode == "opened":
@@ -261,7 +261,7 @@ def test_tables_open_and_list_every_cell(pages, browser):
 
 
 @pytest.mark.parametrize("name", ["tree", "boosted"])
-def test_item_17_11_paper(pages, browser, name):
+def test_a_printed_report_is_light_open_and_at_most_seven_pages(pages, browser, name):
     """Printed from a dark screen on a phone, the page is light, its tables are open, and it has seven pages at most."""
     browser.open(pages[name], 390, dark=True, media="print")
 
@@ -279,7 +279,7 @@ def test_item_17_11_paper(pages, browser, name):
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 7
 
 
-def test_item_17_11_the_pdf_is_the_page(pages):
+def test_the_pdf_has_an_outline_and_at_most_seven_pages(pages):
     if CHROMIUM is None:
         pytest.skip("no Chromium here: install the Debian package chromium to print")
     pdf = render_pdf(pages["tree"].read_text("utf-8"))
@@ -289,7 +289,7 @@ def test_item_17_11_the_pdf_is_the_page(pages):
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 7
 
 
-def test_item_17_11_without_chromium_a_pdf_is_refused_with_the_remedy(monkeypatch, tmp_path):
+def test_without_chromium_a_pdf_is_refused_with_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileError, match="Debian's package is called chromium"):
         render_pdf("<p>")
@@ -300,7 +300,7 @@ def test_item_17_11_without_chromium_a_pdf_is_refused_with_the_remedy(monkeypatc
         render_pdf("<p>")
 
 
-def test_item_17_9_the_summary_fits_on_the_first_page(pages, browser):
+def test_the_summary_fits_on_the_first_page(pages, browser):
     browser.open(pages["tree"], 718, media="print")
 
     bottom = browser.run("document.querySelector('#summary').getBoundingClientRect().bottom")
@@ -308,7 +308,7 @@ def test_item_17_9_the_summary_fits_on_the_first_page(pages, browser):
     assert browser.run("document.querySelector('.about').innerText").split("\n")[0] == "Producer"
 
 
-def test_item_17_10_t_star_can_be_seen(pages, browser):
+def test_bars_add_up_to_the_distance_and_chance_leads_to_t_star(pages, browser):
     """Bars begin where the last one ended, reach the distance in the sample, and chance leads to T*."""
     browser.open(pages["boosted"], 1280)
     bars = browser.run(
@@ -327,7 +327,7 @@ def test_item_17_10_t_star_can_be_seen(pages, browser):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-def test_item_17_screenshots_of_the_documentation(pages, tmp_path):
+def test_screenshots_of_the_documentation_can_be_taken_again(pages, tmp_path):
     """All pictures that the documentation shows can be taken, have their size, and are there."""
     take(pages["boosted"], tmp_path)
 

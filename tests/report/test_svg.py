@@ -23,7 +23,7 @@ def test_what_is_drawn_is_text(name):
     assert text.get("class") == name
 
 
-def test_attributes():
+def test_attributes_are_written_as_svg_names_them():
     assert (
         tag("line", x1="0%", stroke_width=2, class_="a", y1=None) == '<line x1="0%" stroke-width="2" class="a"></line>'
     )

@@ -118,7 +118,7 @@ def test_unnamed_columns_are_left_out_and_noted(tmp_path):
         (b",,\n1,2,3\n", FileError, "name the columns"),
     ],
 )
-def test_bad_files(tmp_path, content, error, message):
+def test_bad_files_are_refused(tmp_path, content, error, message):
     path = write(tmp_path, content)
     with pytest.raises(error, match=message):
         read_file(path)

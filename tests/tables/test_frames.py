@@ -61,7 +61,7 @@ def test_every_library_gives_the_same_columns(any_dataframe):
     ],
     ids=str,
 )
-def test_dtypes(column, type_, expected):
+def test_every_dtype_is_read_as_its_kind(column, type_, expected):
     (field,) = read_values(column, "label")
     assert field.type == type_
     assert values_of(field) == expected

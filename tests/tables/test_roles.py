@@ -23,7 +23,7 @@ NAMES = ["age", "income", "job title", "a>=b", "race"]
         ("a>=b>=3", "a>=b", ">=", "3"),
     ],
 )
-def test_comparisons(text, column, operator, value):
+def test_comparisons_are_parsed(text, column, operator, value):
     assert parse_role(text, NAMES) == Comparison(column, operator, value)
 
 

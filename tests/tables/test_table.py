@@ -25,7 +25,7 @@ def frame(request):
     return {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[request.param](PEOPLE)
 
 
-def test_roles(frame):
+def test_each_role_becomes_its_part_of_the_table(frame):
     table = Table.from_frame(frame, label="income>50000", sensitive=["sex", "age>=60"], weight="w", cluster="home")
     assert table.features.column_names == ["race", "zip"]
     assert table.labels[0].names == ("income <= 50000", "income > 50000")
@@ -62,7 +62,7 @@ def test_labels_stay_what_they_are(frame):
     assert none.features.num_columns == 7
 
 
-def test_take(frame):
+def test_taken_rows_keep_their_roles(frame):
     table = Table.from_frame(frame, label="race", sensitive="sex", weight="w", cluster="home").take(np.array([3, 1]))
     assert table.features["age"].to_pylist() == [33, 61]
     assert table.labels[0].codes.tolist() == [1, 0]
@@ -73,7 +73,7 @@ def test_take(frame):
     assert table.clusters.tolist() == [2, 0]
 
 
-def test_overrides(frame):
+def test_kinds_of_columns_can_be_overridden(frame):
     table = Table.from_frame(frame, label="race", sensitive="sex", categorical="zip", drop=["home", "w"])
     kinds = {row["column"]: row["kind"] for row in table.summary()}
     assert kinds == {
@@ -164,7 +164,7 @@ def test_records_without_a_group_can_be_a_group():
         ({"missing_groups": "keep"}, RoleError, "missing_groups"),
     ],
 )
-def test_roles_that_cannot_be(frame, options, error, message):
+def test_impossible_roles_are_refused(frame, options, error, message):
     with pytest.raises(error, match=message):
         Table.from_frame(frame, **options)
 

@@ -12,7 +12,7 @@ def test_there_are_enough_and_every_one_is_kept():
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_item_17_7_an_example_prints_what_its_page_says(example):
+def test_an_example_prints_what_its_page_says(example):
     printed, chart = run(example)
     assert printed == (GALLERY / f"{example.stem}.txt").read_text("utf-8")
     assert draw(chart).startswith("<svg")

@@ -81,7 +81,7 @@ def pages(site):
 # -- without a browser --------------------------------------------------------------------------------------------
 
 
-def test_item_1_stars_are_stars(pages):
+def test_stars_are_stars(pages):
     """As many T* are shown on a page as its source has, outside of code."""
     for source in sorted((ROOT / "docs").rglob("*.md")):
         place = source.relative_to(ROOT / "docs")
@@ -92,7 +92,7 @@ def test_item_1_stars_are_stars(pages):
         assert "".join(pages[page.as_posix()].words).count("T*") >= wanted, source
 
 
-def test_item_1_a_swallowed_star_fails_the_build(tmp_path):
+def test_a_swallowed_star_fails_the_build(tmp_path):
     """``make docs`` fails where emphasis is left in a T*."""
     for name in ("mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, tmp_path)
@@ -139,7 +139,7 @@ def test_the_readmes_links_lead_somewhere():
             assert (ROOT / link).exists(), f"{name}: {link}"
 
 
-def test_item_8_every_page_has_search_neighbours_version_and_contents(pages, site):
+def test_every_page_has_search_neighbours_version_and_contents(pages, site):
     for place in pages:
         if place == "404.html":
             continue
@@ -195,7 +195,7 @@ def test_every_word_is_in_the_dictionary_or_the_projects_own():
 
 
 @pytest.mark.parametrize("place", MAIN)
-def test_item_8_no_serious_violation_and_nothing_overflows(browser, served, place):
+def test_no_serious_violation_and_nothing_overflows(browser, served, place):
     for width, dark in ((1280, False), (390, True)):
         browser.open(served.page(place), width, dark=dark)
         assert [v for v in browser.violations() if v[0] in ("serious", "critical")] == []
@@ -218,7 +218,7 @@ def test_screenshots_of_the_site(site, tmp_path):
         assert f"figures/{name}" in shown
 
 
-def test_item_8_search_finds_a_page(browser, served):
+def test_search_finds_a_page(browser, served):
     browser.open(served.page(""), 1280)
     found = browser.run(
         """(async () => {
@@ -238,7 +238,7 @@ def test_item_8_search_finds_a_page(browser, served):
     assert "/by-hand/" in found
 
 
-def test_item_8_charts_follow_the_dark_mode(browser, served):
+def test_charts_follow_the_dark_mode(browser, served):
     medians = []
     for dark in (False, True):
         browser.open(served.page("gallery/3_records_and_bounds/"), 1280, dark=dark)

@@ -39,7 +39,7 @@ def test_the_papers_grids(method, family, settings):
     assert len(grid(method, family, thin=5)) <= 5
 
 
-def test_unknown_method():
+def test_unknown_method_is_refused():
     with pytest.raises(ValueError, match="LAFTR"):
         grid("magic", "acs")
 

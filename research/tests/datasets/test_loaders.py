@@ -78,7 +78,7 @@ def test_asian_records_keep_their_features():
 
 
 @pytest.mark.parametrize("load", [load_adult, load_compas, load_german_credit, load_law_school, load_acs_income])
-def test_unknown_sensitive_column(load, monkeypatch):
+def test_unknown_sensitive_column_is_refused(load, monkeypatch):
     if SHARED.is_dir():
         monkeypatch.setenv("CERTIFARE_DATA", str(SHARED))
     elif load is load_acs_income:

@@ -99,6 +99,6 @@ def test_damaged_archive(tmp_path):
         acs.read_person_records(path, "income")
 
 
-def test_unknown_state():
+def test_unknown_state_is_refused():
     with pytest.raises(DataFileError, match="no state"):
         load_acs_income("XX")

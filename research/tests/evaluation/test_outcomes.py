@@ -68,6 +68,6 @@ def test_repeats():
     assert runs.max_distance() == 1.0
 
 
-def test_unknown_metric():
+def test_unknown_metric_is_refused():
     with pytest.raises(ArgumentError, match="demographic_parity"):
         Outcome.of([0, 1], [0, 1], [0, 1]).distance("justice")

@@ -13,7 +13,7 @@ def points(certified, measured, panels=("one",)):
     ]
 
 
-def test_item_17_8_at_most_seven_series_a_panel():
+def test_at_most_seven_series_a_panel():
     for certified, measured in ((2, 10), (0, 9), (8, 0), (1, 1), (2, 5)):
         given = points(certified, measured, ("ca", "us"))
         dealt = _panels(given, "panel")

@@ -132,7 +132,7 @@ def test_values_in_tables():
     assert [show(v) for v in (0.5, None, 3, "a|b")] == ["0.500", "–", "3", "a\\|b"]
 
 
-def test_unknown_experiment(tmp_path):
+def test_unknown_experiment_is_refused(tmp_path):
     with pytest.raises(ExperimentError, match="Did you mean 'ablation'"):
         reproduce(Run(name="ablaton", out=tmp_path))
 

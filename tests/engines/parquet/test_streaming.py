@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.engines.conftest import assert_same_encoder, make_people, tables
 
 from certifare import FairTreeEncoder, certify
 from certifare.certificates import Certificate
@@ -27,8 +28,6 @@ from certifare.errors import (
     TrainingOverlapError,
 )
 from certifare.tables.reading import Reading
-
-from .conftest import assert_same_encoder, make_people, tables
 
 
 def write(frame: pd.DataFrame, path: Path, rows: int = 700) -> Path:
@@ -211,7 +210,7 @@ def test_fingerprint_knows_training_records(many_people: pd.DataFrame, tmp_path:
     assert not encoder.training_overlap(make_people(1000, seed=4)).excessive
 
 
-def test_certify(many_people: pd.DataFrame, tmp_path: Path) -> None:
+def test_certificates_are_those_of_memory(many_people: pd.DataFrame, tmp_path: Path) -> None:
     encoder = in_memory(many_people, "paid", "sex", max_cells=10)
     fresh = make_people(3000, seed=8)
     path = write(fresh, tmp_path / "fresh.parquet")
@@ -237,7 +236,7 @@ def test_certify(many_people: pd.DataFrame, tmp_path: Path) -> None:
         ({"born": pd.Timestamp("2000-01-01")}, TableError, "'born'"),
     ],
 )
-def test_bad_columns(
+def test_bad_columns_are_refused(
     many_people: pd.DataFrame, tmp_path: Path, change: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     path = write(many_people.assign(**change), tmp_path / "people.parquet")
@@ -245,7 +244,7 @@ def test_bad_columns(
         streamed(path, "paid", "sex")
 
 
-def test_bad_files(many_people: pd.DataFrame, tmp_path: Path) -> None:
+def test_bad_files_are_refused(many_people: pd.DataFrame, tmp_path: Path) -> None:
     with pytest.raises(TableError, match="No file matches"):
         streamed(str(tmp_path / "*.parquet"), "paid", "sex")
     with pytest.raises(TableError, match="holds no file"):

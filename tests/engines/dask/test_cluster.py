@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.engines.conftest import assert_same_encoder, make_people, tables
 
 from certifare import FairTreeEncoder, KMeansEncoder, certify
 from certifare.errors import (
@@ -21,8 +22,6 @@ from certifare.errors import (
     TableError,
     TrainingOverlapError,
 )
-
-from .conftest import assert_same_encoder, make_people, tables
 
 dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed (pip install 'certifare[dask]')")
 
@@ -200,7 +199,7 @@ def test_orders_can_be_carried_out_twice_late_or_again() -> None:
     np.testing.assert_array_equal(make(moved, *rest).count(order(1, 1)), fresh[[1]])
 
 
-def test_certify(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
+def test_certificates_are_those_of_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
     X, y, s = many_people.drop(columns=["paid", "sex"]), many_people["paid"], many_people["sex"]
     encoder = FairTreeEncoder(max_cells=10).fit(X, y, sensitive_features=s)
     fresh = make_people(3000, seed=8)
@@ -231,7 +230,7 @@ def test_sensitive_named_by_the_encoder(client: Any, many_people: pd.DataFrame, 
     assert_same_encoder(local, again)
 
 
-def test_bad_input(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
+def test_bad_input_is_refused(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
     people = many_people.assign(
         copy=many_people["sex"] == "male", gap=many_people["paid"].where(many_people.index != 4711)
     )
@@ -257,7 +256,7 @@ def test_bad_input(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> No
             certify(encoder, X, sensitive_features=s, **option)
 
 
-def test_item_29_encoders_that_need_the_table_in_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
+def test_k_means_refuses_a_table_that_is_not_in_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
     spread = distribute([many_people], tmp_path)
     X, y, s = spread[["age", "job"]], spread["paid"], spread["sex"]
     for options in ({"sensitive_features": s}, {}):

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from tests.engines.conftest import make_people
 
 from certifare import CellCounts, FairTreeEncoder, certify_counts, load_encoder, one_per_cluster, thin
 from certifare.certificates import Claim
@@ -25,11 +26,10 @@ from certifare.errors import ArgumentError, CountsError, FileError, MissingColum
 from certifare.foundation.levels import INTERSECTION
 from certifare.tables.reading import POOLED, Reading
 
-from .conftest import make_people
-
 
 @pytest.fixture(scope="module")
-def encoder(many_people: pd.DataFrame) -> FairTreeEncoder:
+def encoder() -> FairTreeEncoder:
+    many_people = make_people(6000)
     X = many_people.drop(columns=["paid", "sex", "race"])
     return FairTreeEncoder(max_cells=12).fit(X, many_people["paid"], sensitive_features=many_people["sex"])
 
@@ -197,7 +197,9 @@ def test_files_that_name_groups_or_labels_in_other_ways(
         assert pool({"a": same, "b": other}, reading=reading).counted.counts == a.counts + b.counts
 
 
-def test_labels(encoder: FairTreeEncoder, published: Any, encoder_file: Path, tmp_path: Path) -> None:
+def test_counts_with_labels_add_up(
+    encoder: FairTreeEncoder, published: Any, encoder_file: Path, tmp_path: Path
+) -> None:
     frames = [make_people(800, seed) for seed in (31, 32)]
     files = {}
     for i, frame in enumerate(frames):
@@ -268,7 +270,7 @@ def test_progress_and_missing_columns(published: Any, tmp_path: Path) -> None:
         {"sensitive": ["sex"]},
     ],
 )
-def test_broken_files(holders: dict[str, Any], tmp_path: Path, change: dict[str, Any]) -> None:
+def test_broken_files_are_refused(holders: dict[str, Any], tmp_path: Path, change: dict[str, Any]) -> None:
     content = json.loads(holders["files"]["a"].read_text()) | change
     (tmp_path / "counts.json").write_text(json.dumps(content))
     with pytest.raises(FileError, match=r"counts\.json"):
@@ -296,7 +298,7 @@ def test_other_files(holders: dict[str, Any], tmp_path: Path) -> None:
     assert CountsFile.load(holders["files"]["a"]) == CountsFile.load(holders["files"]["a"])
 
 
-def test_item_9_the_table_has_the_rows_that_the_encoder_has_cells(holders: dict[str, Any], tmp_path: Path) -> None:
+def test_counts_need_a_row_for_each_cell_of_the_encoder(holders: dict[str, Any], tmp_path: Path) -> None:
     content = json.loads(holders["files"]["a"].read_text())
     content["counts"]["table"] = [[sum(column) for column in zip(*content["counts"]["table"], strict=True)]]
     (tmp_path / "one.json").write_text(json.dumps(content))
@@ -344,7 +346,7 @@ def panel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=str,
 )
 @pytest.mark.parametrize("unknown_groups", [False, True])
-def test_item_3_drawn_counts_are_those_of_the_whole_table(
+def test_drawn_counts_are_those_of_the_whole_table(
     published: Any, panel: Path, how: dict[str, Any], unknown_groups: bool
 ) -> None:
     """Counting draws the records that drawing from the whole table draws."""
@@ -377,7 +379,7 @@ def test_item_3_drawn_counts_are_those_of_the_whole_table(
         assert (made.tail is None) == (reading.cap is None)
 
 
-def test_item_3_draws_of_two_files_at_the_same_seed_are_independent(published: Any, tmp_path: Path) -> None:
+def test_draws_of_two_files_at_the_same_seed_are_independent(published: Any, tmp_path: Path) -> None:
     """Two holders with people of the same weights draw others of them: a stream knows the records."""
     frame = make_people(3000, 51).assign(w=np.random.default_rng(51).choice([1.0, 2.0], 3000))
     kept = []
@@ -433,7 +435,7 @@ def drawn_file(encoder: FairTreeEncoder, encoder_digest: str, seed: int = 1, **h
     return CountsFile.make(CountedRecords(counts=counts, provenance=provenance), encoder_digest, reading)
 
 
-def test_item_3_draws_of_several_holders(encoder: FairTreeEncoder, encoder_file: Path) -> None:
+def test_draws_of_several_holders_add_up_with_their_assumptions(encoder: FairTreeEncoder, encoder_file: Path) -> None:
     make = partial(drawn_file, encoder, digest(encoder_file))
     one = pool({"a": make()}).counted.certify(Claim())
     assert (one.seed, one.effective_size) == (1, 10.0)
@@ -472,7 +474,7 @@ def test_item_3_draws_of_several_holders(encoder: FairTreeEncoder, encoder_file:
         ),
     ],
 )
-def test_item_3_draws_that_do_not_make_one_sample(
+def test_draws_that_do_not_make_one_sample_are_refused(
     encoder: FairTreeEncoder, encoder_file: Path, one: dict[str, Any], other: dict[str, Any], words: str
 ) -> None:
     make = partial(drawn_file, encoder, digest(encoder_file))
@@ -480,7 +482,7 @@ def test_item_3_draws_that_do_not_make_one_sample(
         pool({"a": make(**one), "b": make(**other, seed=2)})
 
 
-def test_item_3_drawn_and_whole_counts_do_not_add_up(
+def test_drawn_and_whole_counts_are_not_added_up(
     encoder: FairTreeEncoder, encoder_file: Path, holders: dict[str, Any]
 ) -> None:
     drawn = drawn_file(encoder, digest(encoder_file))

@@ -210,7 +210,7 @@ def test_one_training_serves_blind_and_group_aware_growths(table):
     assert not FairTreeEncoder().fit_from(training).reads_groups
 
 
-def test_charge(table):
+def test_two_charges_are_the_same_and_a_third_is_refused(table):
     X = table[["age", "hours", "job"]]
     one, other = (
         FairTreeEncoder(**OPTIONS, charge=charge).fit(X, table["paid"], sensitive_features=table["sex"])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.engines.conftest import make_people
 
 from certifare import CellCounts, Policy
 from certifare.bundle import produce
@@ -21,8 +22,6 @@ from certifare.frontier.settings import Grid
 from certifare.tables.reading import POOLED
 from certifare.tables.roles import Roles
 from certifare.tables.table import Table
-
-from .conftest import make_people
 
 GRID = Grid(kinds=["tree"], gammas=[0.5, 0.9], min_cell_sizes=[50], cells=[2, 4, 8])
 
@@ -112,7 +111,7 @@ def test_counts_of_training_records_are_in_the_order_of_the_sample(people: pd.Da
         np.testing.assert_array_equal(by_label, pd.crosstab(cells, rows[name]).to_numpy())
 
 
-def test_item_6_pooled_groups_and_a_label_that_is_cut(people: pd.DataFrame, path: Path) -> None:
+def test_pooled_groups_and_cut_labels_are_those_of_memory(people: pd.DataFrame, path: Path) -> None:
     """Streamed records fall into the groups and bands that the whole table in memory would give them."""
     roles = Roles.of(label="wage", label_cuts=[12, 30], sensitive=["sex", "town"])
     claim = Claim(metric="equalized_odds", min_group_size=1)
@@ -136,7 +135,7 @@ def test_item_6_pooled_groups_and_a_label_that_is_cut(people: pd.DataFrame, path
     assert any("pools" in text for text in certificate.assumptions)
 
 
-def test_item_6_groups_in_a_second_file_say_what_to_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_in_a_second_file_are_refused_with_the_remedy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_search, "LARGE", 100_000)
     roles = {"label": "paid", "sensitive": "sex", "grid": GRID}
     with pytest.raises(ArgumentError, match="join the files first"):
@@ -189,7 +188,7 @@ def test_a_label_that_the_sample_lacks(people: pd.DataFrame, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("metric", ["demographic_parity", "equal_opportunity"])
 def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: str) -> None:
-    """Issue 11, 6: demographic parity counts them, other metrics leave them out and say so."""
+    """Demographic parity counts them, other metrics leave them out and say so."""
     frame = people.assign(paid=people["paid"].where(people["miles"] % 3 > 0))
     path = tmp_path / "people.parquet"
     frame.to_parquet(path, row_group_size=5000)

@@ -1,4 +1,4 @@
-"""Issue 15, item 6: what is claimed of pooled groups holds, though chance decides which groups they are."""
+"""What is claimed of pooled groups holds, though chance decides which groups they are."""
 
 from itertools import combinations
 
@@ -29,7 +29,7 @@ def distance(kept, weights):
 
 
 @pytest.mark.parametrize("metric", ["demographic_parity", "equal_opportunity"])
-def test_item_6_bounds_of_pooled_groups_fail_at_most_as_often_as_said(metric):
+def test_bounds_of_pooled_groups_fail_at_most_as_often_as_said(metric):
     rng = np.random.default_rng(0)
     shares, claim = np.array(list(SHARES.values())), Claim(metric=metric, min_group_size=1, confidence=0.8)
     within = metric == "equal_opportunity"
@@ -54,7 +54,7 @@ def test_item_6_bounds_of_pooled_groups_fail_at_most_as_often_as_said(metric):
     assert misses <= runs * epsilon + 3 * np.sqrt(runs * epsilon * (1 - epsilon))
 
 
-def test_item_6_groups_are_small_by_people_not_by_their_visits():
+def test_groups_are_small_by_people_not_by_their_visits():
     """Forty people of a third group, ten visits each: sixteen are certified, though they have 400 records."""
     rng = np.random.default_rng(0)
     person = np.repeat(np.arange(1040), 10)

@@ -68,7 +68,7 @@ def test_training_records_are_refused(encoder, fresh):
     assert void.assumptions[0].startswith("VOID")
 
 
-def test_item_11_a_certificate_says_whether_records_were_looked_up(encoder, fresh, tmp_path):
+def test_a_certificate_says_whether_records_were_looked_up(encoder, fresh, tmp_path):
     X, y = fresh
     assert certify(encoder, X).assumptions == (
         *ASSUMPTIONS,
@@ -81,7 +81,7 @@ def test_item_11_a_certificate_says_whether_records_were_looked_up(encoder, fres
     assert certify_counts(without.counts).assumptions == without.assumptions
 
 
-def test_item_11_a_table_of_copies_does_not_certify_on_itself():
+def test_a_table_of_copies_does_not_certify_on_itself():
     X, y = people(1_000, 0)
     twice = pd.concat([X, X], ignore_index=True)
     encoder = FairTreeEncoder(sensitive="sex", max_cells=10, gamma=0.5).fit(twice, np.tile(y, 2))
@@ -91,7 +91,7 @@ def test_item_11_a_table_of_copies_does_not_certify_on_itself():
     assert certify(encoder, people(1_000, 1)[0]).bound < 1
 
 
-def test_item_11_certification_records_that_repeat(encoder, fresh):
+def test_certification_records_that_repeat_are_refused_or_mentioned(encoder, fresh):
     X, y = fresh
     ten = pd.concat([X[:300]] * 10, ignore_index=True)
     with pytest.raises(RepeatedRecordsError, match=r"3,000 of 3,000 certification records.*clusters="):

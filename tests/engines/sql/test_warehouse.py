@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import typer
+from tests.engines.conftest import make_people
 
 from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
 from certifare.certificates.assumptions import NOT_LOOKED_UP
@@ -46,8 +47,6 @@ from certifare.errors import (
 )
 from certifare.foundation.levels import UNKNOWN
 from certifare.tables.reading import POOLED, Reading
-
-from .conftest import make_people
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -227,7 +226,7 @@ def test_roles_by_comparison(encoder: FairTreeEncoder, fresh: pd.DataFrame, plac
             count(encoder, warehouse, table, text)
 
 
-def test_certify(encoder: FairTreeEncoder, fresh: pd.DataFrame, duck: DuckDB) -> None:
+def test_certificates_are_those_of_memory(encoder: FairTreeEncoder, fresh: pd.DataFrame, duck: DuckDB) -> None:
     people, reading = DatabaseRecords(duck, PEOPLE), Reading(sensitive=("sex",), label="paid")
     certificate = certify_records(encoder, people, reading, confidence=0.9)
     counts = CellCounts.from_cells(encoder.apply(fresh), fresh["sex"], None, encoder.n_cells_, missing="drop")
@@ -280,7 +279,7 @@ def test_pooled_groups_and_bands_of_a_label_equal_those_in_memory(
                 assert found == wanted
 
 
-# Item 10 of the review: ways in which a database could give another cell than ``apply``.
+# Ways in which a database could give another cell than ``apply``.
 
 TEXTS = [
     "nurse",
@@ -332,7 +331,7 @@ def odd() -> tuple[FairTreeEncoder, pd.DataFrame, CellCounts]:
     return tree, fresh, CellCounts.from_cells(tree.apply(fresh), fresh["group"], None, tree.n_cells_)
 
 
-def test_item_10_collations_in_duckdb(odd: Any) -> None:
+def test_collations_of_duckdb_do_not_change_cells(odd: Any) -> None:
     tree, people, wanted = odd
     with duckdb.connect(config={"default_collation": "nocase"}) as connection:
         connection.register("people", people)
@@ -345,7 +344,7 @@ def test_item_10_collations_in_duckdb(odd: Any) -> None:
             assert count(tree, DuckDB(connection), "odd", "group") == wanted
 
 
-def test_item_10_collations_in_sqlite(odd: Any) -> None:
+def test_collations_of_sqlite_do_not_change_cells(odd: Any) -> None:
     tree, people, wanted = odd
     for collation in ("NOCASE", "RTRIM"):
         with contextlib.closing(sqlite3.connect(":memory:")) as connection:
@@ -355,7 +354,7 @@ def test_item_10_collations_in_sqlite(odd: Any) -> None:
             assert count(tree, SQLite(connection), "odd", "group") == wanted
 
 
-def test_item_10_collations_in_postgresql(odd: Any, postgres: str) -> None:
+def test_collations_of_postgresql_do_not_change_cells(odd: Any, postgres: str) -> None:
     psycopg = pytest.importorskip("psycopg")
     tree, people, wanted = odd
     with psycopg.connect(postgres, autocommit=True) as connection:
@@ -370,7 +369,7 @@ def test_item_10_collations_in_postgresql(odd: Any, postgres: str) -> None:
             assert count(tree, warehouse, f"odd{i}", "group") == wanted
 
 
-def test_item_10_trailing_blanks_and_other_types_in_postgresql(odd: Any, postgres: str) -> None:
+def test_trailing_blanks_and_numerics_of_postgresql_are_read_as_in_memory(odd: Any, postgres: str) -> None:
     """A column of the type CHAR(n) is read with its blanks; NUMERIC as its nearest double."""
     psycopg = pytest.importorskip("psycopg")
     tree, people, _ = odd
@@ -390,7 +389,7 @@ def test_item_10_trailing_blanks_and_other_types_in_postgresql(odd: Any, postgre
         assert count(tree, warehouse, "typed", "group") == wanted
 
 
-def test_item_10_decimals_in_duckdb(odd: Any) -> None:
+def test_decimals_of_duckdb_are_read_as_in_memory(odd: Any) -> None:
     tree, people, _ = odd
     with duckdb.connect() as connection:
         connection.register("people", people)
@@ -403,7 +402,7 @@ def test_item_10_decimals_in_duckdb(odd: Any) -> None:
         assert count(tree, DuckDB(connection), "odd", "group") == wanted
 
 
-def test_item_10_large_integers_are_compared_exactly(odd: Any) -> None:
+def test_large_integers_are_compared_exactly(odd: Any) -> None:
     tree, people, _ = odd
     from certifare.tables.roles import parse_role
 
@@ -415,7 +414,7 @@ def test_item_10_large_integers_are_compared_exactly(odd: Any) -> None:
         assert count(tree, DuckDB(connection), "people", f"big>={BIG}") == wanted
 
 
-def test_item_10_names_that_differ_in_case(postgres: str) -> None:
+def test_names_that_differ_only_in_case_are_told_apart_or_refused(postgres: str) -> None:
     n = 400
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"v": rng.normal(size=n), "V": rng.normal(size=n)})
@@ -441,7 +440,7 @@ def test_item_10_names_that_differ_in_case(postgres: str) -> None:
         assert count(tree, warehouse, "cased", "sex") == wanted
 
 
-def test_item_10_what_apply_refuses_is_refused(odd: Any, postgres: str) -> None:
+def test_what_apply_refuses_is_refused(odd: Any, postgres: str) -> None:
     tree, people, _ = odd
     infinite = people.assign(wide=np.where(np.arange(len(people)) == 5, -np.inf, people["wide"]))
     types = {"text": "text", "big": "bigint", "tight": "float8", "wide": "float8", "group": "text"}
@@ -490,10 +489,10 @@ def test_a_server_that_escapes_in_texts_is_refused(encoder: FairTreeEncoder, pos
     engine.dispose()
 
 
-# Items 15 and 16: nothing of an address gets out, and a stranger's file reads no other.
+# Nothing of an address gets out, and a stranger's file reads no other.
 
 
-def test_item_15_nothing_of_an_address_is_printed(tmp_path: Path) -> None:
+def test_nothing_of_an_address_is_printed(tmp_path: Path) -> None:
     for address, words in [
         ("postgresql://me:secret@host/staff", "postgres database 'staff'"),
         ("postgresql://me:se#cret@host/staff", "postgres database"),
@@ -540,7 +539,7 @@ def test_item_15_nothing_of_an_address_is_printed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("secret", ["se#cret", "?pass%77ord=secret", "a/secret", "secret%40b"])
-def test_item_15_no_password_reaches_certificate_counts_or_report(
+def test_no_password_reaches_certificate_counts_or_report(
     encoder: FairTreeEncoder, post: Any, postgres: str, tmp_path: Path, capsys: Any, secret: str
 ) -> None:
     if secret.startswith("?"):
@@ -570,7 +569,7 @@ def run(*words: Any) -> None:
         typer.main.get_command(app)([str(word) for word in words], standalone_mode=False)
 
 
-def test_item_15_errors_hold_no_values(post: Any, postgres: str, duck: DuckDB) -> None:
+def test_errors_hold_no_values(post: Any, postgres: str, duck: DuckDB) -> None:
     """What a driver says may quote values; what is said here does not."""
     with connect(postgres) as server:
         for warehouse in (server, duck):
@@ -579,7 +578,7 @@ def test_item_15_errors_hold_no_values(post: Any, postgres: str, duck: DuckDB) -
             assert "secret" not in str(caught.value)
 
 
-def test_item_16_a_strangers_duckdb_file_reads_no_other(encoder: FairTreeEncoder, tmp_path: Path) -> None:
+def test_a_strangers_duckdb_file_reads_no_other(encoder: FairTreeEncoder, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("age,sex\n1,f\n")
     with duckdb.connect(str(tmp_path / "stranger.db")) as connection:
         connection.execute(f"CREATE VIEW people AS SELECT * FROM read_csv('{tmp_path}/secret.csv')")  # noqa: S608
@@ -603,7 +602,7 @@ def test_item_16_a_strangers_duckdb_file_reads_no_other(encoder: FairTreeEncoder
     assert sorted(path.name for path in tmp_path.iterdir()) == ["secret.csv", "stranger.db"]
 
 
-def test_item_16_a_strangers_sqlite_file_is_only_read(tmp_path: Path) -> None:
+def test_a_strangers_sqlite_file_is_only_read(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "stranger.db")) as connection:
         connection.execute("CREATE TABLE people (i)")
         connection.execute("CREATE VIEW evil AS SELECT load_extension('evil.so')")
@@ -652,7 +651,7 @@ def test_a_connection_of_ones_own(encoder: FairTreeEncoder, post: Any, postgres:
         Database(connection)
 
 
-def test_bad_tables(encoder: FairTreeEncoder, place: Any) -> None:
+def test_bad_tables_are_refused(encoder: FairTreeEncoder, place: Any) -> None:
     warehouse, table = place
     with pytest.raises(MissingColumnError, match="sexx"):
         count(encoder, warehouse, table, "sexx")
@@ -685,7 +684,7 @@ def test_query_for_other_databases(encoder: FairTreeEncoder, many_people: pd.Dat
 def test_every_way_of_certifying_counts_records_without_a_label(
     encoder: FairTreeEncoder, fresh: pd.DataFrame, tmp_path: Path
 ) -> None:
-    """Issue 11, 6: naming the label column changes nothing for demographic parity."""
+    """Naming the label column changes nothing for demographic parity."""
     fresh = fresh.assign(paid=fresh["paid"].where(fresh["miles"] % 2 > 0))
     path = tmp_path / "fresh.parquet"
     fresh.to_parquet(path)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.engines.conftest import make_people
 
 from certifare import BoostedEncoder, certify, load_encoder
 from certifare.errors import EncoderError
 
-from .conftest import make_people
 from .test_cluster import cut, distribute
 
 lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")

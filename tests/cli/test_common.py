@@ -1,4 +1,4 @@
-"""Item 17: the command that is published says what was asked for, and nothing of where it was asked."""
+"""The command that is published says what was asked for, and nothing of where it was asked."""
 
 import inspect
 import json
@@ -22,7 +22,7 @@ def published(path):
     return read_document(path).statement.predicate.command
 
 
-def test_item_17_paths_stay_at_home(cli, files, tmp_path):
+def test_paths_are_not_published_in_a_certificate(cli, files, tmp_path):
     private, _ = new_key(tmp_path / "secret")
     result = cli(
         "certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex", "--sensitive", "age>=60",
@@ -36,7 +36,7 @@ def test_item_17_paths_stay_at_home(cli, files, tmp_path):
     )
 
 
-def test_item_17_nor_do_they_reach_a_bundle(cli, tmp_path, make_people):
+def test_paths_are_not_published_in_a_bundle(cli, tmp_path, make_people):
     folder = tmp_path / "of-a-client"
     folder.mkdir()
     make_people(3_000, 4).to_csv(folder / "people.csv", index=False)
@@ -54,7 +54,7 @@ def test_item_17_nor_do_they_reach_a_bundle(cli, tmp_path, make_people):
     )
 
 
-def test_item_17_counts_files_and_databases(cli, files, tmp_path):
+def test_paths_and_addresses_are_not_published_with_counts_and_databases(cli, files, tmp_path):
     for name in ("one", "two"):
         counted = cli("count", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex", "-o", tmp_path / name)
         assert counted.status == 0, counted.stderr
@@ -77,7 +77,7 @@ def test_item_17_counts_files_and_databases(cli, files, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["fit", "certify", "demo"])
-def test_item_17_a_new_option_cannot_leak(name):
+def test_every_text_option_says_whether_it_is_published(name):
     """Whether a value is published hangs on what the parameter is declared as, and texts are listed one by one."""
     command = typer.main.get_command(app).commands[name]
     declared = inspect.signature(command.callback, eval_str=True).parameters
@@ -89,7 +89,7 @@ def test_item_17_a_new_option_cannot_leak(name):
             assert not leaves <= common.PUBLISHED
 
 
-def test_item_17_the_report_has_the_same(cli, files, tmp_path):
+def test_a_report_shows_the_published_command_without_paths(cli, files, tmp_path):
     cli("certify", files / "encoder.json", files / "fresh.csv", "--sensitive", "sex", "-o", tmp_path / "c.json")
 
     report = cli("report", tmp_path / "c.json", "--json").stdout
