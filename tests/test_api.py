@@ -57,4 +57,4 @@ def test_names_that_are_loaded_late_are_there(package):
 def test_importing_certifare_imports_nothing_slow():
     code = "import sys, certifare, certifare.encoders, certifare.growth; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numba", "sklearn", "numpy", "pyarrow", "altair"} & set(loaded)
+    assert not {"numba", "sklearn", "numpy", "pyarrow"} & set(loaded)

@@ -38,7 +38,7 @@ def sweep(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write every encoder tried to this .csv file.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the frontier: .svg, .png, .html or .json.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the frontier: .svg or .html.")] = None,
     correction: Annotated[
         str,
         typer.Option(
@@ -103,8 +103,7 @@ def sweep(
                 write_rows(name, frontier.rows())
         if plot is not None:
             progress("drawing", 0, 1)
-            with atomic_file(plot) as name:
-                frontier.plot(best or knee).save(name, format=plot.suffix.lower()[1:])
+            frontier.plot(best or knee).save(plot)
     written = [path for path in (output, plot) if path is not None]
     emit(_document(frontier, knee, best), as_json, lambda: _show(frontier, knee, best, written))
 
@@ -112,12 +111,13 @@ def sweep(
 def _check_places(output: Path | None, plot: Path | None) -> None:
     """Refuse places that could not be written to, before any work is done."""
     from certifare.errors import ArgumentError
+    from certifare.foundation.display import SUFFIXES
     from certifare.foundation.storage import check_file, check_writable
 
     if output is not None and output.suffix.lower() != ".csv":
         raise ArgumentError(f"--output {output}: name a file that ends in .csv.")
-    if plot is not None and plot.suffix.lower() not in (".svg", ".png", ".html", ".json"):
-        raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
+    if plot is not None and plot.suffix.lower() not in SUFFIXES:
+        raise ArgumentError(f"--plot {plot}: name a file that ends in {' or '.join(SUFFIXES)}.")
     for path in (output, plot):
         if path is not None:
             check_file(path)

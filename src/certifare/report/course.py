@@ -9,10 +9,10 @@ from markupsafe import Markup
 
 from certifare.certificates.claims import metric_of
 from certifare.certificates.rounding import percent, round_down, round_up
+from certifare.drawing.palette import SERIES
+from certifare.drawing.svg import Plane, ticks
 from certifare.foundation.formatting import undirected
 from certifare.report.html import environment, style_sheet
-from certifare.report.palette import SERIES
-from certifare.report.svg import Plane, ticks
 
 if TYPE_CHECKING:
     from certifare.certification.monitoring import Finding, History
