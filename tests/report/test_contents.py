@@ -109,7 +109,7 @@ def test_nothing_is_said_twice(tmp_path):
 
     assert len(sentences) > 10
     assert len(set(sentences)) == len(sentences)
-    assert text.count("is the chance, over samples") == 1
+    assert text.count("is the probability, over samples") == 1
 
 
 def test_the_four_fifths_rule():

@@ -1,4 +1,4 @@
-"""The report as Markdown, for a repository, a ticket or a mail."""
+"""Render a report as Markdown, for a repository, a ticket or a mail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-#: What Markdown or HTML could take for markup.
+#: Characters that are special in Markdown or HTML.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&-])")
 
 
@@ -24,7 +24,7 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     Parameters
     ----------
     data : mapping
-        What :func:`certifare.report.report_data` gathered.
+        The result of :func:`certifare.report.report_data`.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def _environment() -> Environment:
 
     environment = Environment(
         loader=PackageLoader("certifare.report"),
-        # What a macro gives is markup already; anything else is made harmless for Markdown, and so for HTML.
+        # The result of a macro is markup; everything else is escaped for Markdown, and so for HTML.
         autoescape=True,
         finalize=lambda value: value if isinstance(value, Markup) else Markup(_text(value)),  # noqa: S704
         undefined=StrictUndefined,
@@ -57,12 +57,12 @@ def _environment() -> Environment:
 
 
 def _text(text: Any) -> str:
-    """Make any text harmless: on one line, with nothing that is markup."""
+    """Escape text: put it on one line, without markup."""
     return _SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
 
 
 def _code(text: str) -> Markup:
-    """Put text into a block of code whose fence is longer than any run of backquotes inside."""
+    """Return text as a code block whose fence is longer than any run of backquotes inside."""
     from markupsafe import Markup
 
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
