@@ -317,5 +317,5 @@ def test_the_page_shows_every_period_and_escapes_names(year):
     assert "<script>" not in page
     assert not set(page) & set("\u202e\u2066\u200f")
     assert page.count("<svg") >= 2
-    for words in ("May", "June", "How full the groups are", "What was left out"):
+    for words in ("May", "June", "Group sizes", "Excluded records"):
         assert words in page

@@ -94,12 +94,12 @@ def test_the_epsilon_that_was_used_is_shown():
 
     assert alone["epsilon_used"] == pytest.approx(0.05)
     assert one_of_four["epsilon_used"] == pytest.approx(0.0125)
-    assert "4 encoders share it" in one_of_four["epsilon_words"]
+    assert "4 encoders share ε" in one_of_four["epsilon_words"]
     assert one_of_four["epsilon_words"].endswith("0.0125.")
     labelled = CellCounts(np.full((3, 2, 2), 200), groups=["f", "m"], labels=["no", "yes"])
     mean = report_data(certify_counts(labelled, "equalized_odds"))["figures"]
     assert mean["epsilon_used"] == pytest.approx(0.025)
-    assert "2 labels share it" in mean["epsilon_words"]
+    assert "2 labels share ε" in mean["epsilon_words"]
 
 
 def test_nothing_is_said_twice(tmp_path):
@@ -117,7 +117,7 @@ def test_the_four_fifths_rule():
     data = report_data(certificate)["four_fifths"]
     (limit,) = data["limits"]
 
-    assert data["title"] == "What follows for the four-fifths rule"
+    assert data["title"] == "Four-fifths rule"
     assert data["whole_groups"] is None
     assert limit["rate"] == certificate.rate_for_impact_ratio()
     assert float(limit["rate_text"].removesuffix(" %")) / 100 >= limit["rate"]

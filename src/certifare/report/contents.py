@@ -517,9 +517,7 @@ def _four_fifths(certificate: Certificate) -> dict[str, Any]:
         )
     whole = not certificate.claim.labelled
     return {
-        "title": "What follows for the four-fifths rule"
-        if whole
-        else "What follows for ratios of rates within a label",
+        "title": "Four-fifths rule" if whole else "Ratios of selection rates within a label",
         "whole_groups": None if whole else WHOLE_GROUPS.format(metric=certificate.claim.distance.words),
         "limits": limits,
         # The chart and the table show the largest bound; the others are better.
