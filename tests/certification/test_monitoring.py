@@ -121,7 +121,7 @@ def test_small_and_new_groups_are_named():
     reasons = {e.reason: e.records for e in finding.exclusions}
     assert reasons["a group that the certificate does not know"] == now[:, 3].sum()
     assert reasons["too few records of the group b in this period"] == 6
-    with pytest.raises(GroupError, match="Take a longer period"):
+    with pytest.raises(GroupError, match="Choose a longer period"):
         year.add("May", CellCounts(now[:, [1, 3]], ["b", "d"]))
 
 
@@ -217,7 +217,7 @@ def test_what_the_certificate_says_is_not_taken_from_a_history(change, words):
     assert year.trials == 8
     year.check_against(certificate, ENCODER, training)
     History.begin(certificate, ENCODER, target=0.9, confidence=0.8, planned=3).check_against(certificate, ENCODER)
-    with pytest.raises(FileError, match=f"another certificate, or was changed: .* in {words}"):
+    with pytest.raises(FileError, match=f"another certificate, or it was changed: .* in {words}"):
         msgspec.structs.replace(year, **change).check_against(certificate, ENCODER, training)
     other = msgspec.structs.replace(year, reference=CellCounts(table + 1 - (table == 0), ["f", "m"], ["no", "yes"]))
     with pytest.raises(FileError, match="reference"):
@@ -245,7 +245,7 @@ def test_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_path):
     ("change", "words"),
     [
         (lambda d: d.update(format="x"), "is not a history"),
-        (lambda d: d.update(version=2), "newer certifare"),
+        (lambda d: d.update(version=2), "Install a newer"),
         (lambda d: d.update(extra=1), "unknown field"),
         (lambda d: d.update(confidence=1.5), "confidence"),
         (lambda d: d.update(confidence=0.1), "confidence"),
@@ -264,7 +264,7 @@ def test_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_path):
         (lambda d: d["reference"].update(groups=["f", "f"]), "f"),
         (
             lambda d: d.update(periods=[{**d["periods"][0], "name": str(i)} for i in range(1001)], planned=None),
-            "the most",
+            "at most",
         ),
     ],
 )
@@ -292,7 +292,7 @@ def test_any_bytes_are_a_history_or_refused(content):
 def test_records_that_are_there_already_are_refused(year):
     rng = np.random.default_rng(11)
     fresh = sample(rng, population(rng))
-    with pytest.raises(FileError, match="already, as 'May'"):
+    with pytest.raises(FileError, match="already in the history, as 'May'"):
         year.add("July", year.periods[0].counts)
     with pytest.raises(FileError, match="'May' is already in the history"):
         year.add("May", fresh)

@@ -179,7 +179,7 @@ def test_training_records_are_refused(cli, desk, make_people, files):
         (["may.csv", "--label", "approved"], "looks at no label"),
         (["may.csv", "--sensitive", "sexx"], "Did you mean 'sex'"),
         (["--sql", "duckdb:///people.db", "--table", "may"], "--period"),
-        (["few.csv"], "Take a longer period"),
+        (["few.csv"], "Choose a longer period"),
         (["may.csv", "--history", "may.csv"], "is not a history"),
     ],
 )

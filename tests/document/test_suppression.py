@@ -221,7 +221,7 @@ def test_the_papers_bound_looks_at_single_cells():
 def test_thresholds_that_make_no_sense(n):
     certificate = certify_counts(CellCounts([[300, 200], [200, 300]], ["f", "m"]))
 
-    with pytest.raises(DocumentError, match="whole number from 2"):
+    with pytest.raises(DocumentError, match="integer of at least 2"):
         suppress(certificate, n)
 
 

@@ -63,7 +63,7 @@ def test_a_command_does_not_write_over_what_it_reads(tmp_path):
         with open_regular(source):
             pass
         for path in (source, link, hard):
-            with pytest.raises(FileError, match="is read by this command"), atomic_file(path):
+            with pytest.raises(FileError, match="is an input of this command"), atomic_file(path):
                 pass
         with atomic_file(tmp_path / "b.csv") as name:
             name.write_text("2")

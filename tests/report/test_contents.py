@@ -187,7 +187,7 @@ def test_markdown_begins_with_what_fails(certificate):
     altered = sign(make_statement(msgspec.structs.replace(certificate, bound=0.01)), None)
     text = render_markdown(report_data(altered, target=0.3))
 
-    assert text.startswith("# A certificate that does not hold\n\n**FAIL")
+    assert text.startswith("# Invalid certificate\n\n**FAIL")
     assert "its counts give" in text
     assert "PASS" not in text
     assert "0.0100" not in text
@@ -196,7 +196,7 @@ def test_markdown_begins_with_what_fails(certificate):
 def test_an_encoder_of_another_shape_is_not_described(tmp_path, certificate):
     path, _ = bundle(tmp_path)
 
-    with pytest.raises(ArgumentError, match="has 9 cells, and the certificate counts 5"):
+    with pytest.raises(ArgumentError, match="has 9 cells, but the certificate has 5"):
         report_data(certificate, encoder=describe_encoder(path))
 
 
@@ -391,7 +391,7 @@ def test_markdown_says_what_the_page_says(tmp_path):
 
     assert f"# T\\* = {data['figures']['bound_text']}" in text
     assert "**PASS** (target 0.3)" in text
-    for heading in ("four-fifths", "left out", "assumes", "does not claim", "verify"):
+    for heading in ("Four-fifths", "Excluded", "Assumptions", "Not claimed", "verify"):
         assert any(heading in line.replace("\\", "") for line in text.splitlines() if line.startswith("## "))
     assert text.count("certifare verify") >= 3
 
@@ -418,7 +418,7 @@ def test_cells_that_predict_nothing_are_marked_in_every_form():
         data = report_data(certificate, measured={**figures, "worthless": worthless})
         for page in (render_html(data), render_markdown(data)):
             assert ("predict almost nothing" in page) is worthless
-            assert "95 % confidence, each by itself" in page.replace("\n", " ")
+            assert "confidence intervals of 95 %, each on its own" in page.replace("\n", " ")
 
 
 def test_nothing_from_data_changes_the_direction_of_text():
