@@ -30,6 +30,7 @@ METHODS = {
     "exact": "exact bound for a difference of two binomial proportions",
     "mcdiarmid": "closed form (McDiarmid's inequality)",
     "lemmas": "bound of the FARE paper (three lemmas)",
+    "calibrated": "quantile of the distance between Dirichlet shares (statistically equivalent blocks)",
 }
 CORRECTIONS = {
     "none": "One encoder was tried.",
