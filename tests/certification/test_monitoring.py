@@ -299,7 +299,7 @@ def test_records_that_are_there_already_are_refused(year):
     with pytest.raises(FileError, match="are the certification records"):
         year.add("July", year.reference)
     dated = year.add("July", fresh, digest="a" * 64)
-    with pytest.raises(FileError, match="already, as 'July'"):
+    with pytest.raises(FileError, match="already in the history, as 'July'"):
         dated.add("August", sample(rng, population(rng)), digest="a" * 64)
     with pytest.raises(CountsError, match="another encoder"):
         year.add("July", CellCounts([[50, 50]], ["f", "m"]))

@@ -285,7 +285,7 @@ def test_other_files(holders: dict[str, Any], tmp_path: Path) -> None:
         assert not is_counts_file(tmp_path / "x.json")
     for version, words in (
         (5, "Install a newer"),
-        (3, "does not say how its records were read: count the records again"),
+        (3, "does not state how its records were read. Count the records again"),
     ):
         other = json.loads(holders["files"]["a"].read_text()) | {"version": version}
         (tmp_path / "x.json").write_text(json.dumps(other))
@@ -460,8 +460,8 @@ def test_draws_of_several_holders_add_up_with_their_assumptions(encoder: FairTre
     [
         ({}, {"cluster": "house"}, "the same --weight, --cluster"),
         ({}, {"population": "records"}, "the same --weight, --cluster"),
-        ({"population": "records"}, {"population": "records"}, "agree on the largest"),
-        ({"cluster": None, "weight": "w"}, {"cluster": None, "weight": "w"}, "agree on the largest"),
+        ({"population": "records"}, {"population": "records"}, "Agree on the largest"),
+        ({"cluster": None, "weight": "w"}, {"cluster": None, "weight": "w"}, "Agree on the largest"),
         (
             {"cluster": None, "weight": "w", "max_weight": 2.0},
             {"cluster": None, "weight": "w", "max_weight": 3.0},

@@ -251,7 +251,7 @@ def test_bad_files_are_refused(many_people: pd.DataFrame, tmp_path: Path) -> Non
         streamed(tmp_path, "paid", "sex")
     text = tmp_path / "people.csv"
     many_people.head(5).to_csv(text)
-    with pytest.raises(FileError, match="no Parquet file"):
+    with pytest.raises(FileError, match="not a Parquet file"):
         streamed(text, "paid", "sex")
     empty = write(many_people.head(0), tmp_path / "empty.parquet")
     with pytest.raises(TableError):
