@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-PACKAGES = ["certificates", "encoders", "frontier", "document", "report"]
+PACKAGES = ["certificates", "drawing", "encoders", "frontier", "document", "report"]
 
 
 def shown() -> dict[str, list[str]]:

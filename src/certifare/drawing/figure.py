@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,8 +19,8 @@ from certifare.foundation.display import Drawing
 Corner = tuple[float, float]
 #: Width of a drawing in pixels, and the room to the right of a plane and between panels.
 WIDTH, RIGHT, GAP = 680, 24, 36
-#: Height of a line of text, and the mean width of a letter.
-LINE, LETTER = 22, 7.0
+#: Height of a line of text, the mean width of a letter, and how much wider those of headings are.
+LINE, LETTER, BOLD = 22, 7.0, 1.25
 #: One shape for each series, in pixels around its place: a circle, a square, a diamond, two triangles, a plus, a cross.
 SHAPES = (
     "M-4 0a4 4 0 1 0 8 0 4 4 0 1 0-8 0Z",
@@ -85,11 +86,11 @@ class Scale:
             most = 200 if vertical else room / len(self.names)
             return [(i + 0.5, shorten(name, most)) for i, name in enumerate(self.names) if i % step == 0]
         low, high = span
+        most_ticks = max(3, int(room / (36 if vertical else 52)))
         if self.log:
-            factors = (1, 2, 5) if high - low < 3 else (1,)
+            factors = (1, 2, 5) if 3 * (high - low) <= most_ticks else (1,)
             values = [f * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for f in factors]
             return [(math.log10(v), f"{v:,.10g}") for v in values if low <= math.log10(v) <= high]
-        most_ticks = max(2, int(room / (36 if vertical else 72)))
         if self.percent:
             return [(value / 100, f"{text} %") for value, text in ticks(100 * low, 100 * high, most_ticks)]
         return [(v, f"{v:,.0f}" if abs(high) >= 1000 else text) for v, text in ticks(low, high, most_ticks)]
@@ -165,8 +166,8 @@ class Figure:
     def draw(self, width: float) -> tuple[Markup, float]:
         """Draw it in this width; return the height, too."""
         drawn, y = [], 0.0
-        if self.heading:
-            drawn.append(tag("text", shorten(self.heading, width), x=0, y=14, class_="strong"))
+        for line in textwrap.wrap(self.heading, int(width / (BOLD * LETTER)))[:2]:
+            drawn.append(tag("text", shorten(line, width / BOLD), x=0, y=f"{y + 14:g}", class_="strong"))
             y += LINE
         if self.key:
             x = 0.0
@@ -197,7 +198,8 @@ class Panel:
     Attributes
     ----------
     series : sequence of Series
-        At most seven: more cannot be told apart.
+        Of at most seven names: more cannot be told apart. Series of one name have one colour and one place in the key;
+        one without points keeps its colour free.
     x, y : Scale
     heading : str
     rules : sequence of (str, float, str)
@@ -236,9 +238,11 @@ class Panel:
                 place = self.y.place(value)
                 plane.line((across[0], place), (across[1], place), class_="target")
                 plane.text(across[1], place, text, dy="-.5em", class_="warm end")
-        for number, series in enumerate(self.series):
-            series.draw(plane, [(self.x.place(x), self.y.place(y)) for x, y in series.points], number)
-        key = [(series.sample(number), series.name) for number, series in enumerate(self.series) if series.name]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(series.name for series in self.series))}
+        for series in self.series:
+            series.draw(plane, [(self.x.place(x), self.y.place(y)) for x, y in series.points], numbers[series.name])
+        firsts = {series.name: series for series in reversed(self.series) if series.points}
+        key = [(firsts[name].sample(number), name) for name, number in numbers.items() if name in firsts and name]
         return Figure(plane, self.x.heading("→"), self.y.heading("↑"), self.heading, key, self.height, left)
 
 
@@ -270,7 +274,7 @@ def draw_figures(title: str, figures: Sequence[Figure], description: str = "", *
     columns = min(columns, len(figures))
     width = panel_width(columns)
     drawn = [tag("rect", width="100%", height="100%", class_="paper")]
-    drawn.append(tag("text", shorten(title, (WIDTH - 2 * LINE) / 1.25), x=LINE, y=30, class_="heading"))
+    drawn.append(tag("text", shorten(title, (WIDTH - 2 * LINE) / BOLD), x=LINE, y=30, class_="heading"))
     y = 46.0
     for row in range(0, len(figures), columns):
         heights = []
