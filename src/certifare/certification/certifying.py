@@ -213,14 +213,17 @@ def certify(
     if is_dask(X):
         from certifare.engines.dask.cluster import certify_dask
 
+        if weights is not None or clusters is not None or method == "lemmas":
+            raise ArgumentError(
+                'weights, clusters and method="lemmas" sample records from the whole table, which must be in memory. '
+                "Use X.compute(), or sample the records before."
+            )
         return certify_dask(
             encoder,  # type: ignore[arg-type]  # one that can also read blocks
             X,
             y,
             claim,
             sensitive_features=sensitive_features,
-            weights=weights,
-            clusters=clusters,
             exclusions=exclusions,
             missing=missing,
             allow_training_records=allow_training_records,

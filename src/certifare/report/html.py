@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
 
 from certifare.certificates.rounding import round_up
 from certifare.drawing.palette import LEANS, SERIES, plane_style, variables
@@ -37,8 +40,6 @@ def render_html(data: Mapping[str, Any]) -> str:
         A complete document. All text from data is escaped, and cannot change the direction of other text; a content
         security policy forbids all scripts and connections.
     """
-    from markupsafe import Markup
-
     style = Markup(style_sheet())  # noqa: S704  (a file of our own)
     if data["figures"] is None:
         return undirected(environment().get_template("refused.html").render(data=data, style=style))
@@ -120,8 +121,6 @@ FILTERS = {
 
 def style_sheet() -> str:
     """Return the style sheet, with the palette in light and dark."""
-    from importlib.resources import files
-
     sheet = files("certifare.report").joinpath("templates", "report.css").read_text("utf-8")
     return (
         f":root {{ {variables(dark=False)} }}\n"
@@ -132,15 +131,11 @@ def style_sheet() -> str:
 
 def _breakable(digest: str) -> Any:
     """Allow line breaks in a long digest after every eight digits."""
-    from markupsafe import Markup, escape
-
     return Markup("<wbr>").join(escape(digest[i : i + 8]) for i in range(0, len(digest), 8))
 
 
 def _command(command: str) -> Any:
     """Allow line breaks in a command before an option, but not inside one."""
-    from markupsafe import Markup, escape
-
     first, *options = command.split(" --")
     return escape(first) + Markup("").join(Markup(" <span>--{}</span>").format(option) for option in options)
 

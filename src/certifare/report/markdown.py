@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from certifare.foundation.formatting import undirected
 from certifare.report.html import FILTERS, best_points
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 #: Characters that are special in Markdown or HTML.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&-])")
@@ -41,7 +42,6 @@ def render_markdown(data: Mapping[str, Any]) -> str:
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("certifare.report"),
@@ -63,8 +63,6 @@ def _text(text: Any) -> str:
 
 def _code(text: str) -> Markup:
     """Return text as a code block whose fence is longer than any run of backquotes inside."""
-    from markupsafe import Markup
-
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return Markup(f"{fence}\n{text}\n{fence}")  # noqa: S704  (inside a fence nothing is markup)

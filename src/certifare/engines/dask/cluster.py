@@ -39,7 +39,7 @@ from certifare.engines.counting import (
 )
 from certifare.engines.medians import add_counts
 from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
-from certifare.errors import ArgumentError, GroupError, TableError
+from certifare.errors import GroupError, TableError
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Layout, Records
 from certifare.tables.elsewhere import is_dask
@@ -114,9 +114,6 @@ def certify_dask(
     claim: Claim,
     *,
     sensitive_features: Any = None,
-    weights: Any = None,
-    clusters: Any = None,
-    client: Client | None = None,
     missing: Missing = "refuse",
     exclusions: Iterable[Exclusion] = (),
     allow_training_records: bool = False,
@@ -126,24 +123,17 @@ def certify_dask(
     Parameters
     ----------
     encoder : RestrictedEncoder
-    X, y, sensitive_features, client
+    X, y, sensitive_features
         As in :func:`prepare_dask`; ``y`` for metrics that condition on labels.
-    weights, clusters
-        Not possible here: sampling needs all records.
     claim : Claim
     missing, exclusions, allow_training_records
         As in :func:`certifare.certify`.
     """
-    if weights is not None or clusters is not None or claim.method == "lemmas":
-        raise ArgumentError(
-            'weights, clusters and method="lemmas" sample records from the whole table, which must be in memory. Use '
-            "X.compute(), or sample the records before."
-        )
     frame, labels, groups, _ = _combine(encoder, X, y, sensitive_features)
     one_label(labels)
     check_columns(encoder, list(frame.columns))
     counter = BlockCounter(encoder, reader_for(encoder, labels, groups))
-    tally = DaskEngine(frame, client).reduce(counter, merge_tallies)
+    tally = DaskEngine(frame).reduce(counter, merge_tallies)
     counted = tally.counted(
         encoder, labelled=claim.labelled, missing=missing, allow_training_records=allow_training_records
     )

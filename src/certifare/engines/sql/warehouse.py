@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sqlite3
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -204,8 +205,6 @@ def _open_duckdb(path: str, stack: contextlib.ExitStack) -> Warehouse:
 
 
 def _open_sqlite(path: str, stack: contextlib.ExitStack) -> Warehouse:
-    import sqlite3
-
     opened = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
     connection = stack.enter_context(contextlib.closing(opened))
     # Views in a hostile file must not call functions with side effects; all queries see one state of the file.
