@@ -761,7 +761,7 @@ def test_a_draw_from_records_that_are_not_in_memory_is_refused_with_the_remedy(
         refused = cli(*command)
         assert refused.status == 2
         assert f"The records are sampled by the column '{by}', which needs all of them in memory" in said(refused)
-        assert "export an extract that fits" in said(refused)
+        assert "Export an extract that fits" in said(refused)
         assert "certifare count" in said(refused)
     assert list(tmp_path.iterdir()) == []
 

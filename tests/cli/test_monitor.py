@@ -91,7 +91,7 @@ def test_each_run_adds_a_period_and_a_refuted_target_exits_with_1(cli, desk):
     before = (desk / "history.json").read_bytes()
     again = cli("monitor", "bundle", "may.csv", "--period", "June")
     assert again.status == 2
-    assert "already, as 'may'" in again.stderr
+    assert "already in the history, as 'may'" in again.stderr
     assert (desk / "history.json").read_bytes() == before
     moved = cli("monitor", "bundle", "july.csv", "--page", "course.html", "--json")
     assert moved.status == 1
@@ -304,4 +304,4 @@ def test_groups_that_are_written_otherwise_are_named(cli, desk, make_people):
     make_people(2_000, 23).replace({"sex": {"f": "F", "m": "M"}}).to_csv("upper.csv", index=False)
     refused = cli("monitor", "bundle", "upper.csv")
     assert refused.status == 2
-    assert "has the groups 'F', 'M', and the certificate is about 'f', 'm'" in refused.stderr
+    assert "has the groups 'F', 'M', but the certificate has 'f', 'm'" in refused.stderr
