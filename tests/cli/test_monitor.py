@@ -136,7 +136,7 @@ def test_what_the_first_run_chose_is_in_every_output(cli, desk):
     certificate = json.loads((desk / "bundle" / "certificate.json").read_text())["predicate"]["certificate"]
     assert found["certified"] == certificate["bound"]
     page = (desk / "course.html").read_text()
-    for words in ("target 0.12", "90 % confidence", "for the 4 periods", "fewer than 50 of them"):
+    for words in ("target 0.12", "90 % confidence", "for the 4 periods", "fewer than 50 records"):
         assert words in page
 
 

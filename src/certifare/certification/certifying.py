@@ -85,7 +85,7 @@ def count_records(
     """
     request = request or CountRequest()
     if not reading.sensitive:
-        raise GroupError("Name the column that holds the groups with --sensitive (in Python sensitive=).")
+        raise GroupError("Pass --sensitive to name the column that holds the groups (in Python sensitive=).")
     if request.labelled and reading.label is None:
         raise ArgumentError("The metric conditions on labels: name their column with --label (in Python label=).")
     counted = source.count(encoder, reading if request.labelled else reading.unlabelled(), request)
