@@ -122,7 +122,7 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             The weight above a cap, if the records were thinned to capped weights; the same for all encoders.
         """
         if not 0.0 < target <= 1.0:
-            raise ArgumentError(f"target={target}: a distance between groups lies in (0, 1].")
+            raise ArgumentError(f"target={target}: give a distance in (0, 1].")
         if length is None:
             tables = list(tables)
             length = len(tables)

@@ -500,7 +500,7 @@ def check_distance(option: str, value: float | None) -> None:
     from certifare.errors import ArgumentError
 
     if value is not None and not 0.0 <= value <= 1.0:
-        raise ArgumentError(f"{option} {value}: a distance between groups lies in [0, 1].")
+        raise ArgumentError(f"{option} {value}: give a distance in [0, 1].")
 
 
 def encoder_file(path: Path) -> Path:

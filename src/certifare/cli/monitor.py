@@ -255,7 +255,7 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], c
 
     from certifare.certificates.rounding import percent, round_down, round_up
 
-    styles = {"REFUTED": "bold red", "CONFIRMED": "green", "OPEN": ""}
+    styles = {"REFUTED": "bold red", "CONFIRMED": "green", "NOT REFUTED": ""}
     table = RichTable(box=None, padding=(0, 2, 0, 0))
     for name in ("period", "records", "lower limit", "T*", "", "moved"):
         table.add_column(name, justify="right" if name in ("lower limit", "T*") else "left")
@@ -278,6 +278,7 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], c
         soft_wrap=True,
     )
     if findings:
+        out.print(findings[-1].words, soft_wrap=True)
         for group in findings[-1].small:
             n = findings[-1].groups.get(group, 0)
             err.print(

@@ -172,7 +172,7 @@ class Frontier:
         min_cells : int
         """
         if max_bound is not None and not 0.0 <= max_bound <= 1.0:
-            raise ArgumentError(f"max_bound={max_bound}: a distance between groups lies in [0, 1].")
+            raise ArgumentError(f"max_bound={max_bound}: give a distance in [0, 1].")
         usable = [point for point in self.usable if point.cells >= min_cells]
         if not usable:
             raise ArgumentError(f"No encoder has {min_cells} cells or more.")

@@ -40,6 +40,8 @@ def course_data(history: History, findings: Sequence[Finding]) -> dict[str, Any]
                 "bound": finding.bound,
                 "bound_text": round_up(finding.bound),
                 "estimate": finding.estimate,
+                "by_chance": finding.by_chance,
+                "words": finding.words,
                 "lower": finding.lower,
                 "lower_text": round_down(finding.lower),
                 "outcome": finding.outcome,
