@@ -37,7 +37,7 @@ DRAWS, _BUDGET = 1_000_000, 10**8
 MONTE_CARLO_ERROR = 1e-9
 #: The largest plan: cells times groups (pairs of groups count an eighth), which bounds the time that anyone's file
 #: takes; and records of a group (above it, gammas are not told apart in 64 bits).
-MOST_GAPS, MOST_RECORDS = 2**14, 2**40
+MOST_GAPS, MOST_RECORDS = 2**13, 2**40
 #: Of more pairs of groups than this, each has the joint bound: bounds of their own would take too much memory.
 MOST_PAIRS = 256
 #: Numbers drawn at a time, by each thread.

@@ -38,7 +38,8 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     bound : float
         T*: with the stated confidence no classifier on the cells has a larger distance.
     estimate : float
-        The distance of the worst classifier as it appears in the sample (biased upwards).
+        The distance of the worst classifier as it appears in the sample (biased upwards); of calibrated cells, as their
+        plan has it.
     lower : float
         With the stated confidence, some classifier has at least this distance.
     confidence : float
@@ -48,7 +49,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     counts : CellCounts
         The certification sample, by cell, group and (where the metric needs it) label.
     parts : tuple of Part
-        The bound of every pair of groups (and label).
+        The bound of every pair of groups (and label). Of calibrated cells each holds by itself, not with the others.
     candidates : int
         Among how many encoders the choice was made on these records. Each has a share of ε, but for the bound where
         there is a ``sequence``.

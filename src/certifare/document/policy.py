@@ -1,11 +1,10 @@
-"""The requirements of a verifier: a value in Python, options on the command line."""
+"""The requirements of a verifier for a certificate."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated
 
 from certifare.certificates.claims import metric_of
 from certifare.errors import ArgumentError
@@ -16,7 +15,6 @@ class Policy:
     """Requirements that a certificate must meet to be accepted.
 
     Figures, texts and digests of a certificate are always checked, whatever the policy.
-    ``certifare verify`` has an option for each of these fields.
 
     Attributes
     ----------
@@ -56,17 +54,16 @@ class Policy:
     'PASS'
     """
 
-    # These texts are shown by `certifare verify --help`.
-    min_confidence: Annotated[float, "The lowest confidence to accept; 0 accepts any."] = 0.95
-    max_bound: Annotated[float | None, "The largest bound T* to accept."] = None
-    metrics: Annotated[tuple[str, ...], "A metric to accept. Repeat for several."] = ()
-    groups: Annotated[tuple[str, ...], "A group that it must be about. Repeat for several."] = ()
-    max_candidates: Annotated[int | None, "The largest number of encoders that shared ε on its records."] = None
-    not_before: Annotated[date | None, "The earliest day on which it may have been made, such as 2030-01-31."] = None
-    max_age: Annotated[int | None, "The most days since it was made."] = None
-    max_looks: Annotated[int | None, "The most looks at its records."] = None
-    require_signature: Annotated[bool, "Require a signature that --key checks."] = False
-    require_encoder: Annotated[bool, "Require the encoder, which must be the certified one."] = False
+    min_confidence: float = 0.95
+    max_bound: float | None = None
+    metrics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    max_candidates: int | None = None
+    not_before: date | None = None
+    max_age: int | None = None
+    max_looks: int | None = None
+    require_signature: bool = False
+    require_encoder: bool = False
 
     def __post_init__(self) -> None:
         if not (_is_number(self.min_confidence) and 0.0 <= self.min_confidence < 1.0):

@@ -593,12 +593,9 @@ def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]
         commands.append({"what": "Check the signature, too. Get the key from the producer.", "command": base + key})
         base += key
     if document.statement.digest_of("encoder") is not None:
-        commands += [
-            {"what": "Check that your encoder is the certified one, byte by byte.", "command": base + encoder},
-            {
-                "what": "Certify the encoder again on your own records.",
-                "command": f"{base}{encoder} --data fresh.csv"
-                + ("" if document.statement.predicate.reading else " --sensitive COLUMN"),
-            },
-        ]
+        base += encoder
+        commands.append({"what": "Check that your encoder is the certified one, byte by byte.", "command": base})
+        if document.statement.predicate.reading is not None:
+            own = f"{base} --data fresh.csv"
+            commands.append({"what": "Certify the encoder again on your own records.", "command": own})
     return commands

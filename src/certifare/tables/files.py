@@ -344,8 +344,7 @@ def inspect_csv(path: FilePath, **reading: Any) -> Csv:
         number = next(name for name in called if _NUMBER.fullmatch(name))
         notes = (
             *notes,
-            f"the header has a column named {number!r}; if the first line is a record, pass --header none "
-            "(and --names)",
+            f"the header has a column named {number!r}; if the first line is a record, name the columns with --names",
         )
     if decimal is None and chosen != "," and _decimal_commas(_rows(text, chosen)):
         decimal = ","
