@@ -40,7 +40,7 @@ BAD = {
         lambda f: csv_of(f.assign(sex=np.where(np.arange(len(f)) < 40, "f", "m"))).encode(),
         "Group 'f' has",
     ),
-    "too few records": (lambda f: csv_of(f.head(3)).encode(), "too few"),
+    "too few records": (lambda f: csv_of(f.head(3)).encode(), "Too few"),
     "all labels missing": (lambda f: csv_of(f.assign(approved=None)).encode(), "no value in any record"),
     "dates": (lambda f: csv_of(f.assign(since="2020-01-31")).encode(), "'since' (date32[day])"),
     "infinite": (lambda f: csv_of(f.assign(age=np.inf)).encode(), "'age' holds inf; give"),

@@ -330,7 +330,7 @@ def test_records_need_an_encoder_and_a_group(cli, files, bundle):
     pd.read_csv(files / "fresh.csv").rename(columns={"sex": "gender"}).to_csv(bundle / "renamed.csv", index=False)
     nameless = cli("verify", bundle, "--data", bundle / "renamed.csv")
     assert nameless.status == 2
-    assert "no column 'sex'" in nameless.stderr
+    assert "No column 'sex'" in nameless.stderr
 
 
 # -- a classifier of one's own ----------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
-class CsvFormat:
+class CsvDialect:
     """How to read a CSV file.
 
     Attributes
@@ -292,8 +292,8 @@ def kind_of(path: FilePath) -> Kind:
 
 
 def inspect_csv(path: FilePath, **reading: Any) -> Csv:
-    """Detect the encoding, delimiter, header and decimal sign of a CSV file, unless they are given (CsvFormat)."""
-    path, options = DataFile.of(path), CsvFormat(**reading)
+    """Detect the encoding, delimiter, header and decimal sign of a CSV file, unless they are given (CsvDialect)."""
+    path, options = DataFile.of(path), CsvDialect(**reading)
     names, decimal, encoding = options.names, options.decimal, options.encoding
     headed = options.header and not names
     with readable(path):
@@ -367,7 +367,7 @@ def read_file(
     types : mapping of column to type, optional
         Types of columns of a CSV file, instead of the detected ones.
         **csv
-            Of :class:`CsvFormat`.
+            Of :class:`CsvDialect`.
 
     Returns
     -------
@@ -377,7 +377,7 @@ def read_file(
     path = DataFile.of(path)
     kind = path.kind
     if kind == "csv":
-        options = CsvFormat(**reading)
+        options = CsvDialect(**reading)
         layout = inspect_csv(path, **reading)
         table = _read_csv(path, layout, options.missing, types or {})
         notes = (*layout.notes, *suspected_markers(table))
@@ -399,13 +399,13 @@ def open_batches(path: FilePath, types: Mapping[str, pa.DataType | None] | None 
         mean missing, None keeps text unchanged. By default all columns, unchanged. Columns that the file does not have
         are ignored (see ``names``).
         **csv
-            Of :class:`CsvFormat`.
+            Of :class:`CsvDialect`.
     """
     path = DataFile.of(path)
     kind = path.kind
     if kind != "csv":
         return _binary_batches(path, kind, types)
-    options, layout = CsvFormat(**reading), inspect_csv(path, **reading)
+    options, layout = CsvDialect(**reading), inspect_csv(path, **reading)
     wanted = dict.fromkeys(layout.columns) if types is None else {n: t for n, t in types.items() if n in layout.columns}
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -31,7 +31,7 @@ from certifare.certificates.counts import (
 from certifare.errors import ArgumentError, GroupError, RoleError, TableError
 from certifare.foundation.formatting import exact, listing
 from certifare.foundation.levels import UNKNOWN, Levels, intersect, sort_key
-from certifare.tables.files import MISSING, CsvFormat, read_file
+from certifare.tables.files import MISSING, CsvDialect, read_file
 from certifare.tables.frames import Frame, is_text
 from certifare.tables.joins import join_groups
 from certifare.tables.reading import POOLED
@@ -334,13 +334,13 @@ def read_table(
         The key column that joins the two files (:func:`certifare.tables.joins.join_groups`).
     **keywords
         Of :class:`~certifare.tables.roles.Roles`, as in :meth:`Table.from_frame`, and for a CSV file of
-        :class:`~certifare.tables.files.CsvFormat`.
+        :class:`~certifare.tables.files.CsvDialect`.
 
     Returns
     -------
     Table
     """
-    csv = CsvFormat.extract(keywords)
+    csv = CsvDialect.extract(keywords)
     native, notes = read_file(path, **csv)
     missing = csv.get("missing", MISSING)
     native, roles, joined = join_groups(native, Roles.of(roles, **keywords), sensitive_file, on, missing)
