@@ -769,7 +769,7 @@ def test_a_draw_from_records_that_are_not_in_memory_is_refused_with_the_remedy(
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_draw_on_a_cluster_is_refused_with_the_remedy(cli: Any, client: Any, world: World, name: str) -> None:
     bundle = world.bundle(cli, name, DRAWN[name])
-    with pytest.raises(CountsError, match="which needs all of them in memory, and they are on a cluster: export"):
+    with pytest.raises(CountsError, match="which needs all of them in memory, but they are on a cluster. Export"):
         on_a_cluster(bundle, world.fresh(name))
 
 
@@ -831,7 +831,7 @@ def test_holders_of_capped_weights_are_told_what_they_can_do(cli: Any, world: Wo
     name, agreed = "capped weights", ("--max-weight", "9")
     refused = cli("certify", *count_by_holders(cli, world, desk, tmp_path, name, *agreed))
     assert refused.status == 2
-    remedy = re.search(r"count each file again with (--\S+) ([^\s.]+)", said(refused))
+    remedy = re.search(r"Count each file again with (--\S+) ([^\s.]+)", said(refused))
     assert remedy is not None, said(refused)
     made = cli("certify", *count_by_holders(cli, world, desk, tmp_path, name, *agreed, *remedy.groups()))
     assert made.status == 0, said(made)
@@ -887,7 +887,7 @@ REFUSALS: dict[str, Refusal] = {
             sex=frame["sex"].map({"f": "f", "m": "f × a"}),
             race=np.where(frame["sex"] == "f", "a × b", "b").astype(object),
         ),
-        "Two groups have the same name 'f × a × b'",
+        "Two groups would be called 'f × a × b'",
     ),
     "an unknown group of an encoder that reads it": Refusal(
         "a group-aware encoder", partial(every, step=50, sex="x"), "a group that the encoder was not fitted with"

@@ -158,6 +158,6 @@ def test_a_number_that_is_no_distance_is_refused_before_any_work(
     result = cli(*command, option, value)
 
     assert result.status == 2
-    assert "give a distance in" in result.stderr
+    assert "a distance between groups lies in" in result.stderr
     assert "reading" not in result.stderr
     assert sorted(tmp_path.iterdir()) == before

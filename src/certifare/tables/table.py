@@ -525,7 +525,7 @@ def _groups(columns: Sequence[Levels]) -> Levels | None:
     groups = intersect([column.by_name() for column in columns])
     twice = [name for name, n in Counter(groups.names).items() if n > 1]
     if twice:
-        raise GroupError(f"Two groups have the same name {twice[0]!r}. Rename the values of one of the columns.")
+        raise GroupError(f"Two groups would be called {twice[0]!r}: rename the values of one of the columns.")
     groups = groups.filled(UNKNOWN)
     return replace(groups, values=groups.names).by_name()
 
