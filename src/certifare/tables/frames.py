@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -49,6 +49,12 @@ class Field:
 
     def __len__(self) -> int:
         return len(self.column)
+
+    def take(self, rows: NDArray[Any]) -> Field:
+        """Keep some records: rows, or a mask."""
+        if isinstance(self.column, Dictionary):
+            return replace(self, column=Dictionary(self.column.indices[rows], self.column.values))
+        return replace(self, column=self.column[rows])
 
     def missing(self) -> NDArray[np.bool_]:
         """Return which records have no value."""
