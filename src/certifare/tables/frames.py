@@ -74,6 +74,12 @@ class Field:
             raise TableError(f"Column {self.name!r} holds an infinite value; make it missing (NaN) or finite.")
         return values
 
+    def take(self, rows: NDArray[np.integer[Any]]) -> Field:
+        """Give the values of some records."""
+        whole = self.column
+        column = Dictionary(whole.indices[rows], whole.values) if isinstance(whole, Dictionary) else whole[rows]
+        return Field(self.name, column, self.type, self.categorical)
+
     def as_type(self, wanted: ColumnType) -> Field:
         """Fit the column to a wanted type where that is possible: one without any value fits every type."""
         if (self.type == "text") == (wanted == "text") or not self.missing().all():
