@@ -11,13 +11,20 @@ SOURCES := src tests research benchmarks examples docs/theme
 #: Tests run in this many processes.
 PROCESSES ?= auto
 
-.PHONY: setup recipes demo test test-slow audit check format lint types imports docs clean
+#: Where versions of Python and of the requirements are tried: the mathematics, tables, a fit, an encode, a verify.
+CORE := tests/test_api.py tests/certificates/test_certificate.py tests/growth/test_grower.py tests/tables/test_table.py \
+	tests/encoders/test_tree.py tests/document/test_verification.py tests/cli/test_fit.py tests/cli/test_encode.py \
+	tests/cli/test_verify.py
+RESOLUTION ?= highest
+LOCK := requirements-dev.lock
 
-$(READY): pyproject.toml research/pyproject.toml
+.PHONY: setup recipes spark lock demo test test-core test-slow coverage audit check format lint types imports docs clean
+
+$(READY): pyproject.toml research/pyproject.toml $(LOCK)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (a few minutes the first time) ..."
 	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable research
+	@$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable '.[dev]' --editable research
 	@touch $(READY)
 
 setup: $(READY)  ## the virtual environment
@@ -29,6 +36,12 @@ $(RECIPES)/.ready: pyproject.toml
 	@$(RECIPES)/bin/python -m pip install --quiet --editable '.[recipes]'
 	@touch $@
 
+spark: $(READY)  ## Spark (about 450 MB; needs Java), for its tests
+	@$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable '.[spark]'
+
+lock: $(READY)  ## the newest versions of what developers install, into the lock file
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev --no-header pyproject.toml -o $(LOCK)
+
 recipes: $(RECIPES)/.ready  ## Airflow and dbt, for the tests of the recipes
 
 demo: $(READY)  ## the main job on the Adult data
@@ -37,7 +50,15 @@ demo: $(READY)  ## the main job on the Adult data
 test: $(READY)  ## all tests, simulations at reduced size
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 
-test-slow: $(READY)  ## simulations and real-data runs at full size, and mutants of the core
+test-core: $(READY)  ## the core with PYTHON and RESOLUTION (highest, lowest-direct), in an environment of its own
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) .venv-core
+	$(BIN)/uv pip install --quiet --python .venv-core --resolution $(RESOLUTION) --editable '.[test]'
+	.venv-core/bin/python -m pytest -W default -n $(PROCESSES) --dist worksteal $(CORE)
+
+coverage: $(READY)  ## all tests, and the lines and branches that none of them runs
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --cov --cov-report term:skip-covered
+
+test-slow: coverage  ## coverage, then simulations and real-data runs at full size, and mutants of the core
 	CERTIFARE_FULL=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 	$(BIN)/python benchmarks/mutation.py --mutants 200
 
@@ -64,4 +85,4 @@ format: $(READY)
 	$(BIN)/ruff check --fix $(SOURCES)
 
 clean:
-	rm -rf $(VENV) $(RECIPES) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* site .coverage dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

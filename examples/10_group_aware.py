@@ -6,11 +6,11 @@ keeps more of the label; it has to be told the group of each record.
 
 import math
 
-import altair as alt
 import numpy as np
 
 from certifare import FairTreeEncoder, certify
 from certifare.data import adult
+from certifare.drawing import Panel, Scale, Series, draw_panels
 
 
 def up(bound: float) -> float:
@@ -22,7 +22,7 @@ table = adult()
 order = np.random.default_rng(5).permutation(len(table)).tolist()
 people, fresh = table.take(order[:28_000]), table.take(order[28_000:])
 rich = np.array(fresh.y.to_pylist())
-points = []
+points: dict[str, list[tuple[float, float]]] = {}
 for aware in (False, True):
     for gamma in (0.5, 0.8, 0.95):
         encoder = FairTreeEncoder(gamma=gamma, max_cells=16, group_aware=aware)
@@ -32,10 +32,15 @@ for aware in (False, True):
         accuracy = float((encoder.predict(fresh.features, **given) == rich).mean())
         kind = "reads the group" if aware else "does not"
         print(f"{kind}, γ = {gamma}: T* = {up(certificate.bound):.4f}, accuracy {accuracy:.3f}")
-        points.append({"T*": certificate.bound, "accuracy": accuracy, "encoder": kind})
+        points.setdefault(kind, []).append((certificate.bound, accuracy))
 
-chart = (
-    alt.Chart(alt.Data(values=points), title="Accuracy of majority votes over T*")
-    .mark_line(point=True)
-    .encode(x="T*:Q", y=alt.Y("accuracy:Q", scale=alt.Scale(zero=False)), color="encoder:N")
+chart = draw_panels(
+    "Accuracy of majority votes by T*",
+    [
+        Panel(
+            [Series(kind, sorted(places)) for kind, places in points.items()],
+            Scale("T*"),
+            Scale("accuracy", percent=True),
+        )
+    ],
 )

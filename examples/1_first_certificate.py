@@ -5,11 +5,11 @@ from: the share of each group in each cell. No rule that sees the cell alone can
 than the bars differ in sum.
 """
 
-import altair as alt
 import numpy as np
 
 from certifare import FairTreeEncoder, certify
 from certifare.data import adult
+from certifare.drawing import Panel, Scale, Series, draw_panels
 
 table = adult()
 order = np.random.default_rng(0).permutation(len(table)).tolist()
@@ -23,13 +23,15 @@ print(f"estimate {certificate.estimate:.4f}, some rule really reaches {certifica
 
 counts = certificate.counts.table
 shares = counts / counts.sum(axis=0)
-points = [
-    {"cell": cell, "group": group, "share": shares[cell, i]}
-    for cell in range(encoder.n_cells_)
-    for i, group in enumerate(certificate.counts.groups)
+bars = [
+    Series(
+        group,
+        [c for i in range(len(shares)) for c in ((i + 0.15 + 0.35 * g, 0), (i + 0.5 + 0.35 * g, shares[i, g]))],
+        "boxes",
+    )
+    for g, group in enumerate(certificate.counts.groups)
 ]
-chart = (
-    alt.Chart(alt.Data(values=points), title="Share of each group by cell")
-    .mark_bar()
-    .encode(x="cell:O", xOffset="group:N", y=alt.Y("share:Q", axis=alt.Axis(format="%")), color="group:N")
+cells = Scale("cell", names=[str(cell) for cell in range(encoder.n_cells_)])
+chart = draw_panels(
+    "Share of each group by cell", [Panel(bars, cells, Scale("share of the group", zero=True, percent=True))]
 )

@@ -4,7 +4,6 @@ Models are trained on the cells: some for the label, some to tell the groups apa
 it was trained for.
 """
 
-import altair as alt
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -12,6 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from certifare import FairTreeEncoder, certify
 from certifare.data import adult
+from certifare.drawing import Panel, Scale, Series, draw_panels
 
 table = adult()
 order = np.random.default_rng(1).permutation(len(table)).tolist()
@@ -29,22 +29,25 @@ models = {
     "decision tree": DecisionTreeClassifier(random_state=0),
     "random forest": RandomForestClassifier(50, random_state=0),
 }
-points = []
+points: dict[str, list[tuple[float, float]]] = {}
 for aim, target in (("the label", rich), ("the group", male)):
-    for name, model in models.items():
+    for row, (name, model) in enumerate(models.items()):
         # To tell the groups apart, both weigh the same.
         weights = None if aim == "the label" else np.where(target, 1 / target.mean(), 1 / (1 - target.mean()))
         selected = model.fit(Z, target, sample_weight=weights).predict(Z_test)
         distance = abs(selected[male_test].mean() - selected[~male_test].mean())
         print(f"{name}, trained for {aim}: {distance:.3f}")
-        points.append({"model": name, "trained for": aim, "distance": distance})
+        points.setdefault(aim, []).append((distance, row + 0.5))
 
-dots = (
-    alt.Chart(alt.Data(values=points), title="Distance on fresh records, and T*")
-    .mark_point(filled=True, size=90)
-    .encode(
-        x=alt.X("distance:Q", scale=alt.Scale(zero=True)), y="model:N", color="trained for:N", shape="trained for:N"
-    )
+chart = draw_panels(
+    "Distance between the groups on fresh records, and T*",
+    [
+        Panel(
+            [Series(f"trained for {aim}", places, "dots") for aim, places in points.items()],
+            Scale("distance", zero=True),
+            Scale(names=list(models)),
+            rules=[("x", certificate.bound, "T*")],
+            height=140,
+        )
+    ],
 )
-bound = alt.Chart(alt.Data(values=[{"T*": certificate.bound}])).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("T*:Q"))
-chart = dots + bound

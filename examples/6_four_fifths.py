@@ -6,9 +6,8 @@ T*/r, and above 0.8 from r = 5·T* on: the smaller T*, the more cautious a class
 
 import math
 
-import altair as alt
-
 from certifare import CellCounts, certify_counts
+from certifare.drawing import Panel, Scale, Series, draw_panels
 
 
 def up(bound: float) -> float:
@@ -16,7 +15,7 @@ def up(bound: float) -> float:
     return math.ceil(bound * 1e4) / 1e4
 
 
-points = []
+curves = []
 for difference in (0.0, 0.03, 0.08):
     n = 20_000
     table = [[round(n * (0.5 + difference / 2)), round(n * (0.5 - difference / 2))]]
@@ -24,18 +23,18 @@ for difference in (0.0, 0.03, 0.08):
     certificate = certify_counts(CellCounts(table, groups=["A", "B"]))
     name = f"T* = {up(certificate.bound):.4f}"
     rates = [i / 100 for i in range(2, 101, 2)]
-    points += [{"rate": rate, "ratio": certificate.impact_ratio(rate), "certificate": name} for rate in rates]
+    curves.append(Series(name, [(rate, certificate.impact_ratio(rate)) for rate in rates], "curve"))
     safe = next(rate for rate in rates if certificate.impact_ratio(rate) >= 0.8)
     print(f"{name}: the rule is met by whoever selects at least {safe:.0%} of one group")
 
-lines = (
-    alt.Chart(alt.Data(values=points), title="Smallest ratio of selection rates")
-    .mark_line()
-    .encode(
-        x=alt.X("rate:Q", axis=alt.Axis(format="%"), title="rate of the group selected most"),
-        y=alt.Y("ratio:Q", title="ratio, at least"),
-        color="certificate:N",
-    )
+chart = draw_panels(
+    "Smallest ratio of selection rates",
+    [
+        Panel(
+            curves,
+            Scale("rate of the group selected most", percent=True),
+            Scale("ratio, at least"),
+            rules=[("y", 0.8, "four fifths")],
+        )
+    ],
 )
-rule = alt.Chart(alt.Data(values=[{"ratio": 0.8}])).mark_rule(strokeDash=[4, 3]).encode(y="ratio:Q")
-chart = lines + rule

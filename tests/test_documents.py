@@ -129,7 +129,7 @@ def run(words, monkeypatch, capsys):
 
 def compare(words, said, status, printed):
     """Compare what a command printed with what the page says, and its exit status with what follows from that."""
-    told = any(line.startswith(("error: ", "NO SOLUTION", "FAIL")) for line in said)
+    told = any(line.startswith(("Error: ", "NO SOLUTION", "FAIL")) for line in said)
     assert (status != 0) == told, f"{shlex.join(words)}\n{printed}"
     printed = printed.replace("│", " ")
     for line in said:
@@ -524,17 +524,17 @@ def test_the_page_on_scores_runs_as_printed(desk, monkeypatch, capsys):
 
 
 def test_from_raw_files_to_certified_scores(tmp_path, monkeypatch, capsys):
-    """One command for each of the shared tables, none of them edited."""
+    """Two commands for each of the shared tables, none of them edited."""
     if not SHARED.is_dir():
         pytest.skip("the shared data folder is not beside this checkout")
     tables = sorted(SHARED.glob("*.parquet"))
     for table in tables:
         (tmp_path / table.name).symlink_to(table)
     monkeypatch.chdir(tmp_path)
-    assert run_all("docs/raw.md", monkeypatch, capsys) == ["fit"] * len(tables)
-    for words, _ in commands("docs/raw.md"):
-        scores = pacsv.read_csv(words[words.index("--scores") + 1])
-        assert len(scores) == pq.read_metadata(words[2]).num_rows
+    assert run_all("docs/raw.md", monkeypatch, capsys) == ["fit", "encode"] * len(tables)
+    for words, _ in commands("docs/raw.md")[1::2]:
+        scores = pacsv.read_csv(words[4])
+        assert len(scores) == pq.read_metadata(words[3]).num_rows
         assert all(pa.compute.min(column).as_py() > 0.0 for column in scores.columns)
 
 

@@ -19,7 +19,7 @@ guarantee = sys.modules["guarantee"] = importlib.util.module_from_spec(specifica
 specification.loader.exec_module(guarantee)
 
 #: Ties between draws show after some jobs; a claim that does not follow, or an option that is ignored, shows at once.
-MANY = dict.fromkeys(("fit to a target, clusters", "sweep, smallest prediction certified, clusters"), 80)
+MANY = dict.fromkeys(("fit to a target, clusters", "sweep, smallest prediction certified, clusters"), 60)
 TRACKS = {track.name: track for track in guarantee.tracks()}
 #: Claims that do not exist, because they do not follow from the certificate, and records that are refused.
 REFUSED = {
@@ -44,7 +44,7 @@ def test_the_truth_is_seldom_above_the_published_bound(name):
     if "Dask" in name:
         pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
     track = TRACKS[name]
-    jobs = track.jobs if os.environ.get("CERTIFARE_FULL") else MANY.get(name, 15)
+    jobs = track.jobs if os.environ.get("CERTIFARE_FULL") else MANY.get(name, 10)
     outcome = guarantee.run(track, jobs)
     assert (outcome.misses is None) == (name in REFUSED)
     if outcome.misses is not None:

@@ -1,4 +1,4 @@
-"""Draw the score map of a boosted encoder: docs/figures/score-map.png.
+"""Draw the score map of a boosted encoder: docs/figures/score-map.svg.
 
     python docs/figures/draw_score_map.py [--data PATH]
 
@@ -8,11 +8,12 @@ Needs ACSIncome 2018 (acs_income_2018.parquet); the map is of California.
 import argparse
 from pathlib import Path
 
-import altair as alt
 import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from certifare import BoostedEncoder
+from certifare.drawing import Figure, Plane, draw_figures
 
 FEATURES = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "WKHP", "RAC1P"]
 CODES = ["COW", "MAR", "OCCP", "POBP", "RELP", "RAC1P"]
@@ -33,43 +34,27 @@ def main() -> None:
     cells = encoder.cell_map_
     squares = training.derived.codes.columns[0]
     sizes = np.bincount(squares, minlength=cells.size)
-    rates = {
-        "earn more than $50,000": np.bincount(squares, weights=label, minlength=cells.size),
-        "are women": np.bincount(squares, weights=women, minlength=cells.size),
-    }
-    income, sex = (place.ravel() for place in np.indices(cells.shape))
-    axes = {
-        "y": alt.Y("income:O", sort="descending", axis=None),
-        "x": alt.X("sex:O", axis=None),
-    }
-    panels = []
-    for title, counts in rates.items():
-        rows = [
-            {"income": int(i), "sex": int(s), "share": float(c / n)}
-            for i, s, c, n in zip(income, sex, counts, sizes, strict=True)
-            if n
-        ]
-        color = alt.Color("share:Q", scale=alt.Scale(scheme="viridis", domain=[0, 1]), title=None)
-        panels.append(chart(rows, axes, color, f"Share that {title}"))
-    rows = [{"income": int(i), "sex": int(s), "cell": int(cells[i, s])} for i, s in zip(income, sex, strict=True)]
-    color = alt.Color("cell:N", scale=alt.Scale(scheme="tableau10"), title="cell")
-    panels.append(chart(rows, axes, color, f"The {encoder.n_cells_} cells"))
-    drawn = alt.hconcat(*panels).resolve_scale(color="independent").configure_view(stroke=None)
-    drawn.save(here / "score-map.png", scale_factor=1)
+    figures = []
+    for heading, chosen in (("Share that earns more than $50,000", label), ("Share of women", women)):
+        counts = np.bincount(squares, weights=chosen, minlength=cells.size)
+        figures.append(chart(heading, (counts / np.maximum(sizes, 1)).reshape(cells.shape), cells))
+    drawn = draw_figures(f"Score map with {encoder.n_cells_} cells", figures, columns=2)
+    drawn.save(here / "score-map.svg")
     print(encoder.describe())
 
 
-def chart(rows: list[dict[str, float]], axes: dict[str, object], color: object, title: str) -> alt.Chart:
-    """One panel: squares, coloured."""
-    return (
-        alt.Chart(
-            alt.Data(values=rows),
-            title=alt.Title(title, subtitle="right: more likely a woman · up: more likely a high income"),
-        )
-        .mark_rect()
-        .encode(**axes, color=color)
-        .properties(width=260, height=260)
-    )
+def chart(heading: str, shares: NDArray[np.float64], cells: NDArray[np.int64]) -> Figure:
+    """Draw squares by income (up) and sex (right), the darker the larger the share, and the borders of cells."""
+    n, m = cells.shape
+    plane = Plane((0.0, m), (0.0, n))
+    for i, j in np.ndindex(n, m):
+        plane.box((j, i), (j + 1, i + 1), class_="bar series-1", opacity=f"{shares[i, j]:.2f}")
+    for i, j in np.ndindex(n, m):
+        if j + 1 < m and cells[i, j] != cells[i, j + 1]:
+            plane.line((j + 1, i), (j + 1, i + 1), class_="zero")
+        if i + 1 < n and cells[i, j] != cells[i + 1, j]:
+            plane.line((j, i + 1), (j + 1, i + 1), class_="zero")
+    return Figure(plane, "→ more likely a woman", "↑ more likely a high income", heading, height=270, left=4)
 
 
 if __name__ == "__main__":

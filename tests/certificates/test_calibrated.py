@@ -146,7 +146,8 @@ def test_a_stated_bound_is_refuted_if_it_is_two_percent_too_small(gaps):
         ([1, 2], "whole numbers"),
         ([[1, 2], [3]], "whole numbers"),
         ([[2**41, 2], [1, 3]], "More than"),
-        (np.ones((40_000, 2), dtype=int), "at most"),
+        (np.ones((40_000, 2), dtype=int), "too many"),
+        (np.ones((256, 32), dtype=int), "too many"),
     ],
 )
 def test_gaps_that_are_no_plan_are_refused(gaps, message):

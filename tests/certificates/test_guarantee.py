@@ -131,7 +131,7 @@ def test_lower_limits_hold_too():
 
 def test_interval_of_one_classifier():
     rng = np.random.default_rng(6)
-    runs = RUNS // 8
+    runs = RUNS // 16
     p, q = population(rng, 5, 0.15)
     rules = [np.array([0, 1, 0, 1, 1]), np.array([0.1, 0.9, 0.2, 0.6, 0.5])]
     true = [abs(rule @ (p - q)) for rule in rules]
@@ -213,7 +213,7 @@ def test_limits_within_all_labels_hold_together():
 def test_weights_by_thinning_certify_the_weighted_population():
     """The sample over-represents one cell; weights put it right, and the claim is about the weighted population."""
     rng = np.random.default_rng(7)
-    runs, k, n = RUNS // 4, 4, 1_500
+    runs, k, n = RUNS // 10, 4, 1_500
     weight = np.array([1.0, 3.0, 2.0, 4.0])
     p = np.array([[0.4, 0.2, 0.3, 0.1], [0.1, 0.3, 0.2, 0.4]])
     weighted = p * weight / (p * weight).sum(axis=1, keepdims=True)
@@ -230,7 +230,7 @@ def test_weights_by_thinning_certify_the_weighted_population():
 def test_clusters_keep_independence_where_counting_all_records_fails():
     """Every household repeats one record many times: counting all rows misses often, one per cluster does not."""
     rng = np.random.default_rng(8)
-    runs, households, repeats = RUNS // 4, 300, 8
+    runs, households, repeats = RUNS // 10, 300, 8
     p = np.array([[0.5, 0.5], [0.35, 0.65]])
     true = total_variation(*p)
     clusters = np.repeat(np.arange(households), repeats)

@@ -40,7 +40,7 @@ BAD = {
         lambda f: csv_of(f.assign(sex=np.where(np.arange(len(f)) < 40, "f", "m"))).encode(),
         "Group 'f' has",
     ),
-    "too few records": (lambda f: csv_of(f.head(3)).encode(), "error"),
+    "too few records": (lambda f: csv_of(f.head(3)).encode(), "too few"),
     "all labels missing": (lambda f: csv_of(f.assign(approved=None)).encode(), "no value in any record"),
     "dates": (lambda f: csv_of(f.assign(since="2020-01-31")).encode(), "'since' (date32[day])"),
     "infinite": (lambda f: csv_of(f.assign(age=np.inf)).encode(), "'age' holds inf; give"),
@@ -56,7 +56,7 @@ def test_bad_files_are_refused(cli, frame, tmp_path, name):
     result = cli("fit", source, "--label", "approved", "--sensitive", "sex", *QUICK, "-o", tmp_path / "bundle")
     assert result.status == 2, result
     assert message in result.stderr
-    assert result.stderr.count("error:") == 1
+    assert result.stderr.count("Error:") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
 
 

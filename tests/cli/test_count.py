@@ -30,8 +30,6 @@ def counted(cli, files, tmp_path):
             "sex",
             "--output",
             paths[-1],
-            "--holder",
-            i,
         )
         assert result.status == 0
         assert f"{len(frame):,} records" in result.stdout
@@ -180,7 +178,7 @@ def test_counts_with_another_number_of_cells_are_refused(cli, files, counted, tm
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["count", "encoder.json", "--output", "x.json", "--sensitive", "sex"], "Where are the records"),
+        (["count", "encoder.json", "--output", "x.json", "--sensitive", "sex"], "Which records"),
         (["count", "encoder.json", "fresh.csv", "--output", "x.json"], "--sensitive"),
         (["count", "encoder.json", "--sql", "duckdb:///x.db", "--output", "x.json", "--sensitive", "sex"], "--table"),
         (["count", "encoder.json", "fresh.csv", "--output", "nowhere/x.json", "--sensitive", "sex"], "nowhere"),

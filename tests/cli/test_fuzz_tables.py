@@ -95,7 +95,7 @@ def check(result):
     if result.status == 2:
         # What had been done before is told as well, a phase a line.
         told = re.sub(r"^ *\d+\.\d s  .*\n", "", result.stderr, flags=re.M)
-        assert told.startswith("error: ")
+        assert told.startswith("Error: ")
         assert told.count("\n") == 1, result.stderr
 
 

@@ -23,7 +23,7 @@ def test_a_second_certificate_on_the_same_file_is_a_second_look(certify, cli, fi
     written = tmp_path / "certificate.json"
     second = certify("--sensitive", "sex", "--confidence", 0.99, "--output", written)
     assert (second.json["look"], second.json["spent"]) == (2, 0.05)
-    for arguments, status in ((("--max-looks", 1), 1), (("--max-looks", 2, "--min-confidence", 0.94), 0), ((), 1)):
+    for arguments, status in ((("--max-looks", 1), 1), (("--max-looks", 2, "--confidence", 0.94), 0), ((), 1)):
         assert cli("verify", written, *arguments).status == status
     assert "all of them hold together with 94 % confidence" in cli("show", written).stdout
     report = cli("report", written, "--json").json

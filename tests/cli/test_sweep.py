@@ -28,26 +28,18 @@ def test_a_sweep_prints_the_frontier_and_writes_every_encoder(cli, table, tmp_pa
     assert [point["bound"] for point in plain["front"]] == sorted(point["bound"] for point in plain["front"])
 
 
-def test_holdout_certifies_nothing(cli, table):
-    result = cli("sweep", table, *ROLES, *QUICK, "--correction", "holdout", "--json")
-    assert result.json["certified"] == 0
-    shown = cli("sweep", table, *ROLES, *QUICK, "--correction", "holdout")
-    assert "predictions from other records" in shown.stdout
-
-
-@pytest.mark.parametrize("suffix", ["svg", "html", "json"])
+@pytest.mark.parametrize("suffix", ["svg", "html"])
 def test_the_frontier_can_be_drawn(cli, table, tmp_path, suffix):
     drawing = tmp_path / f"frontier.{suffix}"
-    assert cli("sweep", table, *ROLES, *QUICK, "--plot", drawing).status == 0
+    assert cli("sweep", table, *ROLES, *QUICK, "-o", drawing).status == 0
     assert "information" in drawing.read_text()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--plot", "frontier.doc"], ".svg"),
+        (["-o", "frontier.doc"], ".svg"),
         (["-o", "folder"], "ends in .csv"),
-        (["--correction", "bonferroni"], "simultaneous"),
         (["--max", "0.0001"], "the smallest is"),
         (["-o", "/absent/frontier.csv"], "/absent"),
     ],

@@ -1,15 +1,12 @@
 """The auditor's command: what passes, what is refused with status 1, what cannot be read with status 2."""
 
 import base64
-import dataclasses
 import json
 
 import pandas as pd
 import pytest
-import typer
 
-from certifare import CellCounts, FairTreeEncoder, Policy, certify_counts, load_encoder
-from certifare.cli import app
+from certifare import CellCounts, FairTreeEncoder, certify_counts, load_encoder
 from certifare.document import read_document, verify_document, write_document
 from certifare.encoders.records import read_records
 from certifare.tables.reading import Reading
@@ -126,16 +123,16 @@ def test_files_that_are_no_certificates(cli, tmp_path, content):
     result = cli("verify", path)
 
     assert result.status == 2
-    assert result.stderr.startswith("error:")
-    assert cli("verify", path, "--json").json.keys() == {"error"}
+    assert result.stderr.startswith("Error:")
+    assert cli("verify", path, "--json").json["outcome"] == "ERROR"
 
 
 def test_files_that_are_not_there(cli, bundle, tmp_path):
     assert cli("verify", tmp_path / "absent.json").status == 2
     assert cli("verify", bundle, "--key", tmp_path / "absent.pem").status == 2
     assert cli("verify", bundle, "--encoder", tmp_path / "absent.json").status == 2
-    assert cli("verify", bundle, "--data", tmp_path / "absent.csv", "--sensitive", "sex").status == 2
-    assert cli("verify", bundle, "--max", "2").status == 2
+    assert cli("verify", bundle, "--data", tmp_path / "absent.csv").status == 2
+    assert "Did you mean 0.05?" in cli("verify", bundle, "--max", "5").stderr
 
 
 def test_the_largest_bound(cli, bundle):
@@ -158,7 +155,7 @@ def test_less_confidence_than_asked_for_fails(cli, tmp_path):
 
     assert result.status == 1
     assert "holds with 50 % confidence, less than the 95 % asked for" in said(result)
-    assert cli("verify", tmp_path / "certificate.json", "--max", "0.03", "--min-confidence", "0").status == 0
+    assert cli("verify", tmp_path / "certificate.json", "--max", "0.03", "--confidence", "0").status == 0
 
 
 @pytest.mark.parametrize(
@@ -169,16 +166,11 @@ def test_less_confidence_than_asked_for_fails(cli, tmp_path):
         (("--metric", "luck"), 2),
         (("--group", "f", "--group", "m"), 0),
         (("--group", "f", "--group", "x"), 1),
-        (("--max-candidates", "1"), 0),
-        (("--max-candidates", "0"), 2),
-        (("--not-before", "2020-01-31", "--max-age", "1"), 0),
-        (("--not-before", "2999-01-31"), 1),
-        (("--not-before", "yesterday"), 2),
+        (("--max-age", "1"), 0),
+        (("--max-age", "-1"), 2),
         (("--max-looks", "5"), 0),
-        (("--min-confidence", "0.96"), 1),
-        (("--min-confidence", "95"), 2),
-        (("--require-signature",), 1),
-        (("--require-encoder",), 1),
+        (("--confidence", "0.96"), 1),
+        (("--confidence", "95"), 2),
     ],
 )
 def test_each_requirement_has_an_option(cli, bundle, options, status):
@@ -188,24 +180,14 @@ def test_each_requirement_has_an_option(cli, bundle, options, status):
     assert len(result.stdout if status < 2 else result.stderr) > 0
 
 
-def test_options_and_policy_are_one_declaration():
-    """A field that the policy gains is an option at once, with its default."""
-    command = typer.main.get_command(app).commands["verify"]
-    options = {parameter.name: parameter for parameter in command.params}
-
-    for field in dataclasses.fields(Policy):
-        assert options[field.name].opts[0].startswith("--")
-        assert (options[field.name].default or None) == (field.default or None)
-
-
 # -- records of one's own ---------------------------------------------------------------------------------------------
 
 
 def test_records_of_the_same_kind_agree(cli, files, bundle):
-    result = cli("verify", bundle, "--data", files / "fresh.csv", "--sensitive", "sex", "--max", "0.9")
+    result = cli("verify", bundle, "--data", files / "fresh.csv", "--max", "0.9")
 
     assert result.status == 0, result.stdout + result.stderr
-    assert "do not contradict the certificate" in said(result)
+    assert "the certificate is not refuted" in said(result)
     assert "A certificate on" in said(result)
 
 
@@ -216,7 +198,7 @@ def test_records_that_contradict_the_certificate(cli, files, bundle):
     fresh["sex"] = ["f" if cell < cells.max() / 2 else "m" for cell in cells]
     fresh.to_csv(bundle / "other.csv", index=False)
 
-    result = cli("verify", bundle, "--data", bundle / "other.csv", "--sensitive", "sex")
+    result = cli("verify", bundle, "--data", bundle / "other.csv")
 
     assert result.status == 1
     assert "some classifier exceeds the certificate's" in said(result)
@@ -231,12 +213,12 @@ def test_too_few_records_are_inconclusive(cli, files, bundle):
     assert cli(*arguments).status == 0
     result = cli(*arguments, "--max", bound)
     assert result.status == 3
-    assert "do not contradict" in said(result)
-    assert "do not suffice to confirm it" in said(result)
+    assert "is not refuted" in said(result)
+    assert "records would confirm" in said(result)
     assert result.stdout.rstrip().endswith("INCONCLUSIVE")
     assert cli(*arguments, "--max", bound, "--json").json["outcome"] == "INCONCLUSIVE"
     # What fails comes before what is undecided.
-    assert cli(*arguments, "--max", bound, "--min-confidence", "0.99").status == 1
+    assert cli(*arguments, "--max", bound, "--confidence", "0.99").status == 1
 
 
 def test_a_group_of_a_few_records_is_inconclusive(cli, files, bundle):
@@ -252,7 +234,7 @@ def test_other_groups_are_inconclusive(cli, files, bundle):
     fresh["sex"] = fresh["sex"].replace({"f": "woman", "m": "man"})
     fresh.to_csv(bundle / "other.csv", index=False)
 
-    result = cli("verify", bundle, "--data", bundle / "other.csv", "--sensitive", "sex")
+    result = cli("verify", bundle, "--data", bundle / "other.csv")
 
     assert result.status == 3
     assert "Your records have the groups man, woman; the certificate is about f, m" in said(result)
@@ -324,8 +306,7 @@ def test_any_column_can_be_sensitive_as_in_certify(cli, files, bundle):
         result = cli(*files_of)
 
         assert result.status == 0, result.stdout + result.stderr
-        assert "do not contradict" in said(result)
-        assert cli(*files_of, "--sensitive", "sex").status == 3
+        assert "is not refuted" in said(result)
 
 
 def test_a_file_is_read_as_by_certify(cli, bundle):
@@ -342,26 +323,14 @@ def test_a_file_is_read_as_by_certify(cli, bundle):
     assert result.status == 0, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("option", ["sensitive", "label", "weight", "cluster"])
-def test_column_options_without_own_records_are_refused(cli, bundle, files, option):
-    result = cli("verify", bundle, f"--{option}", "sex")
-
-    assert result.status == 2
-    assert option in result.stderr
-    assert "your own records" in result.stderr
-    if option == "label":
-        ignored = cli("verify", bundle, "--data", files / "fresh.csv", "--label", "approved")
-        assert ignored.status == 2
-        assert "does not look at labels" in ignored.stderr
-
-
 def test_records_need_an_encoder_and_a_group(cli, files, bundle):
-    alone = cli("verify", bundle / "certificate.json", "--data", files / "fresh.csv", "--sensitive", "sex")
+    alone = cli("verify", bundle / "certificate.json", "--data", files / "fresh.csv")
     assert alone.status == 2
     assert "only with the encoder" in alone.stderr
-    nameless = cli("verify", bundle, "--data", files / "fresh.csv", "--sensitive", "gender")
+    pd.read_csv(files / "fresh.csv").rename(columns={"sex": "gender"}).to_csv(bundle / "renamed.csv", index=False)
+    nameless = cli("verify", bundle, "--data", bundle / "renamed.csv")
     assert nameless.status == 2
-    assert "gender" in nameless.stderr
+    assert "no column 'sex'" in nameless.stderr
 
 
 # -- a classifier of one's own ----------------------------------------------------------------------------------------

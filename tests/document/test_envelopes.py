@@ -19,7 +19,16 @@ from certifare.certificates import Exclusion, Subsample
 from certifare.certificates.counts import THINNED
 from certifare.certificates.sampling import assumptions_of, drawn_population
 from certifare.certificates.tail import Tail
-from certifare.document import digest, make_statement, new_key, read_document, schema, sign, write_document
+from certifare.document import (
+    digest,
+    make_statement,
+    new_key,
+    read_document,
+    schema,
+    sign,
+    verify_document,
+    write_document,
+)
 from certifare.document.envelopes import MAX_BYTES, MOST_LISTS
 from certifare.document.statement import PREDICATE, canonical
 from certifare.errors import ArgumentError, CountsError, DocumentError, ExpiredVersionError, FileError
@@ -47,6 +56,9 @@ def golden_documents():
         assumptions_of(10.0, None, weighted=True),
         drawn_population(weighted=True),
     )
+    calibrated = certify_counts(
+        CellCounts([[200, 150], [150, 100], [149, 99]], groups=["Female", "Male"]), method="calibrated"
+    )
     capped = certificate(method="mcdiarmid", confidence=0.9, witness=False, tail=tail, drawn=thinned)
     return {
         "plain.json": sign(make_statement(closed_form, **CONTEXT), None),
@@ -58,6 +70,7 @@ def golden_documents():
         "sequence.json": sign(
             make_statement(in_sequence(), **{**CONTEXT, "selection": {"tried": 40, "correction": "sequence"}}), None
         ),
+        "calibrated.json": sign(make_statement(calibrated, **CONTEXT), None),
         "capped.json": sign(
             make_statement(capped, **{**CONTEXT, "reading": {**CONTEXT["reading"], "weight": "w", "cap": 2.5}}), None
         ),
@@ -72,12 +85,21 @@ def test_files_are_as_they_always_were(name):
     assert read_document(GOLDEN / name) == written
 
 
+def test_a_bound_by_monte_carlo_is_verified_whatever_other_versions_draw():
+    """Other versions of numpy may give another bound, so that the file is not compared byte by byte."""
+    verdict = verify_document(GOLDEN / "calibrated.json")
+
+    assert verdict.passed
+    assert verdict.bound == pytest.approx(golden_documents()["calibrated.json"].certificate.bound, rel=0.01)
+
+
 def test_the_published_schema_is_that_of_the_types():
     assert json.loads((DOCS / "certificate.schema.json").read_text("utf-8")) == json.loads(json.dumps(schema()))
 
 
 @pytest.mark.parametrize(
-    "name", ["plain.json", "suppressed.json", "several-groups.json", "sequence.json", "capped.json"]
+    "name",
+    ["plain.json", "suppressed.json", "several-groups.json", "sequence.json", "capped.json", "calibrated.json"],
 )
 def test_files_fit_the_published_schema(name):
     validator = Draft202012Validator(schema())

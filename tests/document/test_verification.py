@@ -3,6 +3,7 @@
 import ast
 import base64
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -22,7 +23,7 @@ from certifare import (
     thin,
 )
 from certifare.certificates import Tail, Witness
-from certifare.certificates.assumptions import ASSUMPTIONS, READS_GROUP
+from certifare.certificates.assumptions import ASSUMPTIONS, READS_GROUP, SET_THRESHOLDS
 from certifare.certificates.looks import Look
 from certifare.document import digest, make_statement, new_key, sign, verify_document, write_document
 from certifare.document.statement import PREDICATE, canonical
@@ -824,3 +825,75 @@ def test_a_dozen_names_are_listed_and_others_are_counted():
         (check,) = [c for c in verify_document(content, Policy(groups=["1"])).checks if c.name == "groups"]
         assert check.ok
         assert check.message.endswith(listed)
+
+
+# -- calibrated cells: the records set the thresholds ------------------------------------------------------------------
+
+PLAN = [[200, 150], [150, 100], [149, 99]]
+
+
+def calibrated(table=PLAN, **options):
+    """A document of a certificate by its plan."""
+    counts = CellCounts(table, groups=[f"g{i}" for i in range(len(table[0]))])
+    return sign(make_statement(certify_counts(counts, method="calibrated", **options)), None).to_bytes()
+
+
+def test_a_plan_is_verified_with_a_seed_of_the_verifiers_own():
+    verdict = verify_document(calibrated(), Policy(max_bound=0.1))
+
+    assert verdict.passed
+    figures = next(check for check in verdict.checks if check.name == "figures")
+    assert "random seed of our own" in figures.message
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "words"),
+    [
+        (("bound",), lambda bound: 0.98 * bound, "plan that its counts show does not give|single pairs"),
+        (("bound",), lambda bound: 1.2 * bound, "plan that its counts show does not give|single pairs"),
+        (("lower",), lambda lower: 1.1 * lower, "plan that its counts show does not give"),
+        (("parts", 0, "bound"), lambda bound: 0.97 * bound, "single pairs"),
+        (("counts", "table", 0, 0), lambda count: count + 40, "bound|estimate|pairs"),
+        (("assumptions",), lambda texts: [t for t in texts if t != SET_THRESHOLDS], "leaves out"),
+        (("assumptions",), lambda texts: [t for t in texts if t != READS_GROUP], "leaves out"),
+        (("method",), lambda _: "exact", "leaves out"),
+        (("metric",), lambda _: "equalized_odds_max", "label"),
+        (("candidates",), lambda _: 10_000, "from 0.0001"),
+        (("confidence",), lambda _: 0.99, "plan that its counts show does not give"),
+    ],
+)
+def test_what_was_changed_in_a_plan_is_refused(path, change, words):
+    content = calibrated()
+    place = json.loads(content)["predicate"]["certificate"]
+    for step in path:
+        place = place[step]
+    try:
+        verdict = verify_document(changed(content, "predicate", "certificate", *path, to=change(place)), ANY)
+        found = " ".join(check.message for check in verdict.failures)
+    except DocumentError as error:
+        found = str(error)
+    assert re.search(words, found), found
+
+
+def test_a_plan_that_would_keep_its_reader_busy_is_refused_at_once():
+    content = json.loads(calibrated())
+    held = content["predicate"]["certificate"]
+    groups = [f"g{i}" for i in range(40)]
+    held["counts"] = {"groups": groups, "table": [[5] * 40] * 300}
+    pairs = [(a, b) for i, a in enumerate(groups) for b in groups[i + 1 :]]
+    held["parts"] = [{**held["parts"][0], "groups": pair, "records": [1500, 1500]} for pair in pairs]
+    verdict = verify_document(json.dumps(content).encode(), ANY)
+    assert "too many to bound" in next(check for check in verdict.checks if check.name == "figures").message
+
+
+def test_small_cells_of_a_plan_are_not_suppressed():
+    counts = CellCounts([[200, 3], [150, 100], [149, 99]], groups=["f", "m"])
+    with pytest.raises(DocumentError, match="Publish without suppression"):
+        make_statement(certify_counts(counts, method="calibrated"), suppress_below=10)
+
+
+def test_one_classifier_on_calibrated_cells_has_its_own_interval():
+    verdict = verify_document(calibrated(), Policy(max_bound=0.1), predictions=[1, 0, 1])
+
+    assert verdict.passed
+    assert "The distance of this classifier" in next(c for c in verdict.checks if c.name == "classifier").message

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import CellCounts, KMeansEncoder, Policy, certify_counts
+from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, Policy, certify_counts
 from certifare.certificates import difference_limit
 from certifare.document import verify_document, write_document
 from certifare.errors import ArgumentError
@@ -145,3 +145,20 @@ def test_whether_the_encoder_saw_own_records_is_said_before_what_they_show(writt
         assert checks["data"].ok is ok
         assert checks["data"].undecided is (ok is None)
         assert ("data bound" in checks) is (ok is True)
+
+
+def test_the_records_that_set_the_thresholds_are_not_fresh(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.random(400), "s": rng.choice(GROUPS, 400)})
+    encoder = FairTreeEncoder(gamma=0.0, max_cells=2, min_cell_size=50, group_aware=True)
+    encoder.fit(frame[["x"]], frame["x"] > 0.5, sensitive_features=frame["s"]).save(tmp_path / "encoder.json")
+    fresh, other = (pd.DataFrame({"x": rng.random(300), "s": rng.choice(GROUPS, 300)}) for _ in range(2))
+    counts = CellCounts.from_cells(
+        encoder.apply(fresh[["x"]], sensitive_features=fresh["s"]), fresh["s"], n_cells=encoder.n_cells_
+    )
+    path = tmp_path / "certificate.json"
+    write_document(path, certify_counts(counts, method="calibrated"), encoder=tmp_path / "encoder.json")
+    for data, word in ((fresh, "set the thresholds"), (other, "is not refuted")):
+        table = Table.from_frame(data, sensitive="s")
+        checks = verify_document(path, encoder=tmp_path / "encoder.json", data=table).checks
+        assert word in next(check.message for check in checks if check.name == "data")

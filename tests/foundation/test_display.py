@@ -1,6 +1,7 @@
 """What notebooks show, offline."""
 
 import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from sklearn.compose import ColumnTransformer
 
 from certifare import FairTreeEncoder, KMeansEncoder, certify
 from certifare.bundle import produce
+from certifare.drawing.svg import tag
 from certifare.encoders.weighting import repeated_rows
 from certifare.errors import ArgumentError
 from certifare.foundation.display import Drawing, html_table
@@ -119,7 +121,13 @@ def test_drawings_need_no_network(encoder, bundle, people, tmp_path):
         assert EVIL not in drawn._repr_html_()
     drawn.save(tmp_path / "frontier.html")
     page = (tmp_path / "frontier.html").read_text()
-    assert "vegaEmbed" in page  # its scripts are inside
-    assert not re.search(r"<(script|link)[^>]+(src|href)=", page)
-    with pytest.raises(ArgumentError, match="doc"):
-        drawn.save(tmp_path / "frontier.doc")
+    assert drawn.svg() in page
+    assert not re.search(r"<(script|link|img)|https?://(?!www\.w3\.org/2000/svg)", page)
+    for name in ("frontier.png", "frontier"):
+        with pytest.raises(ArgumentError, match=r"\.svg or \.html"):
+            drawn.save(tmp_path / name)
+
+
+def test_a_drawing_is_well_formed_whatever_the_names():
+    drawn = Drawing("\x00<b>", tag("svg", tag("text", f"\x00\ud800{chr(0x202E)}<b>")))
+    assert ElementTree.fromstring(drawn.svg())[0].text == "\ufffd\ufffd\ufffd<b>"  # noqa: S314

@@ -1,7 +1,10 @@
 import json
+from itertools import pairwise
+from xml.etree import ElementTree
 
 import pytest
 
+from certifare.bundle import produce
 from certifare.document import read_document
 from certifare.errors import ArgumentError
 from certifare.frontier import Grid, sweep
@@ -103,10 +106,37 @@ def test_the_table_has_every_encoder(frontier):
     json.dumps(frontier.rows(), allow_nan=False)
 
 
-def test_the_plot_is_a_valid_chart(frontier):
-    chart = frontier.plot(frontier.best()).to_dict()
-    assert len(chart["layer"]) == 3
-    assert len(frontier.plot().to_dict()["layer"]) == 2
+def marks(drawing, name):
+    """Elements of the plane (the first nested drawing), by their class."""
+    plane = ElementTree.fromstring(drawing.svg()).find(".//{*}svg")  # noqa: S314
+    return [element for element in plane.iter() if name in (element.get("class") or "").split()]
+
+
+def test_the_plot_has_every_encoder_and_both_fronts(frontier):
+    certified = sum(point.certified for point in frontier.points)
+    drawing = frontier.plot()
+    assert len(marks(drawing, "certified")) == certified
+    assert len(marks(drawing, "predicted")) == len(frontier) - certified
+    assert len(marks(drawing, "front")) == 2
+    assert marks(drawing, "ring") == []
+    colours = {
+        element.get("class").split()[-1] for name in ("certified", "predicted") for element in marks(drawing, name)
+    }
+    assert len(colours) == len({point.kind for point in frontier.points})
+
+
+def test_the_plot_marks_the_chosen_encoder(frontier):
+    assert len(marks(frontier.plot(frontier.best()), "ring")) == 1
+
+
+def test_the_plot_of_a_fit_has_all_that_was_tried(small, grid):
+    bundle = produce(small, grid=grid, ledger=False)
+    assert len(marks(bundle.plot(), "predicted")) == bundle.tried - 1
+    assert len(marks(bundle.plot(), "certified")) == len(marks(bundle.plot(), "ring")) == 1
+    (front,) = marks(bundle.plot(), "front")
+    corners = [[float(number) for number in corner.split()] for corner in front.get("d")[1:].split("L")]
+    assert len(corners) > 2
+    assert all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(corners))
 
 
 @pytest.mark.parametrize("correction", ["simultaneous", "holdout"])

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from certifare.drawing.palette import LEANS
 from certifare.report.charts import draw_charts, drawn_points, largest_difference, lean
-from certifare.report.palette import LEANS
 
 from .samples import SCRIPT, encoder_report, hostile_report
 

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates import Exclusion
+from certifare.certificates.chance import distance_by_chance
+from certifare.certificates.claims import gaps_of
 from certifare.certificates.looks import Look
+from certifare.certificates.planning import equal_gaps
 from certifare.certificates.rounding import round_up
 from certifare.document import make_statement, new_key, sign, verify_document
 from certifare.document.keys import load_private_key
@@ -439,3 +442,41 @@ def test_nothing_from_data_changes_the_direction_of_text():
         assert not set(text) & set(directions)
         assert "no consent" + "\ufffd" * len(directions) in text.replace("\\", "")
     assert not any(character.isprintable() for character in directions)  # so the terminal replaces them, too
+
+
+# -- calibrated cells ---------------------------------------------------------------------------------------------
+
+
+def calibrated(groups, labels=None):
+    table = equal_gaps([200, 300, 150][:groups], 5)
+    table[-1] -= 1
+    if labels is None:
+        return certify_counts(CellCounts(table, ["f", "m", "x"][:groups]), method="calibrated")
+    labelled = CellCounts(np.stack([table + 7, table], axis=2), ["f", "m", "x"][:groups], labels)
+    return certify_counts(labelled, "equal_opportunity", method="calibrated")
+
+
+@pytest.mark.parametrize(("groups", "labels"), [(2, None), (3, None), (2, ["no", "yes"])])
+def test_a_plan_is_shown_by_the_shares_of_its_cells(groups, labels):
+    certificate = calibrated(groups, labels)
+    data = report_data(certificate, target=0.5)
+    gaps = gaps_of(certificate.counts, certificate.positive)
+    assert np.allclose([row["shares"] for row in data["plan"]["rows"]], gaps / gaps.sum(axis=0))
+    assert "set the thresholds of each group" in data["plan"]["words"]
+    assert ("with label 'yes'" in data["plan"]["words"]) == (labels is not None)
+    assert json.loads(json.dumps(data)) == data
+    page, text = render_html(data), render_markdown(data)
+    for shown in (page, text):
+        assert f"{100 * gaps[0, 0] / gaps[:, 0].sum():.2f} %" in shown
+        assert ("holds for all of them together" in shown) == (groups > 2)
+        assert "in the sample" not in shown
+        assert "chance alone" not in shown
+
+
+def test_a_measured_distance_stands_beside_what_chance_alone_gives():
+    certificate = certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"]))
+    data = report_data(certificate)
+    assert data["plan"] is None
+    assert data["figures"]["by_chance_text"] == f"{distance_by_chance(certificate):.4f}"
+    for shown in (render_html(data), render_markdown(data)):
+        assert "chance alone" in shown

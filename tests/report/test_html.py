@@ -12,9 +12,9 @@ from certifare import CellCounts, FairTreeEncoder, certify, certify_counts
 from certifare.certificates.assumptions import ASSUMPTIONS
 from certifare.certificates.rounding import round_up
 from certifare.document import make_statement, sign
+from certifare.drawing.palette import PALETTE
 from certifare.errors import FileError
 from certifare.report import describe_encoder, render_html, render_pdf, report_data
-from certifare.report.palette import PALETTE
 from certifare.tables.table import Table
 
 from .browser import CHROMIUM, Browser, decode_png

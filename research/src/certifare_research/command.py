@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
-from certifare.cli import common
+from certifare.cli.options import Json, Seed
+from certifare.cli.progress_bars import stages
+from certifare.cli.terminal import emit, out
 
 
 def reproduce(
@@ -41,8 +43,8 @@ def reproduce(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Processes side by side.", min=1)] = 2,
-    seed: common.Seed = 0,
-    as_json: common.Json = False,
+    seed: Seed = 0,
+    as_json: Json = False,
 ) -> None:
     """Reproduce a table or figure of the paper: writes a page, a CSV file and a chart.
 
@@ -60,9 +62,9 @@ def reproduce(
 
         def show() -> None:
             for known, words in listing.items():
-                common.out.print(f"{known:<{width}}  {words}", soft_wrap=True)
+                out.print(f"{known:<{width}}  {words}", soft_wrap=True)
 
-        common.emit(listing, as_json, show)
+        emit(listing, as_json, show)
         return
     if everything == (name is not None):
         raise ExperimentError("Name one experiment, or pass --all; --list shows them.")
@@ -83,11 +85,11 @@ def reproduce(
             year=year,
             states=tuple(state.upper() for state in states or ()),
         )
-        with common.stages(quiet=as_json) as tell:
+        with stages(quiet=as_json) as tell:
             tell(f"{chosen}: reading", 0, 1)
             told = replace(run, tell=partial(tell, f"{chosen}: parts"))
             written[chosen] = [str(path) for path in run_experiment(told)]
         if not as_json:
-            common.out.print(f"{chosen}: {', '.join(written[chosen])}", soft_wrap=True)
+            out.print(f"{chosen}: {', '.join(written[chosen])}", soft_wrap=True)
     if as_json:
-        common.emit(written, True, lambda: None)
+        emit(written, True, lambda: None)

@@ -3,7 +3,6 @@ import re
 import shutil
 from pathlib import Path
 
-import altair as alt
 import numpy as np
 import pytest
 
@@ -11,6 +10,7 @@ import certifare_research
 from certifare_research.errors import ExperimentError
 from certifare_research.evaluation import Outcome
 from certifare_research.experiments import framework
+from certifare_research.experiments.charts import lines
 from certifare_research.experiments.framework import Block, Page, Run, claim, provenance, show, write_page, write_text
 from certifare_research.experiments.registry import reproduce
 
@@ -82,7 +82,7 @@ def test_an_interruption_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_page_csv_chart_and_claims(tmp_path):
-    chart = alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="x:Q")
+    chart = lines([{"series": "a", "x": 1, "y": 2}], "x", "y")
     page = Page(
         title="A page",
         text="Some text.",

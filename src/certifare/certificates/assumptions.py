@@ -5,6 +5,12 @@ ASSUMPTIONS = (
     "The encoder was fixed before the certification records were drawn, and none of them was used to fit it.",
     "The certification records of each group are independent draws from the population that the claim is about.",
 )
+#: What a certificate assumes in the place of the first, if its records set the thresholds of the encoder.
+SET_THRESHOLDS = (
+    "The certification records set the thresholds of each group, and nothing else of the encoder: thresholds are order "
+    "statistics of the group's records (for a metric about one label, of those with that label), by a plan that was "
+    "fixed before any of them was looked at. Ties are broken by independent random numbers."
+)
 #: An assumption that begins with this word says that the certificate is not valid.
 VOID = "VOID"
 #: What the bound of the paper assumes besides.
@@ -38,3 +44,8 @@ NOT_CLAIMED = (
     "Nothing is claimed about the label being just, or about the accuracy of any classifier.",
     "Nothing is claimed about other data joined to the representation.",
 )
+
+
+def assumed(method: str) -> tuple[str, ...]:
+    """Return what every certificate by a method assumes."""
+    return (SET_THRESHOLDS, *ASSUMPTIONS[1:]) if method == "calibrated" else ASSUMPTIONS

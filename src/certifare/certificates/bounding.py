@@ -7,15 +7,19 @@ verified (:meth:`Certificate.verify <certifare.certificates.Certificate.verify>`
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.certificates.assumptions import CAP_FIXED, FIXED_IN_ADVANCE, ONE_POPULATION
+from certifare.certificates.assumptions import CAP_FIXED, FIXED_IN_ADVANCE, ONE_POPULATION, READS_GROUP
+from certifare.certificates.calibrated import CalibratedLimits, Gaps
 from certifare.certificates.claims import (
+    RECOMPUTATION_TOLERANCE,
     Claim,
     PairBound,
     Part,
@@ -26,6 +30,7 @@ from certifare.certificates.claims import (
     choose_witnesses,
     combine,
     estimate_of,
+    gaps_of,
     statistic,
     stratum,
 )
@@ -34,8 +39,8 @@ from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.lemmas import PAPER_BUDGET, check_budget, lemmas_bound, one_population
 from certifare.certificates.rounding import at_least, written
 from certifare.certificates.sequence import FixedSequence
-from certifare.certificates.tail import Tail, distance_level, lowered
-from certifare.errors import ArgumentError, CountsError
+from certifare.certificates.tail import Tail, distance_level, lowered, raised, unlowered, unraised
+from certifare.errors import ArgumentError, CountsError, DocumentError
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ class Evidence:
         """Return what a bound by this evidence assumes besides what every bound does."""
         return (
             *((ONE_POPULATION,) if method == "lemmas" else ()),
+            *((READS_GROUP,) if method == "calibrated" else ()),
             *((FIXED_IN_ADVANCE,) if self.sequence is not None else ()),
             *((CAP_FIXED,) if self.tail is not None else ()),
         )
@@ -91,6 +97,8 @@ class Evidence:
         """Refuse parts that the method has no use for, or lacks."""
         if self.sequence is not None and method != "exact":
             raise ArgumentError(f"method={method!r}: a sequence is tested by the exact method.")
+        if method == "calibrated" and (isinstance(self.witness, CellCounts) or self.witness):
+            raise ArgumentError('method="calibrated" has a lower limit without a witness: leave witness out.')
         if method != "lemmas":
             if not (self.base_counts is None and self.sum_counts is None and self.budget is None):
                 raise ArgumentError(f'base_counts, sum_counts and budget are for method="lemmas", not for {method!r}.')
@@ -157,6 +165,29 @@ def compute_figures(evidence: Evidence, claim: Claim) -> Figures:
     return BOUNDS[claim.method](evidence, claim)
 
 
+def check_figures(evidence: Evidence, claim: Claim, stated: Figures) -> None:
+    """Refuse stated figures that do not follow from evidence that was fitted to the claim.
+
+    Those by Monte Carlo are checked with a random seed of the verifier's own: nobody can state what it happens to give.
+    """
+    computed = (
+        _check_calibrated(evidence, claim, stated) if claim.method == "calibrated" else compute_figures(evidence, claim)
+    )
+    for name in ("bound", "estimate", "lower"):
+        if abs(getattr(stated, name) - getattr(computed, name)) > RECOMPUTATION_TOLERANCE:
+            raise DocumentError(
+                f"The certificate states {name} = {getattr(stated, name):.9g}, but its counts give "
+                f"{getattr(computed, name):.9g}."
+            )
+    if [part.groups for part in computed.parts] != [part.groups for part in stated.parts] or any(
+        abs(a.bound - b.bound) > RECOMPUTATION_TOLERANCE
+        or abs(a.estimate - b.estimate) > RECOMPUTATION_TOLERANCE
+        or (a.label, a.records) != (b.label, b.records)
+        for a, b in zip(computed.parts, stated.parts, strict=True)
+    ):
+        raise DocumentError("The bounds of single pairs of groups do not follow from the counts.")
+
+
 def _exact(evidence: Evidence, claim: Claim) -> Figures:
     """Bound by the exact limit; with a sequence, every limit is recomputed and the target is the bound."""
     sequence = evidence.sequence
@@ -182,11 +213,89 @@ def _lemmas(evidence: Evidence, claim: Claim) -> Figures:
     return _from_pairs(evidence, claim, partial(_lemmas_pair, evidence.budget), tables)
 
 
+def _calibrated(evidence: Evidence, claim: Claim) -> Figures:
+    """Bound by what the plan gives: all pairs of groups jointly, and each by itself."""
+    plan = _Plan.of(evidence, claim)
+    return plan.figures(CalibratedLimits.of(plan.gaps, plan.level))
+
+
+def _check_calibrated(evidence: Evidence, claim: Claim, stated: Figures) -> Figures:
+    """Return stated figures, with limits that the plan supports and all else as the counts give it."""
+    plan = _Plan.of(evidence, claim)
+    if len(stated.parts) != len(plan.shares):
+        raise DocumentError("The bounds of single pairs of groups do not follow from the counts.")
+    limits = plan.limits(stated)
+    wrong = limits.unsupported(plan.gaps, plan.level, secrets.randbits(64))
+    if wrong == "pairs":
+        raise DocumentError("The bounds of single pairs of groups do not follow from the counts.")
+    if wrong is not None:
+        raise DocumentError(
+            f"The certificate states {wrong} = {getattr(stated, wrong):.9g}, which the plan that its counts show does "
+            "not give."
+        )
+    figures = plan.figures(limits)
+    parts = tuple(msgspec.structs.replace(a, bound=b.bound) for a, b in zip(figures.parts, stated.parts, strict=True))
+    return replace(figures, bound=stated.bound, lower=stated.lower, parts=parts)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the limits of calibrated cells are computed from, and how capped weights move them.
+
+    Attributes
+    ----------
+    gaps : ndarray of int64
+    level : float
+        What of ε is for the distance.
+    shares : tuple of float
+        For each pair of groups, at most how much of a group's weight lies above a cap; 0 without one.
+    parts : tuple of Part
+        Groups, records and estimates.
+    """
+
+    gaps: Gaps
+    level: float
+    shares: tuple[float, ...]
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, evidence: Evidence, claim: Claim) -> _Plan:
+        counts, tail = evidence.counts, evidence.tail
+        (label,) = strata = claim.strata(counts)
+        epsilon = claim.epsilon(strata)
+        parts = bound_parts((counts,), strata, epsilon, lambda tables, level: 0.0)
+        return cls(
+            gaps_of(counts, label),
+            distance_level(epsilon, capped=tail is not None),
+            tuple(0.0 if tail is None else tail.share(counts, part.groups, label, epsilon) for part in parts),
+            parts,
+        )
+
+    def figures(self, limits: CalibratedLimits) -> Figures:
+        """Return the figures of a certificate, about whole weights."""
+        above = max(self.shares)
+        bounds = [raised(bound, share) for bound, share in zip(limits.pairs, self.shares, strict=True)]
+        return Figures(
+            bound=raised(limits.bound, above),
+            estimate=max(part.estimate for part in self.parts),
+            lower=max(0.0, lowered(limits.lower, above)),
+            parts=tuple(msgspec.structs.replace(p, bound=b) for p, b in zip(self.parts, bounds, strict=True)),
+        )
+
+    def limits(self, figures: Figures) -> CalibratedLimits:
+        """Return the limits by capped weights that figures about whole weights come from."""
+        above = max(self.shares)
+        bounds = [unraised(part.bound, share) for part, share in zip(figures.parts, self.shares, strict=True)]
+        lower = unlowered(figures.lower, above) if figures.lower > 0.0 else 0.0
+        return CalibratedLimits(unraised(figures.bound, above), lower, tuple(bounds))
+
+
 #: How to compute the figures by each method.
 BOUNDS: dict[str, Callable[[Evidence, Claim], Figures]] = {
     "exact": _exact,
     "mcdiarmid": _mcdiarmid,
     "lemmas": _lemmas,
+    "calibrated": _calibrated,
 }
 
 

@@ -14,9 +14,10 @@ Carlo, whose own error is a part of ε. Both round to the safe side.
 import hashlib
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import combinations
 
 import numpy as np
@@ -34,8 +35,11 @@ SMALLEST_EPSILON, LARGEST_EPSILON = 1e-4, 0.5
 DRAWS, _BUDGET = 1_000_000, 10**8
 #: The probability that the tables drawn give too small a bound, which is a part of ε.
 MONTE_CARLO_ERROR = 1e-9
-#: The largest plan: cells times groups, and records of a group (above it, gammas are not told apart in 64 bits).
-MOST_GAPS, MOST_RECORDS = 2**16, 2**40
+#: The largest plan: cells times groups (pairs of groups count an eighth), which bounds the time that anyone's file
+#: takes; and records of a group (above it, gammas are not told apart in 64 bits).
+MOST_GAPS, MOST_RECORDS = 2**13, 2**40
+#: Of more pairs of groups than this, each has the joint bound: bounds of their own would take too much memory.
+MOST_PAIRS = 256
 #: Numbers drawn at a time, by each thread.
 _AT_ONCE = 1 << 20
 #: Parts that the range of one group's share is cut into, to bracket the integral.
@@ -46,8 +50,11 @@ _ROUNDING = 1e-9
 _FINE = 2e-6
 #: Covers the rounding of a distance.
 _LAST_DIGITS = 1e-12
+#: By how much, beyond Monte Carlo error, a stated limit may be worse than a verifier's own.
+_WORSE = 0.02
 
 Gaps = NDArray[np.int64]
+_Measure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def calibrated_bound(gaps: ArrayLike, epsilon: float, *, draws: int = DRAWS) -> float:
@@ -125,11 +132,75 @@ def understates(bound: float, gaps: ArrayLike, epsilon: float, seed: int) -> boo
     if len(table) == 1:
         return False
     if table.shape == (2, 2):
-        return _tail_of_two(table, bound + _LAST_DIGITS)[0] > epsilon
-    sample = _simulate(table, DRAWS, seed, None)
-    above = int(np.count_nonzero(sample > bound + _LAST_DIGITS))
-    # A bound by calibrated_bound leaves six standard errors of room, so three may be asked for here.
-    return above > float(stats.binom.isf(1e-3, len(sample), epsilon))
+        return _beyond_two(table, bound, epsilon, upper=True)
+    return _beyond(np.sort(_simulate(table, DRAWS, seed, _largest)), bound, epsilon, upper=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedLimits:
+    """All limits that a plan gives, each at the full ε.
+
+    Attributes
+    ----------
+    bound, lower : float
+        Limits of the largest distance between groups.
+    pairs : tuple of float
+        The bound of each pair of groups by itself, none above ``bound``. They do not hold together, as ``bound`` does
+        for all pairs.
+    """
+
+    bound: float
+    lower: float
+    pairs: tuple[float, ...]
+
+    @classmethod
+    def of(cls, gaps: ArrayLike, epsilon: float) -> "CalibratedLimits":
+        """Compute the limits of a plan.
+
+        >>> limits = CalibratedLimits.of([[500, 500], [501, 501]], 0.05)
+        >>> limits.pairs == (limits.bound,)
+        True
+        """
+        table = check_gaps(gaps)
+        lower, bound = calibrated_limits(table, epsilon)
+        if not _bounds_pairs(table):
+            return cls(bound, lower, (bound,) * math.comb(table.shape[1], 2))
+        pairs = _simulate(table, DRAWS // 10, 0, _each_pair)
+        return cls(bound, lower, tuple(min(bound, _order_statistic(np.sort(p), epsilon, True)) for p in pairs))
+
+    def unsupported(self, gaps: ArrayLike, epsilon: float, seed: int) -> str | None:
+        """Return which of these limits, as somebody stated them, does not follow from a plan; None if all do.
+
+        A limit is refused if it is better than the plan allows by more than Monte Carlo error, and if it is much worse.
+        A lower limit of 0 says nothing, and follows from every plan.
+
+        Parameters
+        ----------
+        gaps : array-like of int, shape (cells, groups)
+        epsilon : float
+        seed : int
+            Of the tables drawn to check it: choose one that whoever stated the limits cannot know.
+        """
+        table = check_gaps(gaps)
+        _check_level(epsilon)
+        if max(self.pairs) > self.bound + _LAST_DIGITS or (
+            not _bounds_pairs(table) and min(self.pairs) < self.bound - _LAST_DIGITS
+        ):
+            return "pairs"
+        if len(table) == 1:
+            return "bound" if self.bound > _LAST_DIGITS else "lower" if self.lower > 0.0 else None
+        sample = None if table.shape == (2, 2) else np.sort(_simulate(table, DRAWS, seed, _largest))
+        for name, stated, upper in (("bound", self.bound, True), ("lower", self.lower, False)):
+            if not (_follows(table, sample, stated, epsilon, upper=upper) or (stated == 0.0 and not upper)):
+                return name
+        if _bounds_pairs(table):
+            sampled = _simulate(table, DRAWS // 10, seed, _each_pair)
+            if not all(
+                _follows(table, np.sort(own), stated, epsilon, upper=True)
+                for stated, own in zip(self.pairs, sampled, strict=True)
+            ):
+                return "pairs"
+        return None
 
 
 def check_gaps(gaps: ArrayLike) -> Gaps:
@@ -148,8 +219,11 @@ def check_gaps(gaps: ArrayLike) -> Gaps:
         raise ArgumentError("Gaps must be whole numbers, a row for each cell and a column for each group.")
     if table.shape[1] < 2:
         raise ArgumentError("Gaps of one group: a distance between groups needs at least two.")
-    if table.size > MOST_GAPS:
-        raise ArgumentError(f"{table.size:,} gaps: at most {MOST_GAPS:,} (cells times groups) can be computed with.")
+    if _work(table) > MOST_GAPS:
+        raise ArgumentError(
+            f"{table.shape[0]:,} cells and {table.shape[1]:,} groups are too many to bound as calibrated cells: use "
+            "fewer of either."
+        )
     if table.min() < 1:
         raise ArgumentError("Every cell needs at least one gap of every group: use fewer cells, or more records.")
     if float(table.sum(axis=0, dtype=np.float64).max()) > MOST_RECORDS:
@@ -216,7 +290,7 @@ def _limit(gaps: ArrayLike, epsilon: float, rule: ArrayLike | None, draws: int, 
     elif values is None:
         limit = _order_statistic(_sample(table.tobytes(), table.shape[1], draws), epsilon, upper)
     else:
-        limit = _order_statistic(np.sort(_simulate(table, draws, 0, values)), epsilon, upper)
+        limit = _order_statistic(np.sort(_simulate(table, draws, 0, partial(_of_rule, values))), epsilon, upper)
     limit *= scale
     return min(1.0, limit + _LAST_DIGITS) if upper else max(0.0, limit - _LAST_DIGITS)
 
@@ -312,7 +386,7 @@ def _parts(a: float, b: float, parts: int) -> tuple[NDArray[np.float64], NDArray
 @lru_cache(maxsize=8)
 def _sample(data: bytes, groups: int, draws: int) -> NDArray[np.float64]:
     """Return simulated distances in ascending order; the limits at all levels come from one sample."""
-    return np.sort(_simulate(np.frombuffer(data, dtype=np.int64).reshape(-1, groups), draws, 0, None))
+    return np.sort(_simulate(np.frombuffer(data, dtype=np.int64).reshape(-1, groups), draws, 0, _largest))
 
 
 def _order_statistic(sample: NDArray[np.float64], epsilon: float, upper: bool) -> float:
@@ -325,45 +399,107 @@ def _order_statistic(sample: NDArray[np.float64], epsilon: float, upper: bool) -
     return float(sample[rank - 1] if upper else sample[n - rank])
 
 
-def _simulate(table: Gaps, draws: int, seed: int, rule: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Draw Dirichlet shares of every group; return the largest distance of each draw, or that of one rule.
+def _follows(table: Gaps, sample: NDArray[np.float64] | None, stated: float, epsilon: float, *, upper: bool) -> bool:
+    """Return whether somebody's limit follows from the plan, by sorted distances of one's own or by the integral."""
+    if sample is None:
+        if _beyond_two(table, stated, epsilon, upper=upper):
+            return False
+        own, room = _integrated(_canonical(table).tobytes(), epsilon, upper), 10 * _FINE
+    else:
+        if _beyond(sample, stated, epsilon, upper=upper):
+            return False
+        own = _order_statistic(sample, epsilon, upper)
+        # The other's Monte Carlo error is as large as one's own.
+        room = abs(own - float(np.quantile(sample, 1.0 - epsilon if upper else epsilon)))
+    worse = stated - own if upper else own - stated
+    return worse <= _WORSE * own + room
+
+
+def _beyond(sample: NDArray[np.float64], stated: float, epsilon: float, *, upper: bool) -> bool:
+    """Return whether more than a share ε of all distances lies beyond a limit, for all that sorted ones show."""
+    n = len(sample)
+    if upper:
+        outside = n - int(np.searchsorted(sample, stated + _LAST_DIGITS, side="right"))
+    else:
+        outside = int(np.searchsorted(sample, stated - _LAST_DIGITS, side="left"))
+    # An honest limit leaves six standard errors of room, so three may be asked for here.
+    return outside > float(stats.binom.isf(1e-3, n, epsilon))
+
+
+def _beyond_two(table: Gaps, stated: float, epsilon: float, *, upper: bool) -> bool:
+    """Return the same for two cells and two groups, by the integral."""
+    if upper:
+        return _tail_of_two(table, stated + _LAST_DIGITS)[0] > epsilon
+    return 1.0 - _tail_of_two(table, max(0.0, stated - _LAST_DIGITS))[1] > epsilon
+
+
+def _work(table: Gaps) -> int:
+    """Return how much work one draw is: a number of cells and groups, and an eighth of it for each difference."""
+    k, groups = table.shape
+    return int(k * (groups + math.comb(groups, 2) // 8))
+
+
+def _bounds_pairs(table: Gaps) -> bool:
+    """Return whether pairs of groups have bounds of their own."""
+    return len(table) > 1 and 1 < math.comb(table.shape[1], 2) <= MOST_PAIRS
+
+
+def _simulate(table: Gaps, draws: int, seed: int, measure: _Measure) -> NDArray[np.float64]:
+    """Draw Dirichlet shares of every group, and measure distances in each draw; draws are the last axis.
 
     Pieces have random streams of their own, so the result does not depend on the number of threads.
     """
     k, groups = table.shape
-    work = k * (groups + len(list(combinations(range(groups), 2))) // 8)
-    draws = max(min(draws, DRAWS // 10), min(draws, _BUDGET // work))
+    draws = max(min(draws, DRAWS // 10), min(draws, _BUDGET // _work(table)))
     piece = max(1, min(draws, _AT_ONCE // (k * groups)))
     digest = hashlib.sha256(repr(table.tolist()).encode()).hexdigest()
     starts = range(0, draws, piece)
 
     def distances(start: int) -> NDArray[np.float64]:
         rng = stream(seed, "calibrated cells", digest, str(start))
-        return _distances(table, min(piece, draws - start), rng, rule)
+        return measure(_shares(table, min(piece, draws - start), rng))
 
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1, len(starts))) as pool:
-        return np.concatenate(list(pool.map(distances, starts)))
+        return np.concatenate(list(pool.map(distances, starts)), axis=-1)
 
 
-def _distances(
-    table: Gaps, draws: int, rng: np.random.Generator, rule: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
-    """Return the largest distance over pairs of groups for each of some draws."""
+def _shares(table: Gaps, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw the shares of all groups and cells, some times."""
     k, groups = table.shape
     shares = np.empty((groups, k, draws))
     for g in range(groups):
         for j in range(k):
             rng.standard_gamma(float(table[j, g]), out=shares[g, j])
         shares[g] /= shares[g].sum(axis=0)
-    if rule is not None:
-        rates = np.einsum("gjn,j->gn", shares, rule)
-        return np.asarray(rates.max(axis=0) - rates.min(axis=0))
-    largest, difference = np.zeros(draws), np.empty((k, draws))
-    for g, h in combinations(range(groups), 2):
-        np.subtract(shares[g], shares[h], out=difference)
+    return shares
+
+
+def _of_rule(rule: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distance of one rule in each draw."""
+    rates = np.einsum("gjn,j->gn", shares, rule)
+    return np.asarray(rates.max(axis=0) - rates.min(axis=0))
+
+
+def _largest(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the largest distance over pairs of groups in each draw."""
+    largest = np.zeros(shares.shape[-1])
+    for distances in _of_pairs(shares):
+        np.maximum(largest, distances, out=largest)
+    return largest
+
+
+def _each_pair(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distance of each pair of groups in each draw."""
+    return np.stack(list(_of_pairs(shares)))
+
+
+def _of_pairs(shares: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    """Yield the distances of one pair of groups after another."""
+    difference = np.empty(shares.shape[1:])
+    for one, other in combinations(shares, 2):
+        np.subtract(one, other, out=difference)
         np.abs(difference, out=difference)
-        np.maximum(largest, difference.sum(axis=0), out=largest)
-    return largest / 2
+        yield difference.sum(axis=0) / 2
 
 
 # -- forecast -------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from numpy.typing import ArrayLike
 
-from certifare.certificates.assumptions import ASSUMPTIONS, FIXED_LOOKS, NOT_CLAIMED, OTHER_PEOPLE, VOID
-from certifare.certificates.bounding import Evidence, Figures, compute_figures
-from certifare.certificates.claims import RECOMPUTATION_TOLERANCE, Claim, Part, Witness, check_witnesses, stratum
+from certifare.certificates.assumptions import ASSUMPTIONS, FIXED_LOOKS, NOT_CLAIMED, OTHER_PEOPLE, VOID, assumed
+from certifare.certificates.bounding import Evidence, Figures, check_figures
+from certifare.certificates.claims import Claim, Part, Witness, check_witnesses, stratum
 from certifare.certificates.classifier import Interval, classifier_interval
 from certifare.certificates.consequences import Consequences
 from certifare.certificates.counts import CellCounts, Exclusion, decode_counts, encode_counts
@@ -38,7 +38,8 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     bound : float
         T*: with the stated confidence no classifier on the cells has a larger distance.
     estimate : float
-        The distance of the worst classifier as it appears in the sample (biased upwards).
+        The distance of the worst classifier as it appears in the sample (biased upwards); of calibrated cells, as their
+        plan has it.
     lower : float
         With the stated confidence, some classifier has at least this distance.
     confidence : float
@@ -48,7 +49,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     counts : CellCounts
         The certification sample, by cell, group and (where the metric needs it) label.
     parts : tuple of Part
-        The bound of every pair of groups (and label).
+        The bound of every pair of groups (and label). Of calibrated cells each holds by itself, not with the others.
     candidates : int
         Among how many encoders the choice was made on these records. Each has a share of ε, but for the bound where
         there is a ``sequence``.
@@ -160,8 +161,8 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             self.tail.check(counts)
         if self.method == "lemmas" and self.budget is None:
             raise DocumentError('method="lemmas" needs a budget.')
-        if self.method == "lemmas" and self.pools:
-            raise DocumentError('method="lemmas" looks at single cells, which pools do not show.')
+        if self.method in ("lemmas", "calibrated") and self.pools:
+            raise DocumentError(f"method={self.method!r} looks at single cells, which pools do not show.")
         for name, other in (("base_counts", self.base_counts), ("sum_counts", self.sum_counts)):
             if other is not None and (
                 (other.n_cells, other.groups, other.labels) != (counts.n_cells, counts.groups, counts.labels)
@@ -199,7 +200,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     def silences(self) -> tuple[str, ...]:
         """What a certificate of this kind must assume, or say that it does not claim, and this one leaves out."""
         several = (FIXED_LOOKS,) if self.look is not None and self.look > 1 else ()
-        required = (*ASSUMPTIONS, *self.evidence.assumptions(self.method), *several)
+        required = (*assumed(self.method), *self.evidence.assumptions(self.method), *several)
         # A certificate that is void says so in the place of the first assumption.
         if any(text.startswith(VOID) for text in self.assumptions):
             required = required[1:]
@@ -292,7 +293,6 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             raise DocumentError(f"The certificate leaves out what every one must say: {self.silences[0]}")
         claim = replace(self.claim, method=self.method)
         evidence = self.evidence.fitted(claim)
-        figures = compute_figures(evidence, claim)
         by_weight = () if self.tail is None else (BY_WEIGHT,)
         unsaid = [phrase for phrase in population_of(self.exclusions, *by_weight) if phrase not in self.population]
         if unsaid:
@@ -300,7 +300,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
                 f"Records were left out, and the certificate does not say that it is about records {unsaid[0]} only."
             )
         self._check_draw()
-        _compare(self, figures)
+        check_figures(evidence, claim, Figures(self.bound, self.estimate, self.lower, self.parts))
         return self
 
     def _check_draw(self) -> None:
@@ -385,18 +385,3 @@ def check_pools(pools: Sequence[tuple[int, ...]], counts: CellCounts, witnesses:
         inside = set(witness.cells)
         if any(len({cell in inside for cell in pool}) > 1 for pool in pools):
             raise DocumentError("a witness holds a part of a pool.")
-
-
-def _compare(certificate: Certificate, figures: Figures) -> None:
-    """Refuse stated figures that differ from the recomputed ones."""
-    for name in ("bound", "estimate", "lower"):
-        stated, computed = getattr(certificate, name), getattr(figures, name)
-        if abs(stated - computed) > RECOMPUTATION_TOLERANCE:
-            raise DocumentError(f"The certificate states {name} = {stated:.9g}, but its counts give {computed:.9g}.")
-    if [part.groups for part in figures.parts] != [part.groups for part in certificate.parts] or any(
-        abs(a.bound - b.bound) > RECOMPUTATION_TOLERANCE
-        or abs(a.estimate - b.estimate) > RECOMPUTATION_TOLERANCE
-        or (a.label, a.records) != (b.label, b.records)
-        for a, b in zip(figures.parts, certificate.parts, strict=True)
-    ):
-        raise DocumentError("The bounds of single pairs of groups do not follow from the counts.")

@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.certificates.calibrated import Gaps, check_metric
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import check_epsilon, epsilon_at
 from certifare.certificates.tail import Tail, distance_level, raised
@@ -32,7 +33,7 @@ from certifare.foundation.formatting import amount
 from certifare.foundation.levels import name_of
 
 Combine = Literal["max", "mean"]
-METHODS = ("exact", "mcdiarmid", "lemmas")
+METHODS = ("exact", "mcdiarmid", "lemmas", "calibrated")
 #: Two computations of one figure may differ by the rounding of different machines.
 RECOMPUTATION_TOLERANCE = 1e-9
 
@@ -101,7 +102,7 @@ class Claim:
     metric : {"demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"}
     confidence : float
         1 − ε.
-    method : {"exact", "mcdiarmid", "lemmas"}
+    method : {"exact", "mcdiarmid", "lemmas", "calibrated"}
     candidates : int
         How many encoders share ε.
     positive : str or None
@@ -136,6 +137,8 @@ class Claim:
         if self.method not in METHODS:
             raise ArgumentError(f"Unknown method {self.method!r}: choose one of {', '.join(METHODS)}.")
         metric_of(self.metric)
+        if self.method == "calibrated":
+            check_metric(self.metric)
         if self.positive is not None:
             object.__setattr__(self, "positive", name_of(self.positive))
         if self.population not in ("clusters", "records"):
@@ -189,6 +192,17 @@ class Claim:
 def stratum(counts: CellCounts, label: str | None) -> CellCounts:
     """Return the records of one stratum by cell and group."""
     return counts.without_labels() if label is None else counts.given_label(label)
+
+
+def gaps_of(counts: CellCounts, label: str | None) -> Gaps:
+    """Return the gaps of cells whose thresholds these records set: the counts of a stratum, and one more in the last.
+
+    >>> gaps_of(CellCounts([[4, 5], [4, 5]], groups=["f", "m"]), None).tolist()
+    [[4, 5], [5, 6]]
+    """
+    gaps = stratum(counts, label).table.copy()
+    gaps[-1] += 1
+    return gaps
 
 
 def check_groups(counts: CellCounts, label: str | None, min_group_size: int) -> None:

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from certifare.certificates.claims import stratum
+from certifare.certificates.calibrated import SMALLEST_EPSILON, calibrated_limits
+from certifare.certificates.claims import gaps_of, stratum
 from certifare.certificates.exact import difference_limit, hoeffding_radius
 from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.certificates.tail import distance_level, lowered, raised
@@ -38,7 +39,8 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 def classifier_interval(certificate: Certificate, predictions: ArrayLike) -> Interval:
     """Return the interval for a classifier's distance (:meth:`Certificate.for_classifier`)."""
     scores = _scores(certificate, np.asarray(predictions))
-    limits = [_limits_within(certificate, scores, label) for label in certificate.claim.strata(certificate.counts)]
+    within = _calibrated_limits if certificate.method == "calibrated" else _limits_within
+    limits = [within(certificate, scores, label) for label in certificate.claim.strata(certificate.counts)]
     mean = certificate.claim.distance.combine == "mean"
     lower, estimate, upper = (math.fsum(v) / len(v) if mean else max(v) for v in zip(*limits, strict=True))
     return Interval(lower=lower, estimate=estimate, upper=min(upper, 1.0), confidence=certificate.confidence)
@@ -91,6 +93,31 @@ def _limits_within(certificate: Certificate, scores: _Scores, label: str | None)
             upper = max(upper, raised(_gap_limit(pair, score, level), above))
             lower = max(lower, lowered(-_gap_limit(pair[:, ::-1], score, level_shared), above_shared))
     return lower, estimate, upper
+
+
+def _calibrated_limits(certificate: Certificate, scores: _Scores, label: str | None) -> tuple[float, float, float]:
+    """Return the same from a plan: selection rates are known Beta variables, and so is what they differ by.
+
+    Which class is the worst depends on the thresholds, so that classes share ε.
+    """
+    counts, claim, tail = certificate.counts, certificate.claim, certificate.tail
+    epsilon = claim.epsilon((label,)) / (2 * max(1, len(scores)))
+    level = distance_level(epsilon, capped=tail is not None)
+    if level < SMALLEST_EPSILON:
+        raise UnprovedClaimError(
+            f"{len(scores):,} classes share ε = {claim.epsilon((label,)):.3g}, and that is too little for each. T* = "
+            f"{round_up(certificate.bound)} holds for the classifier as for every other."
+        )
+    above = 0.0 if tail is None else max(tail.share(counts, part.groups, label, epsilon) for part in certificate.parts)
+    gaps, table = gaps_of(counts, label), stratum(counts, label).table
+    lower = estimate = upper = 0.0
+    for score in scores:
+        low, high = calibrated_limits(gaps, level, rule=score)
+        lower, upper = max(lower, lowered(low, above)), max(upper, raised(high, above))
+        pairs = permutations(range(len(counts.groups)), 2)
+        estimate = max(estimate, *(_mean_gap(table[:, pair], score) for pair in map(list, pairs)))
+    # A plan of equal shares shows no difference, and the true shares differ by chance.
+    return lower, min(max(estimate, lower), upper), upper
 
 
 def _mean_gap(pair: NDArray[np.int64], score: NDArray[np.float64]) -> float:

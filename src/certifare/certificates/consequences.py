@@ -84,6 +84,7 @@ CONSEQUENCES = {
 class Consequences:
     """What follows from the bound of a certificate: :class:`~certifare.certificates.Certificate` inherits it."""
 
+    method: str
     bound: float
     counts: CellCounts
     parts: tuple[Part, ...]
@@ -188,8 +189,12 @@ class Consequences:
         if not all(0.0 <= value <= 1.0 for value in moves.values()):
             raise ArgumentError("rho: a total variation distance lies in [0, 1].")
         moved = [moves[p.groups[0]] + moves[p.groups[1]] for p in self.parts]
+        whole = min(1.0, self.bound + max(moved))
+        if self.method == "calibrated":
+            # Bounds of single pairs do not hold together: which pair is the worst depends on the thresholds.
+            return whole
         shifted = [(p.label, p.bound + move) for p, move in zip(self.parts, moved, strict=True)]
-        return min(1.0, combine(self.claim.distance, shifted), self.bound + max(moved))
+        return min(whole, combine(self.claim.distance, shifted))
 
     def under_group_noise(self, error_rates: Sequence[float], *, given_label: bool = False) -> float:
         """Bound for the true groups where recorded groups are wrong at known rates (two groups).

@@ -39,13 +39,15 @@ def certify_counts(
     Parameters
     ----------
     counts : CellCounts
-        The certification sample: records that played no part in making the encoder.
+        The certification sample: records that played no part in making the encoder, but for the thresholds of
+        calibrated cells.
     metric : {"demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max"}
         The distance. Equalized odds is the mean over labels, or with ``_max`` the largest.
     confidence : float
         1 − ε, the probability with which the bound holds, from 0.5 up.
-    method : {"exact", "mcdiarmid", "lemmas"}
-        The exact bound; a closed form that is always above it; or the paper's, which needs ``sum_counts``.
+    method : {"exact", "mcdiarmid", "lemmas", "calibrated"}
+        The exact bound; a closed form that is always above it; the paper's, which needs ``sum_counts``; or the bound
+        of calibrated cells, whose thresholds in each group were set by these records and no others.
     candidates : int
         How many encoders were certified on the same records to choose from. Each gets ε / candidates, so that all
         their certificates hold together.
@@ -63,7 +65,7 @@ def certify_counts(
     witness : CellCounts or sequence of Witness, optional
         Counts of *other* records (training records, say), on which the set of cells for the lower limit is chosen; or
         such a set, one for each label where the metric is a mean over labels. Without it the lower limit comes from a
-        closed form and is looser.
+        closed form and is looser. Not for ``method="calibrated"``.
     base_counts, sum_counts : CellCounts, optional
         For ``method="lemmas"``: the samples for base rates and for the sum, from the same population. ``counts`` serve
         the cells, and base rates as well where there are no ``base_counts``.
@@ -141,5 +143,5 @@ def issue(evidence: Evidence, claim: Claim, provenance: Provenance | None = None
         seed=provenance.seed,
         effective_size=provenance.effective_size,
         population=population_of(evidence.exclusions, *provenance.population, *by_weight),
-        assumptions=provenance.assumptions(evidence.assumptions(claim.method)),
+        assumptions=provenance.assumptions(claim.method, evidence.assumptions(claim.method)),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from certifare.certificates.assumptions import ASSUMPTIONS, NOT_LOOKED_UP, READS_GROUP, VOID
+from certifare.certificates.assumptions import NOT_LOOKED_UP, READS_GROUP, VOID, assumed
 from certifare.certificates.population import Phrase
 from certifare.certificates.sampling import Subsample
 from certifare.errors import TrainingOverlapError
@@ -26,8 +26,8 @@ class Provenance:
 
     Attributes
     ----------
-    first : str
-        The first assumption of the certificate; one that begins with VOID says that it is not valid.
+    void : str or None
+        Why the certificate is not valid, which it says in the place of its first assumption; None if it is.
     looked_up : str
         Whether the records were compared with the training records.
     besides : tuple of str
@@ -40,16 +40,17 @@ class Provenance:
         Whom the draw makes the claim be about.
     """
 
-    first: str = ASSUMPTIONS[0]
+    void: str | None = None
     looked_up: str = NOT_LOOKED_UP
     besides: tuple[str, ...] = ()
     seed: int | None = None
     effective_size: float | None = None
     population: tuple[Phrase, ...] = ()
 
-    def assumptions(self, of_bound: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return all that a certificate takes for granted, given what its bound does."""
-        return (self.first, *ASSUMPTIONS[1:], *of_bound, self.looked_up, *self.besides)
+    def assumptions(self, method: str, of_bound: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return all that a certificate by a method takes for granted, given what its bound does."""
+        first, *others = assumed(method)
+        return tuple(dict.fromkeys((self.void or first, *others, *of_bound, self.looked_up, *self.besides)))
 
     def assuming(self, *words: str) -> Provenance:
         """Return the same with more assumptions."""
@@ -90,4 +91,4 @@ def provenance_of(overlap: LookedUp | None, *, reads_groups: bool, allow_trainin
             "certificate.)"
         )
     words = f"{VOID}: of the certification records, {overlap}."
-    return Provenance(first=words, looked_up=f"The certification records were looked up: {overlap}.", besides=besides)
+    return Provenance(void=words, looked_up=f"The certification records were looked up: {overlap}.", besides=besides)

@@ -126,6 +126,16 @@ def raised(limit: Limit, share: Limit) -> Limit:
     return limit + share * (1 - limit)
 
 
+def unraised(limit: float, share: float) -> float:
+    """Return the limit by capped weights that was :func:`raised` to this one."""
+    return (limit - share) / (1 - share)
+
+
+def unlowered(limit: float, share: float) -> float:
+    """Return the limit by capped weights that was :func:`lowered` to this one."""
+    return -unraised(-limit, share)
+
+
 def lowered(limit: Limit, share: Limit) -> Limit:
     """Lower limit by whole weights from that by capped weights: :func:`raised`, with the groups exchanged."""
     return -raised(-limit, share)

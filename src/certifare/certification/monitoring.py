@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts, difference_limit, hoeffding_radius
-from certifare.certificates.claims import Claim, estimate_of, metric_of, stratum
+from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
+from certifare.certificates.claims import Claim, estimate_of, gaps_of, metric_of, stratum
 from certifare.certificates.counts import Exclusion, encode_counts
 from certifare.certificates.exact import epsilon_at
 from certifare.errors import ArgumentError, CertifareError, CountsError, FileError, GroupError
@@ -31,7 +32,7 @@ from certifare.foundation.randomness import stream
 from certifare.foundation.storage import atomic_file, distinct_keys, open_regular
 
 FORMAT: Literal["certifare/history"] = "certifare/history"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 64 << 20
 MOST_PERIODS = 1_000
 MOST_STATEMENTS = 10_000
@@ -99,6 +100,10 @@ class Finding:
         The period's share of ε.
     bound, estimate, lower : float
         T*, plug-in distance and lower limit of this period's records.
+    by_chance : float
+        What of the estimate chance alone gives, on average, if the groups are alike.
+    needed : int or None
+        About how many records would confirm the target; None if the distance seems to be above it.
     target : float
     movements : tuple of Movement
     exclusions : tuple of Exclusion
@@ -113,6 +118,8 @@ class Finding:
     bound: float
     estimate: float
     lower: float
+    by_chance: float
+    needed: int | None
     target: float
     movements: tuple[Movement, ...]
     exclusions: tuple[Exclusion, ...]
@@ -128,18 +135,31 @@ class Finding:
         return tuple(movement for movement in self.movements if movement.moved)
 
     @property
-    def outcome(self) -> Literal["REFUTED", "CONFIRMED", "OPEN"]:
+    def outcome(self) -> Literal["REFUTED", "CONFIRMED", "NOT REFUTED"]:
         """Whether the target is exceeded for certain, met for certain, or neither.
 
-        It is met if it is for all groups of the certificate: those of which nothing is known leave it open.
+        It is met if it is for all groups of the certificate, not if nothing is known of some.
         """
         if self.refuted:
             return "REFUTED"
-        return "CONFIRMED" if self.bound <= self.target and not self.small else "OPEN"
+        return "CONFIRMED" if self.bound <= self.target and not self.small else "NOT REFUTED"
+
+    @property
+    def words(self) -> str:
+        """Say in a sentence how the measured distance is to be read beside the target."""
+        measured = f"{self.estimate:.4f} in these records, of which chance alone gives about {self.by_chance:.4f}"
+        if self.outcome != "NOT REFUTED" or self.bound <= self.target:
+            return f"The distance is {measured}."
+        return f"The distance is {measured}: the target is not refuted; {confirming_words(self.needed, self.target)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {**asdict(self), "outcome": self.outcome, "moved": [asdict(movement) for movement in self.moved]}
+        return {
+            **asdict(self),
+            "outcome": self.outcome,
+            "words": self.words,
+            "moved": [asdict(movement) for movement in self.moved],
+        }
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -161,6 +181,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         How many encoders the certified one was chosen from on the same records.
     reference : CellCounts
         The certification records.
+    set_thresholds : bool
+        Whether these set the thresholds of the encoder: the counts are then those of a plan.
     training : CellCounts or None
         The encoder's training records by cell and group, if they are known: beside them one sees whither cells move.
     pools : tuple of tuple of int
@@ -190,6 +212,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     planned: Annotated[int, msgspec.Meta(ge=1, le=MOST_PERIODS)] | None = None
     trials: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1
     reference: CellCounts
+    set_thresholds: bool = False
     training: CellCounts | None = None
     pools: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], ...], ...] = ()
     min_group_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 30
@@ -266,6 +289,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             # What was chosen on these records, by this or an earlier look, looks better on them than it is.
             trials=certificate.candidates * (certificate.look or 1),
             reference=certificate.counts if labelled else certificate.counts.without_labels(),
+            set_thresholds=certificate.method == "calibrated",
             training=None if training is None else training.without_labels(),
             pools=certificate.pools,
             min_group_size=min_group_size,
@@ -287,7 +311,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             ``encoder.training_counts_``; a history that has none of its own needs none.
         """
         own = History.begin(certificate, encoder, training=training)
-        names = ["encoder", "metric", "positive", "trials", "pools", "reference"]
+        names = ["encoder", "metric", "positive", "trials", "pools", "reference", "set_thresholds"]
         if self.training is not None:
             names.append("training")
         stated, known = self.to_dict(), own.to_dict()
@@ -370,6 +394,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             bound=certificate.bound,
             estimate=certificate.estimate,
             lower=max(certificate.lower, at_once.lower),
+            by_chance=distance_by_chance(certificate),
+            needed=records_to_confirm(certificate, self.target),
             target=self.target,
             movements=tuple(
                 self._movement(number, counts, group, label, level) for group in counts.groups for label in strata
@@ -498,8 +524,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def _movement(self, number: int, counts: CellCounts, group: str, label: str | None, level: float) -> Movement:
         """Bound from below how much a group's cells have moved, at this level."""
         now = self._pooled(_column(counts, group, label))
-        then = _column(self.reference, group, label)
         level /= self.trials
+        if self.set_thresholds:
+            return self._from_plan(now, group, label, level)
+        then = _column(self.reference, group, label)
         pair = np.stack([now, then], axis=1)
         n, m = int(now.sum()), int(then.sum())
         estimate = estimate_of(pair)
@@ -509,6 +537,15 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             # What is pooled depends on the records, and so would a set of pools.
             lower = max(lower, self._in_direction(number, now, then, group, label, level))
         return Movement(group, label, estimate, lower)
+
+    def _from_plan(self, now: NDArray[np.int64], group: str, label: str | None, level: float) -> Movement:
+        """Bound a movement from below if the reference is a plan, and the shares then were Dirichlet."""
+        gaps = gaps_of(self.reference, label)[:, self.reference.groups.index(group)]
+        n, m = int(now.sum()), int(gaps.sum())
+        estimate = estimate_of(np.stack([now, gaps], axis=1))
+        # For every set of cells at once: 2^k of them (docs/theory.md).
+        radius = math.sqrt((1.0 / n + 1.0 / (m + 1)) * (len(now) * math.log(2.0) - math.log(level)) / 2)
+        return Movement(group, label, estimate, max(0.0, estimate - radius))
 
     def _in_direction(
         self, number: int, now: NDArray[np.int64], then: NDArray[np.int64], group: str, label: str | None, level: float

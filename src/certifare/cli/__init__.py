@@ -6,17 +6,19 @@ from typing import Annotated
 
 import typer
 
-from certifare.cli import common, key
+from certifare.cli import key
 from certifare.cli.certify import certify
 from certifare.cli.count import count
 from certifare.cli.demo import demo
 from certifare.cli.encode import encode
 from certifare.cli.explain import explain
 from certifare.cli.fit import fit
+from certifare.cli.help import Command
 from certifare.cli.monitor import monitor
 from certifare.cli.plan import plan
 from certifare.cli.plugins import Commands
 from certifare.cli.report import report
+from certifare.cli.running import run
 from certifare.cli.show import show
 from certifare.cli.sql import sql
 from certifare.cli.sweep import sweep
@@ -29,10 +31,10 @@ app = typer.Typer(
     "treat the groups.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
 )
 for command in (demo, plan, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.add_typer(key.app, name="key")
 
 
@@ -47,7 +49,7 @@ def _version(value: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     pass
@@ -55,4 +57,4 @@ def _options(
 
 def main() -> None:
     """Run the command line."""
-    common.run(app)
+    run(app)

@@ -8,70 +8,50 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
-from certifare.cli.column import ColumnName, Cuts, EncoderOutput, column_of_files, encoder_of_table, write_column
-from certifare.cli.common import (
-    REFUSED,
-    Cap,
-    Cluster,
+from certifare.cli.arguments import check_distance, cuts_of, listed, second_file, signing_key
+from certifare.cli.column import CertifiedColumn, ColumnName, Cuts, EncoderOutput, column_of_files, write_column
+from certifare.cli.csv_options import CsvFormat
+from certifare.cli.honoured import of_records, refuse_ignored
+from certifare.cli.option_classes import with_options
+from certifare.cli.options import (
     Confidence,
-    CountUnknownGroups,
     Dataset,
     JoinKey,
     Json,
     KeepLedger,
     Key,
-    Label,
     LabelCuts,
     Looks,
+    MinGroupSize,
     OwnMetric,
-    OwnPopulation,
     PositiveLabel,
-    Seed,
-    Sensitive,
     SensitiveFile,
-    Sql,
-    TableName,
-    Weight,
-    check_distance,
-    command_line,
-    cuts_of,
-    emit,
-    err,
-    listed,
-    out,
-    printable,
-    second_file,
-    show_left_out,
-    show_notes,
-    signing_key,
-    single_label,
+    Suppress,
 )
-from certifare.cli.options import CsvOptions, with_options
+from certifare.cli.published import command_line
+from certifare.cli.record_options import DatabaseOptions, RoleOptions
+from certifare.cli.running import REFUSED
 from certifare.cli.sources import (
     Certified,
     checksum_salt,
     count_database,
     counts_files,
     load_counts,
-    read_as,
     read_source,
     trace_counts,
     trace_database,
 )
-from certifare.cli.support import draw_conditions, of_file, refuse_ignored
-from certifare.tables.reading import Reading
+from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
     from certifare.certificates.claims import Claim
     from certifare.certification.ledger import Ledger, Traces
-    from certifare.encoders import FairTreeEncoder
-    from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords, CountRequest
     from certifare.tables.files import DataFile
+    from certifare.tables.reading import Reading
     from certifare.tables.table import Table
 
 
@@ -88,147 +68,151 @@ def certify(
             help="Records that played no part in fitting (CSV, Parquet or Arrow), or counts files (certifare count)."
         ),
     ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the certificate to this file.")] = None,
+    max_bound: Annotated[float | None, typer.Option("--max", help="Exit with status 1 if T* is above this.")] = None,
+    *,
+    database: DatabaseOptions,
+    roles: RoleOptions,
     column: ColumnName = None,
     cuts: Cuts = None,
-    sensitive: Sensitive = None,
-    label: Label = None,
-    metric: OwnMetric = None,
-    positive: PositiveLabel = None,
-    confidence: Confidence = 0.95,
-    method: Annotated[str, typer.Option(help="exact, mcdiarmid, or lemmas (the paper's).")] = "exact",
-    candidates: Annotated[int, typer.Option(help="Encoders certified on these records to choose from.")] = 1,
-    looks: Looks = None,
-    ledger: KeepLedger = True,
+    encoder_output: EncoderOutput = None,
     label_cuts: LabelCuts = None,
     sensitive_file: SensitiveFile = None,
     on: JoinKey = None,
-    weight: Weight = None,
-    cap: Cap = None,
-    cluster: Cluster = None,
-    population: OwnPopulation = None,
-    min_group_size: Annotated[int, typer.Option(help="Refuse groups with fewer records.")] = 30,
-    unknown_groups: CountUnknownGroups = False,
-    sql: Sql = None,
-    table_name: TableName = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the certificate to this file.")] = None,
-    encoder_output: EncoderOutput = None,
+    metric: OwnMetric = None,
+    positive: PositiveLabel = None,
+    confidence: Confidence = 0.95,
+    looks: Looks = None,
+    ledger: KeepLedger = True,
+    min_group_size: MinGroupSize = 30,
     key: Key = None,
-    suppress: Annotated[
-        int | None, typer.Option(help="Pool cells with fewer records of a group in the file; T* stays as it is.")
-    ] = None,
+    suppress: Suppress = None,
     dataset: Dataset = None,
-    max_bound: Annotated[float | None, typer.Option("--max", help="Exit with status 1 if T* is above this.")] = None,
-    *,
-    csv: CsvOptions,
-    seed: Seed = 0,
+    csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
     """Certify an encoder on records that it has not seen.
 
     The result bounds the distance between groups of every classifier on the cells. The records can stay where they
     are: in a database that counts them (--sql, --table), or with several holders who send their counts files.
+    The certificate of a bundle says how records are read; name columns for an encoder without one.
     With --column there is no encoder: the bound is about every rule that reads only that column of the records.
     """
     from certifare.certificates.claims import Claim
     from certifare.certification.ledger import open_ledger
-    from certifare.document import digest
+
+    check_distance("--max", max_bound)
+    place = _find(encoder, data or [], column, database)
+    refuse_ignored(context, *place.conditions(roles))
+    book = open_ledger(ledger)
+    claim = Claim(
+        metric=metric or place.metric,
+        confidence=book.confidence_of_look(confidence, looks),
+        positive=positive,
+        min_group_size=min_group_size,
+    )
+    _check_labels(claim, label_cuts)
+    reading = roles.reading(
+        place.reading,
+        roles.named_label,
+        label_cuts=cuts_of(label_cuts),
+        missing_words=(*place.reading.missing_words, *listed(csv.missing)) or None,
+        decimal=csv.decimal,
+    )
+    asked = _Asked(claim, reading, book, roles)
+    own = None if column is None else CertifiedColumn(column, cuts)
+    certified = _certify(asked, place, own, {**second_file(sensitive_file, on), **csv.reading()})
+    certificate = _at_look(book, certified, looks)
+    if encoder_output is not None and certified.column is not None:
+        write_column(certified.column, encoder_output)
+    if output is not None:
+        from certifare.document import write_document
+
+        named = {**certified.context, "suppress_below": suppress, "dataset": dataset}
+        write_document(output, certificate, signing_key(key), **named, command=command_line(context))
+    notes = (*_taken_over(place.known, asked), *certified.notes, *(() if book.reason is None else (book.reason,)))
+    written = () if output is None else (f"written to {output}" + (", signed" if key else ", not signed"),)
+    above = max_bound is not None and certificate.bound > max_bound
+    if above:
+        from certifare.certificates.rounding import round_up
+
+        err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}")
+    emit(
+        certificate.to_dict(),
+        as_json,
+        lambda: _show(certificate, notes, written),
+        outcome="DONE" if max_bound is None else "FAIL" if above else "PASS",
+        status=REFUSED if above else 0,
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the encoder and the records are.
+
+    Attributes
+    ----------
+    known : Certified or None
+        The encoder; None if there is none, because a column or counts files are certified.
+    records, counts : list of DataFile
+        Files of records; of these, counts files.
+    database : DatabaseOptions
+    """
+
+    known: Certified | None
+    records: list[DataFile]
+    counts: list[DataFile]
+    database: DatabaseOptions
+
+    @property
+    def reading(self) -> Reading:
+        """How the certificate beside the encoder says that records are read; an empty reading without one."""
+        from certifare.tables.reading import Reading
+
+        return Reading() if self.known is None else self.known.reading
+
+    @property
+    def metric(self) -> str:
+        """The metric of that certificate."""
+        return "demographic_parity" if self.known is None else self.known.metric
+
+    def conditions(self, roles: RoleOptions) -> tuple[str, ...]:
+        """Conditions under which options are honoured."""
+        stated = self.known is not None and self.known.stated
+        if self.database.sql is not None:
+            where = of_records(stated=stated)
+        elif self.counts:
+            return ("counts",)
+        else:
+            where = *of_records(*self.records, stated=stated), *roles.draw_conditions(self.reading, self.records)
+        return where if roles.label is None else (*where, "relabelled")
+
+
+def _find(encoder: Path | None, data: list[Path], column: str | None, database: DatabaseOptions) -> _Place:
+    """Find the encoder and the records; refuse records in two places or in none."""
     from certifare.errors import ArgumentError
     from certifare.tables.files import DataFile
 
-    check_distance("--max", max_bound)
-    data = data or []
     if column is not None:
         data, encoder = [*([] if encoder is None else [encoder]), *data], None
     elif encoder is None:
         raise ArgumentError("Which encoder? Name its file or bundle; or the column to certify, with --column.")
     records = [DataFile(path) for path in data]
-    files = [] if sql is not None or encoder is None else counts_files(records, encoder)
+    counts = [] if database.sql is not None or encoder is None else counts_files(records, encoder)
+    database.check(records or counts)
     # With one more counts file than there are data, the first argument is one itself.
-    known = None if encoder is None or len(files) > len(records) else Certified.load(encoder)
-    base = known.reading if known is not None else Reading()
-    drawn = draw_conditions(weight or base.weight, cluster or base.cluster, population or base.population)
-    _check_source(context, records, files, drawn, sql=sql, table_name=table_name)
-    book = open_ledger(ledger)
-    claim = Claim(
-        metric=metric or (known.metric if known is not None else "demographic_parity"),
-        confidence=book.confidence_of_look(confidence, looks),
-        method=method,
-        candidates=candidates,
-        positive=positive,
-        min_group_size=min_group_size,
-    )
-    if positive is not None and claim.metric != "equal_opportunity":
+    known = None if encoder is None or len(counts) > len(records) else Certified.load(encoder)
+    return _Place(known, records, counts, database)
+
+
+def _check_labels(claim: Claim, label_cuts: str | None) -> None:
+    """Refuse options on labels that the metric does not look at."""
+    from certifare.errors import ArgumentError
+
+    if claim.positive is not None and claim.metric != "equal_opportunity":
         raise ArgumentError(f"--positive would be ignored with --metric {claim.metric}: it is for equal_opportunity.")
     if label_cuts is not None and not claim.labelled:
         raise ArgumentError(f"--label-cuts would be ignored with --metric {claim.metric}, which looks at no --label.")
-    reading = read_as(
-        base if method != "lemmas" else msgspec.structs.replace(base, cap=None),
-        sensitive=listed(sensitive),
-        label=single_label(label),
-        label_cuts=None if label_cuts is None else cuts_of(label_cuts),
-        unknown_groups=unknown_groups,
-        weight=weight,
-        cap=cap,
-        cluster=cluster,
-        population=population,
-        missing_words=(*base.missing_words, *listed(csv.missing)) or None,
-        decimal=csv.decimal,
-    )
-    asked = _Asked(claim, reading, book, seed, recorded=single_label(label) if not claim.labelled else None)
-    if sql is not None:
-        of_column = None if column is None else encoder_of_table(sql, str(table_name), column, cuts)
-        certified = _certify_database(asked, known, of_column, sql, str(table_name))
-    elif files:
-        certified = _certify_counts(asked, known, files, listed(sensitive), single_label(label))
-    else:
-        options = {**second_file(sensitive_file, on), **csv.reading()}
-        certified = (
-            _certify_column(asked, records, str(column), cuts, **options)
-            if known is None
-            else _certify_files(asked, known.encoder, records, **options)
-        )
-    digested = certified.context.get("encoder_digest") or digest(certified.context["encoder"])
-    certificate = _at_look(book, certified.traces, digested, certified.certificate, looks)
-    if encoder_output is not None and certified.column is not None:
-        write_column(certified.column, encoder_output)
-    _finish(
-        certificate,
-        output,
-        key,
-        max_bound,
-        as_json,
-        (*_taken_over(known, listed(sensitive), single_label(label), claim), *certified.notes, *_not_counted(book)),
-        **certified.context,
-        suppress_below=suppress,
-        dataset=dataset,
-        command=command_line(context),
-    )
-
-
-def _check_source(
-    context: typer.Context,
-    data: Sequence[DataFile],
-    files: Sequence[DataFile],
-    drawn: Sequence[str],
-    *,
-    sql: str | None,
-    table_name: str | None,
-) -> None:
-    """Refuse records in two places or in none, and options that would do nothing where they are."""
-    from certifare.errors import ArgumentError
-
-    if sql is not None:
-        refuse_ignored(context, "sql")
-        if data:
-            raise ArgumentError("Give either a file or --sql, not both.")
-        if table_name is None:
-            raise ArgumentError("--sql needs --table: the name of the table to count.")
-    elif files:
-        refuse_ignored(context, "counts")
-    elif not data:
-        raise ArgumentError("Which records? Name a file, counts files, or a database with --sql and --table.")
-    else:
-        refuse_ignored(context, *of_file(*data), *drawn)
 
 
 @dataclass(frozen=True)
@@ -238,8 +222,7 @@ class _Asked:
     claim: Claim
     reading: Reading
     ledger: Ledger
-    seed: int
-    recorded: str | None = None  # a label that the metric does not look at, to be named in the document
+    roles: RoleOptions
 
     def request(self, salt: str = "") -> CountRequest:
         """Say what is to be counted; the digest of an encoder makes checksums its own."""
@@ -247,14 +230,16 @@ class _Asked:
 
         return CountRequest(
             labelled=self.claim.labelled,
-            seed=self.seed,
+            seed=self.roles.seed,
             salt=checksum_salt(salt),
-            recorded_label=self.recorded,
-            halves=self.claim.method == "lemmas",
+            # A label that the metric does not look at is named in the document.
+            recorded_label=None if self.claim.labelled else self.roles.named_label,
         )
 
     def certify(self, counted: CountedRecords) -> tuple[Certificate, Reading]:
         """Certify counts; the positive label is the one that was named, or the reading's."""
+        import msgspec
+
         claim, reading = self.claim, self.reading
         if claim.metric == "equal_opportunity":
             claim = dataclasses.replace(claim, positive=claim.positive or reading.positive)
@@ -285,25 +270,38 @@ class _Certified:
     notes: tuple[str, ...] = ()
 
 
-def _certify_files(asked: _Asked, encoder: EncoderFile, data: Sequence[DataFile], **options: Any) -> _Certified:
+def _certify(asked: _Asked, place: _Place, column: CertifiedColumn | None, reading: dict[str, Any]) -> _Certified:
+    """Certify an encoder, or a column, wherever the records are."""
+    if place.database.sql is not None:
+        return _certify_database(asked, place, column)
+    if place.counts:
+        return _certify_counts(asked, place)
+    if column is not None:
+        return _certify_column(asked, place.records, column, reading)
+    return _certify_files(asked, place, reading)
+
+
+def _certify_files(asked: _Asked, place: _Place, reading: dict[str, Any]) -> _Certified:
     """Certify an encoder on files of records."""
     from certifare.certification.certifying import count_records
     from certifare.document import digest
     from certifare.encoders.records import load_fitted
 
+    assert place.known is not None  # noqa: S101  (there is an encoder or a column)
+    encoder = place.known.encoder
     fitted = load_fitted(encoder)
-    source, table = read_source(fitted, data, asked.reading, labelled=asked.claim.labelled, **options)
+    source, table = read_source(fitted, place.records, asked.reading, labelled=asked.claim.labelled, **reading)
     counted = count_records(fitted, source, asked.reading, asked.request(digest(encoder)))
     return _of_records(asked, counted, table, {"encoder": encoder})
 
 
 def _certify_column(
-    asked: _Asked, data: Sequence[DataFile], column: str, cuts: str | None, **options: Any
+    asked: _Asked, data: Sequence[DataFile], column: CertifiedColumn, reading: dict[str, Any]
 ) -> _Certified:
     """Certify a column of files of records, each of which is read once."""
     from certifare.certification.certifying import TableSource, count_records
 
-    fitted, table = column_of_files(data, column, cuts, asked.reading, labelled=asked.claim.labelled, **options)
+    fitted, table = column_of_files(data, column, asked.reading, labelled=asked.claim.labelled, **reading)
     named = write_column(fitted, None)
     counted = count_records(fitted, TableSource(table), asked.reading, asked.request(named["encoder_digest"]))
     return dataclasses.replace(_of_records(asked, counted, table, named), column=fitted)
@@ -324,32 +322,30 @@ def _of_records(asked: _Asked, counted: CountedRecords, table: Table | None, con
     )
 
 
-def _certify_database(
-    asked: _Asked, known: Certified | None, column: FairTreeEncoder | None, address: str, table: str
-) -> _Certified:
+def _certify_database(asked: _Asked, place: _Place, column: CertifiedColumn | None) -> _Certified:
     """Certify an encoder, or a column, on a table that its database counts."""
     from certifare.encoders import load_encoder
 
-    fitted = column if known is None else load_encoder(known.encoder)
-    assert fitted is not None  # noqa: S101  (there is an encoder or a column)
+    known, (address, table) = place.known, place.database.place
+    fitted: Any = column.of_table(address, table) if column is not None else load_encoder(known.encoder)  # type: ignore[union-attr]
     counted = count_database(fitted, address, table, asked.reading, asked.request())
     certificate, reading = asked.certify(counted)
-    named = {"encoder": known.encoder} if known is not None else write_column(fitted, None)
+    named = write_column(fitted, None) if known is None else {"encoder": known.encoder}
     traces = trace_database(asked.ledger, address, table, counted.counts)
-    return _Certified(certificate, {**named, "reading": reading}, traces, column, counted.notes)
+    context = {**named, "reading": reading}
+    return _Certified(certificate, context, traces, None if column is None else fitted, counted.notes)
 
 
-def _certify_counts(
-    asked: _Asked, known: Certified | None, files: Sequence[DataFile], sensitive: Sequence[str], label: str | None
-) -> _Certified:
+def _certify_counts(asked: _Asked, place: _Place) -> _Certified:
     """Certify an encoder on the counts of several holders."""
     from certifare.certificates.assumptions import READS_GROUP
     from certifare.document import digest
     from certifare.document.counts_files import pool
     from certifare.encoders.records import check_cells
-    from certifare.errors import ArgumentError, CountsError
+    from certifare.errors import CountsError
 
-    loaded = load_counts(files)
+    known = place.known
+    loaded = load_counts(place.counts)
     if known is None:
         pooled = pool(loaded)
         named: dict[str, Any] = {"encoder_digest": pooled.encoder}
@@ -363,24 +359,32 @@ def _certify_counts(
             raise CountsError(
                 "The counts do not say what the encoder does with the group: count the records again with it."
             )
-    if sensitive and tuple(sensitive) != pooled.reading.sensitive:
-        raise ArgumentError(f"The counts are by {', '.join(pooled.reading.sensitive)}, not by {', '.join(sensitive)}.")
-    if label is not None and label != pooled.reading.label:
-        found = "have no labels" if pooled.reading.label is None else f"are by the label {pooled.reading.label!r}"
-        raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
+    _check_columns(asked.roles, pooled.reading)
     asked = dataclasses.replace(asked, reading=pooled.reading)
     certificate, reading = asked.certify(pooled.counted)
     return _Certified(certificate, {**named, "reading": reading}, trace_counts(asked.ledger, loaded))
 
 
-def _taken_over(known: Certified | None, sensitive: Sequence[str], label: str | None, claim: Claim) -> tuple[str, ...]:
+def _check_columns(roles: RoleOptions, counted: Reading) -> None:
+    """Refuse columns that counts are not about."""
+    from certifare.errors import ArgumentError
+
+    if roles.groups and roles.groups != counted.sensitive:
+        raise ArgumentError(f"The counts are by {', '.join(counted.sensitive)}, not by {', '.join(roles.groups)}.")
+    label = roles.named_label
+    if label is not None and label != counted.label:
+        found = "have no labels" if counted.label is None else f"are by the label {counted.label!r}"
+        raise ArgumentError(f"--label {label}: the counts {found}. Leave it out, or count with --label {label}.")
+
+
+def _taken_over(known: Certified | None, asked: _Asked) -> tuple[str, ...]:
     """Say which columns are read as the bundle's certificate says, because they were not named."""
     if known is None or known.document is None:
         return ()
     notes = []
-    if not sensitive and known.reading.sensitive:
+    if not asked.roles.groups and known.reading.sensitive:
         notes.append(f"groups are read from {', '.join(known.reading.sensitive)}, as in the certificate of the bundle")
-    if claim.labelled and label is None and known.reading.label is not None:
+    if asked.claim.labelled and asked.roles.named_label is None and known.reading.label is not None:
         notes.append(f"labels are read from {known.reading.label}, as in the certificate of the bundle")
     for name, role in (("weights", known.reading.weight), ("clusters", known.reading.cluster)):
         if role is not None:
@@ -388,54 +392,31 @@ def _taken_over(known: Certified | None, sensitive: Sequence[str], label: str | 
     return tuple(notes)
 
 
-def _at_look(ledger: Any, traces: Any, encoder: str, certificate: Certificate, looks: int | None) -> Certificate:
+def _at_look(ledger: Ledger, certified: _Certified, looks: int | None) -> Certificate:
     """Count a look before anyone sees what it found, and say so in the certificate."""
     from certifare.certification.ledger import statement_of
+    from certifare.document import digest
     from certifare.errors import LooksError
 
-    if traces is None:
+    certificate = certified.certificate
+    if certified.traces is None:
         if looks is not None:
             raise LooksError(
                 "Looks at records that were drawn, or have no checksum, cannot be counted: leave --looks out."
             )
         return certificate
+    encoder = certified.context.get("encoder_digest") or digest(certified.context["encoder"])
     return certificate.at_look(
-        ledger.count(traces, [statement_of(encoder, certificate)], certificate.confidence, looks)
+        ledger.count(certified.traces, [statement_of(encoder, certificate)], certificate.confidence, looks)
     )
 
 
-def _not_counted(ledger: Any) -> tuple[str, ...]:
-    return () if ledger.reason is None else (ledger.reason,)
-
-
-def _finish(
-    certificate: Certificate,
-    output: Path | None,
-    key: Path | None,
-    max_bound: float | None,
-    as_json: bool,
-    notes: Sequence[str],
-    **context: Any,
-) -> None:
-    """Write and print a certificate; end with status 1 if it is above the bound that was asked for."""
-    if output is not None:
-        from certifare.document import write_document
-
-        write_document(output, certificate, signing_key(key), **context)
-
-    def show() -> None:
-        out.print(printable(str(certificate)), soft_wrap=True)
-        show_left_out(certificate.exclusions)
-        for words in certificate.cap_words:
-            err.print(words, soft_wrap=True)
-        err.print(certificate.look_words, soft_wrap=True)
-        show_notes(notes)
-        if output is not None:
-            err.print(f"written to {output}" + (", signed" if key else ", not signed"))
-
-    emit(certificate.to_dict(), as_json, show)
-    if max_bound is not None and certificate.bound > max_bound:
-        from certifare.certificates.rounding import round_up
-
-        err.print(f"T* = {round_up(certificate.bound, 6)} is above --max {max_bound}")
-        raise typer.Exit(REFUSED)
+def _show(certificate: Certificate, notes: Sequence[str], written: Sequence[str]) -> None:
+    """Print the certificate; what was left out, looks and notes go to standard error."""
+    out.print(printable(str(certificate)), soft_wrap=True)
+    show_left_out(certificate.exclusions)
+    for words in (*certificate.cap_words, certificate.look_words):
+        err.print(words, soft_wrap=True)
+    show_notes(notes)
+    for words in written:
+        err.print(words, soft_wrap=True)

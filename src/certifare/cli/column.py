@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.common import COLUMNS
+from certifare.cli.options import COLUMNS, READING
 
 if TYPE_CHECKING:
     from certifare.encoders import FairTreeEncoder
@@ -30,18 +31,65 @@ Cuts = Annotated[
         help="With --column: where the score is cut, such as 0.3,0.6. Fixed before these records were looked at.",
         metavar="NUMBERS",
         rich_help_panel=COLUMNS,
+        hidden=True,
     ),
 ]
 EncoderOutput = Annotated[
     Path | None,
     typer.Option(
-        "--encoder-output", help="With --column: write the column's cells as an encoder, to count, verify and monitor."
+        "--encoder-output",
+        help="With --column: write the column's cells as an encoder, to count, verify and monitor.",
+        rich_help_panel=READING,
+        hidden=True,
     ),
 ]
 
 
+@dataclass(frozen=True)
+class CertifiedColumn:
+    """A column that is certified itself, and where it is cut if it is a score."""
+
+    name: str
+    cuts_text: str | None
+
+    @property
+    def cuts(self) -> Sequence[float] | None:
+        """Where the column is cut."""
+        from certifare.errors import ArgumentError
+
+        if self.cuts_text is None:
+            return None
+        try:
+            return [float(cut) for cut in self.cuts_text.split(",")]
+        except ValueError:
+            raise ArgumentError(f"--cuts {self.cuts_text}: give numbers in ascending order, such as 0.3,0.6.") from None
+
+    def of_table(self, address: str, table: str) -> FairTreeEncoder:
+        """Make the encoder of the column of a table in a database: its values are asked for, and nothing else."""
+        from certifare.encoders.existing import MOST_VALUES, encoder_of
+        from certifare.encoders.sql import identifier, quoted_table, table_parts
+        from certifare.engines.sql.warehouse import connect
+        from certifare.errors import TableError
+        from certifare.tables.roles import absent
+
+        column = self.name
+        with connect(address) as warehouse:
+            names = list(warehouse.columns(table_parts(table)))
+            if column not in names:
+                raise absent(column, names, "column to certify")
+            wanted = identifier(column, warehouse.dialect).sql(dialect=warehouse.dialect)
+            source = quoted_table(table_parts(table), warehouse.dialect)
+            query = f"SELECT DISTINCT {wanted} FROM {source} WHERE {wanted} IS NOT NULL LIMIT {MOST_VALUES + 1}"  # noqa: S608
+            values = [_plain(row[0]) for row in warehouse.query(query)]
+        kinds = {bool: "boolean", int: "number", float: "number", str: "text"}
+        types = {kinds.get(type(value)) for value in values}
+        if len(types) != 1 or None in types:
+            raise TableError(f"Column {column!r} holds no numbers, booleans or text that can be told apart.")
+        return encoder_of(column, types.pop(), values, self.cuts)  # type: ignore[arg-type]
+
+
 def column_of_files(
-    paths: Sequence[FilePath], column: str, cuts: str | None, reading: Reading, *, labelled: bool, **options: Any
+    paths: Sequence[FilePath], column: CertifiedColumn, reading: Reading, *, labelled: bool, **options: Any
 ) -> tuple[FairTreeEncoder, Table]:
     """Read a file, or several, once: make the encoder of a column of it, and the table of its records."""
     from certifare.encoders.existing import encoder_of_arrow
@@ -52,35 +100,12 @@ def column_of_files(
     second = {name: options.pop(name) for name in ("sensitive_file", "on") if name in options}
     csv = csv_format(reading, options)
     native, notes = read_files(paths if len(paths) > 1 else paths[0], **csv)
-    if column not in native.column_names:
-        raise absent(column, native.column_names, "column to certify")
-    encoder = encoder_of_arrow(native.column(column), column, _numbers(cuts))
+    if column.name not in native.column_names:
+        raise absent(column.name, native.column_names, "column to certify")
+    encoder = encoder_of_arrow(native.column(column.name), column.name, column.cuts)
     return encoder, table_of_records(
         encoder, native, reading, labelled=labelled, notes=notes, missing=csv["missing"], **second
     )
-
-
-def encoder_of_table(address: str, table: str, column: str, cuts: str | None) -> FairTreeEncoder:
-    """Make the encoder of a column of a table in a database: its values are asked for, and nothing else."""
-    from certifare.encoders.existing import MOST_VALUES, encoder_of
-    from certifare.encoders.sql import identifier, quoted_table, table_parts
-    from certifare.engines.sql.warehouse import connect
-    from certifare.errors import TableError
-    from certifare.tables.roles import absent
-
-    with connect(address) as warehouse:
-        names = list(warehouse.columns(table_parts(table)))
-        if column not in names:
-            raise absent(column, names, "column to certify")
-        wanted = identifier(column, warehouse.dialect).sql(dialect=warehouse.dialect)
-        source = quoted_table(table_parts(table), warehouse.dialect)
-        query = f"SELECT DISTINCT {wanted} FROM {source} WHERE {wanted} IS NOT NULL LIMIT {MOST_VALUES + 1}"  # noqa: S608
-        values = [_plain(row[0]) for row in warehouse.query(query)]
-    kinds = {bool: "boolean", int: "number", float: "number", str: "text"}
-    types = {kinds.get(type(value)) for value in values}
-    if len(types) != 1 or None in types:
-        raise TableError(f"Column {column!r} holds no numbers, booleans or text that can be told apart.")
-    return encoder_of(column, types.pop(), values, _numbers(cuts))  # type: ignore[arg-type]
 
 
 def write_column(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
@@ -104,14 +129,3 @@ def _plain(value: Any) -> Any:
     from certifare.foundation.levels import plain
 
     return plain(float(value) if isinstance(value, Decimal) else value)
-
-
-def _numbers(cuts: str | None) -> Sequence[float] | None:
-    from certifare.errors import ArgumentError
-
-    if cuts is None:
-        return None
-    try:
-        return [float(cut) for cut in cuts.split(",")]
-    except ValueError:
-        raise ArgumentError(f"--cuts {cuts}: give numbers in ascending order, such as 0.3,0.6.") from None

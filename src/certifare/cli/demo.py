@@ -9,8 +9,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from certifare.cli.common import REFUSED, Json, Seed, command_line, emit, out, stages
+from certifare.cli.arguments import check_distance
+from certifare.cli.options import Json, Seed
+from certifare.cli.progress_bars import stages
+from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
+from certifare.cli.running import REFUSED
+from certifare.cli.terminal import emit, out
 
 #: The bound that the demonstration asks for, and that of its audit kit.
 TARGET = 0.08
@@ -48,6 +53,7 @@ def demo(
     from certifare.data import adult
     from certifare.frontier import Grid
 
+    check_distance("--target", target)
     if audit_kit:
         _kit(context, output or Path("certifare-audit-kit"), TARGET if target is None else target, seed, as_json)
         return
@@ -68,9 +74,8 @@ def demo(
         out.print(Text.assemble(("Adult", "bold"), about))
         show_bundle(bundle, output if solved else None, signed=False)
 
-    emit({**bundle.to_dict(), "bundle": str(output) if solved else None}, as_json, show)
-    if not solved:
-        raise typer.Exit(REFUSED)
+    document = {**bundle.to_dict(), "bundle": str(output) if solved else None}
+    emit(document, as_json, show, outcome=bundle.verdict, status=0 if solved else REFUSED)
 
 
 def _kit(context: typer.Context, output: Path, target: float, seed: int, as_json: bool) -> None:
@@ -93,9 +98,7 @@ def _kit(context: typer.Context, output: Path, target: float, seed: int, as_json
             out.print(f"next  cd {output} && {CHECKS['2-figures']}", soft_wrap=True)
 
     document = {"verdict": bundle.verdict, "kit": str(output) if solved else None, "checks": CHECKS}
-    emit(document, as_json, show)
-    if not solved:
-        raise typer.Exit(REFUSED)
+    emit(document, as_json, show, outcome=bundle.verdict, status=0 if solved else REFUSED)
 
 
 def _made_here(folder: Path) -> bool:

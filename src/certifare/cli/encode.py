@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.common import (
-    Json,
-    emit,
-    err,
-    listed,
-    out,
-    progress,
-)
-from certifare.cli.options import CsvOptions, with_options
+from certifare.cli.arguments import listed
+from certifare.cli.csv_options import CsvFormat
+from certifare.cli.help import choose
+from certifare.cli.honoured import of_records, refuse_ignored
+from certifare.cli.option_classes import with_options
+from certifare.cli.options import Json, Replace
+from certifare.cli.progress_bars import progress
 from certifare.cli.sources import Certified
-from certifare.cli.support import of_file, refuse_ignored
+from certifare.cli.terminal import emit, err, out
 from certifare.cli.writer import open_writer
 from certifare.foundation.formatting import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -33,32 +31,31 @@ if TYPE_CHECKING:
     from certifare.errors import GroupError
 
 
+FORMS = ("representatives", "cells", "onehot", "score")
+
+
 @with_options
 def encode(
     context: typer.Context,
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
     data: Annotated[Path, typer.Argument(help="Table to encode: CSV, Parquet or Arrow, of any size.")],
     output: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
-    form: Annotated[
-        str, typer.Option("--as", help="What stands for a record: representatives, cells, onehot or score.")
-    ] = "representatives",
+    form: Annotated[str, choose("What stands for a record.", *FORMS, name="--as")] = "representatives",
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="Copy this column as it is (the label, say). Patterns and commas, or repeat for several."),
-    ] = None,
-    sensitive: Annotated[
-        list[str] | None,
         typer.Option(
-            help="For an encoder that reads the group: where it is, if the column is not called as it was in fit. "
-            "Repeat for several."
+            help="Copy this column as it is (the label, say). Patterns and commas, or repeat for several.",
+            metavar="COLUMN",
         ),
     ] = None,
+    replace: Replace = False,
     unknown_groups: Annotated[
         bool,
         typer.Option(
             "--unknown-groups",
             help="For an encoder that reads the group: encode records of other groups, or of none, by the thresholds "
             "that the groups have in common.",
+            hidden=True,
         ),
     ] = False,
     spreadsheet_safe: Annotated[
@@ -66,10 +63,11 @@ def encode(
         typer.Option(
             "--spreadsheet-safe",
             help="Put ' before text that a spreadsheet would run as a formula. For .csv.",
+            hidden=True,
         ),
     ] = False,
     *,
-    csv: CsvOptions,
+    csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
     """Encode a table, record by record, with a published encoder.
@@ -80,49 +78,33 @@ def encode(
     An encoder that was fitted with --group-aware needs the sensitive column. It is read, and left out of the output
     unless --keep names it.
     """
-    import pyarrow as pa
-
     from certifare.encoders import load_encoder
-    from certifare.encoders.records import GroupColumns, csv_format, open_records
-    from certifare.errors import ArgumentError
+    from certifare.encoders.records import csv_format
     from certifare.foundation.storage import atomic_file
-    from certifare.tables.files import kind_of, open_batches, text_types
 
     known = Certified.load(encoder)
     fitted = load_encoder(known.encoder)
-    as_csv = ["as_csv"] if output.suffix.lower() == ".csv" else []
-    refuse_ignored(context, *of_file(data), *as_csv, *(["by_group"] if fitted.reads_groups else []))
-    if form not in ("representatives", "cells", "onehot", "score"):
-        raise ArgumentError(f"--as {form}: choose representatives, cells, onehot or score.")
-    fitted.set_params(output=form)
-    if output.suffix.lower() not in (".csv", ".parquet"):
-        raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
+    ending = output.suffix.lower()
+    holds = {"as_csv": ending == ".csv", "by_group": fitted.reads_groups}
+    where = of_records(data, stated=known.stated)
+    refuse_ignored(context, *where, *(name for name, true in holds.items() if true))
+    _check(form, output, replace)
     reading = csv_format(known.reading, csv.reading())
     kept = _kept_columns(listed(keep), data, reading)
-    groups = None
-    if fitted.reads_groups:
-        groups = GroupColumns.of(
-            fitted, open_batches(data, {}, **reading).names, listed(sensitive) or known.reading.sensitive
-        )
-        # Whoever is of an unknown group is counted over the whole table, before it is refused.
-        fitted.set_params(sensitive=None, unknown_groups="common")
-    batches = open_records(fitted, data, {**dict.fromkeys(kept), **(groups.types if groups else {})}, **reading)
-    # Text has no types; a Parquet file that is made of it gets those that its values have.
-    typed = bool(kept) and kind_of(data) == "csv" and output.suffix.lower() == ".parquet"
-    types = text_types(data, kept, **reading) if typed else {}
-    begun, records, unknown = time.perf_counter(), 0, 0
+    groups = _group_columns(fitted, data, known, reading)
+    fitted.set_params(output=form)
+    begun = time.perf_counter()
     with (
-        progress("encoding", batches.size or None, quiet=as_json) as advance,
+        progress("encoding", 1.0, quiet=as_json) as advance,
         atomic_file(output) as temporary,
-        open_writer(temporary, output.suffix.lower(), spreadsheet_safe) as write,
+        open_writer(temporary, ending, spreadsheet_safe) as write,
     ):
-        for batch in batches:
-            table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
-            encoded, of_unknown_groups = _encode_batch(fitted, table, groups)
-            write(_with_kept(encoded, table, kept, types, reading["missing"]))
-            records += table.num_rows
+        records = unknown = 0
+        for encoded, of_unknown_groups, position in _encode(fitted, data, kept, groups, reading, ending):
+            write(encoded)
+            records += encoded.num_rows
             unknown += of_unknown_groups
-            advance(batches.position)
+            advance(position)
         if unknown and not unknown_groups:
             raise _unknown_group_error(fitted, unknown, records)
     seconds = time.perf_counter() - begun
@@ -130,6 +112,61 @@ def encode(
     if groups is not None:
         document["unknown_groups"] = unknown
     emit(document, as_json, lambda: _show(document, groups, kept, seconds))
+
+
+def _check(form: str, output: Path, replace: bool) -> None:
+    """Refuse an output that cannot be written, or exists."""
+    from certifare.errors import ArgumentError, FileError
+
+    if form not in FORMS:
+        raise ArgumentError(f"--as {form}: choose representatives, cells, onehot or score.")
+    if output.suffix.lower() not in (".csv", ".parquet"):
+        raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
+    if output.exists() and not replace:
+        raise FileError(f"{str(output)!r} exists already: name another file, or replace it (--replace).")
+
+
+def _group_columns(
+    fitted: RestrictedEncoder, data: Path, known: Certified, reading: dict[str, Any]
+) -> GroupColumns | None:
+    """Find the group's columns, if the encoder reads the group."""
+    from certifare.encoders.records import GroupColumns
+    from certifare.tables.files import open_batches
+
+    if not fitted.reads_groups:
+        return None
+    groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, known.reading.sensitive)
+    # Records of unknown groups are counted over the whole table, before they are refused.
+    fitted.set_params(sensitive=None, unknown_groups="common")
+    return groups
+
+
+def _encode(
+    fitted: RestrictedEncoder,
+    data: Path,
+    kept: Sequence[str],
+    groups: GroupColumns | None,
+    reading: dict[str, Any],
+    ending: str,
+) -> Iterator[tuple[pa.Table, int, float]]:
+    """Encode a table batch by batch; gives how many records are of an unknown group, and the share that is read."""
+    import pyarrow as pa
+
+    from certifare.encoders.records import open_records
+    from certifare.tables.files import kind_of, text_types
+
+    batches = open_records(fitted, data, {**dict.fromkeys(kept), **(groups.types if groups else {})}, **reading)
+    # Text has no types; a Parquet file that is made of it gets those that its values have.
+    typed = bool(kept) and kind_of(data) == "csv" and ending == ".parquet"
+    types = text_types(data, kept, **reading) if typed else {}
+    for batch in batches:
+        table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
+        encoded, unknown = _encode_batch(fitted, table, groups)
+        yield (
+            _with_kept(encoded, table, kept, types, reading["missing"]),
+            unknown,
+            batches.position / (batches.size or 1),
+        )
 
 
 def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> tuple[str, ...]:

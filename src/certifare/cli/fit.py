@@ -7,53 +7,36 @@ from typing import Annotated
 
 import typer
 
-from certifare.cli.common import (
-    READING,
-    REFUSED,
-    Dataset,
-    Json,
-    Key,
-    RequiredLabel,
-    RequiredSensitive,
-    command_line,
-    emit,
-    listed,
-    signing_key,
-    stages,
-)
-from certifare.cli.options import CsvOptions, SearchOptions, with_options
+from certifare.cli.arguments import check_distance, signing_key
+from certifare.cli.csv_options import CsvFormat
+from certifare.cli.honoured import of_search, refuse_ignored
+from certifare.cli.option_classes import with_options
+from certifare.cli.options import Dataset, Json, Key, Replace, RequiredLabel, RequiredSensitive, Suppress
+from certifare.cli.progress_bars import stages
+from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
-from certifare.cli.scored import ScoresFile, check_scores, write_scores
-from certifare.cli.support import of_search, refuse_ignored
+from certifare.cli.running import REFUSED
+from certifare.cli.search_options import SearchOptions
+from certifare.cli.terminal import emit
 
 
 @with_options
 def fit(
     context: typer.Context,
     data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
-    label: RequiredLabel = None,
-    sensitive: RequiredSensitive = None,
+    label: RequiredLabel,
+    sensitive: RequiredSensitive,
     target: Annotated[
         float | None, typer.Option(help="The largest T* to accept; without it, the knee of the frontier is certified.")
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-bundle"),
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the folder if it is a bundle.", rich_help_panel=READING)
-    ] = False,
+    replace: Replace = False,
     *,
     search: SearchOptions,
     key: Key = None,
-    suppress: Annotated[
-        int | None,
-        typer.Option(
-            help="Pool cells with fewer records of a group in the certificate; T* stays.",
-            min=2,
-            rich_help_panel=READING,
-        ),
-    ] = None,
-    scores: ScoresFile = None,
+    suppress: Suppress = None,
     dataset: Dataset = None,
-    csv: CsvOptions,
+    csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
     """Find an encoder that keeps most of the label and whose certificate meets a target, and write it as a bundle.
@@ -64,54 +47,35 @@ def fit(
     memory is read as a stream: encoders are compared on a sample of it.
     """
     from certifare.bundle import check_output, produce
-    from certifare.errors import GroupError, RoleError
     from certifare.frontier.parquet_search import is_large
 
     refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
-    if not label:
-        raise RoleError("Which column is to be predicted? Pass --label.")
-    if not sensitive:
-        raise GroupError("Which column holds the groups? Pass --sensitive.")
+    check_distance("--target", target)
     check_output(output, replace=replace)
-    check_scores(scores)
     signer = signing_key(key)
-    grid, reading = search.grid(), csv.reading()
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
         bundle = produce(
             data,
-            label=listed(label),
-            sensitive=listed(sensitive),
-            **search.table(),
-            **reading,
-            **search.claim(),
-            **search.how(),
+            label=tuple(label),
+            sensitive=tuple(sensitive),
             label_quantiles=search.label_quantiles,
             target=target,
-            min_cells=search.min_cells,
-            grid=grid,
-            n_jobs=search.jobs,
-            ledger=search.ledger,
             progress=progress,
+            **search.table(),
+            **csv.reading(),
+            **search.claim(),
+            **search.how(),
         )
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            bundle.save(
-                output,
-                key=signer,
-                suppress=suppress,
-                dataset=dataset,
-                command=command_line(context),
-                replace=replace,
-            )
-            if scores is not None:
-                progress("writing the scores", 0, 1)
-                write_scores(bundle.encoder, data, scores, reading)
+            named = {"suppress": suppress, "dataset": dataset, "command": command_line(context)}
+            bundle.save(output, key=signer, replace=replace, **named)  # type: ignore[arg-type]
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},
         as_json,
         lambda: show_bundle(bundle, output if solved else None, signed=key is not None),
+        outcome=bundle.verdict,
+        status=0 if solved else REFUSED,
     )
-    if not solved:
-        raise typer.Exit(REFUSED)

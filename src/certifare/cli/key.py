@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
-from certifare.cli.common import Json, emit, out
+from certifare.cli.help import Command
+from certifare.cli.options import Json
+from certifare.cli.terminal import emit, out
 
 app = typer.Typer(help="Make and show keys that sign certificates.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(cls=Command)
 def new(
     name: Annotated[Path, typer.Argument(help="Name of the pair: NAME.pem is to be kept, NAME.pub.pem handed on.")],
     passphrase: Annotated[
@@ -55,7 +57,7 @@ def _passphrase() -> str:
     return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True))
 
 
-@app.command()
+@app.command(cls=Command)
 def show(
     path: Annotated[Path, typer.Argument(help="A public key.")],
     as_json: Json = False,

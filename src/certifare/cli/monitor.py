@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.common import (
-    REFUSED,
-    Json,
-    Label,
-    PublicKey,
-    Sensitive,
-    Sql,
-    TableName,
-    emit,
-    err,
-    listed,
-    out,
-    printable,
-    show_left_out,
-    show_notes,
-    single_label,
-)
-from certifare.cli.options import CsvOptions, with_options
+from certifare.cli.arguments import check_distance
+from certifare.cli.csv_options import CsvFile
+from certifare.cli.honoured import of_file, refuse_ignored
+from certifare.cli.option_classes import with_options
+from certifare.cli.options import Json, PublicKey
+from certifare.cli.record_options import DatabaseOptions
+from certifare.cli.running import REFUSED
 from certifare.cli.sources import Certified, checksum_salt, count_database, counts_files, load_counts, read_source
-from certifare.cli.support import of_file, refuse_ignored
+from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
 
 if TYPE_CHECKING:
     from certifare.certification.monitoring import Finding, History
     from certifare.document import Document
-    from certifare.encoders.format import EncoderFile
     from certifare.engines.counting import CountedRecords
     from certifare.tables.files import DataFile
-    from certifare.tables.reading import Reading
 
 
 @with_options
@@ -45,7 +33,7 @@ def monitor(
     data: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Fresh records of the period (CSV, Parquet or Arrow), or counts files. None: show the course."
+            help="Fresh records of the period (CSV, Parquet or Arrow), or counts files. Omit to show the history."
         ),
     ] = None,
     history: Annotated[
@@ -65,14 +53,11 @@ def monitor(
     min_group_size: Annotated[
         int | None, typer.Option(help="First run: fewest records of a group in a period; 30 unless given.", min=1)
     ] = None,
-    sensitive: Sensitive = None,
-    label: Label = None,
-    sql: Sql = None,
-    table_name: TableName = None,
-    page: Annotated[Path | None, typer.Option(help="Write the course over time to this page (.html).")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the history as a page (.html).")] = None,
     key: PublicKey = None,
     *,
-    csv: CsvOptions,
+    database: DatabaseOptions,
+    csv: CsvFile,
     as_json: Json = False,
 ) -> None:
     """Hold a certificate against fresh records, period after period.
@@ -80,112 +65,99 @@ def monitor(
     Each run adds a period to the history: it certifies its records, asks whether the distance is above the target, and
     whether the cells of a group have moved. Error is shared out so that all findings of all periods hold together with
     the confidence. Exit status 1: the target is refuted in this period; else 0. Files of records, counts files and
-    databases will do; which columns hold the groups is read from the certificate.
+    databases will do; the certificate says how they are read.
     """
-    from certifare.errors import ArgumentError
     from certifare.tables.files import DataFile
 
     records = [DataFile(path) for path in data or ()]
-    files = [] if sql is not None else counts_files(records)
-    _check_source(context, records, files, sql=sql, table_name=table_name, period=period)
-    known = Certified.load(bundle, key)
-    encoder, document = known.encoder, known.document
-    if document is None:
-        raise ArgumentError(f"{str(bundle)!r} has no certificate.json beside its encoder: there is nothing to monitor.")
-    course, new = _history(
-        history, document, encoder, target=target, confidence=confidence, planned=periods, min_group_size=min_group_size
-    )
-    fresh = bool(records) or sql is not None
+    place = _Place(records, [] if database.sql is not None else counts_files(records), database)
+    refuse_ignored(context, *place.conditions())
+    place.check(period)
+    check_distance("--target", target)
+    known, document = _load(bundle, key)
+    fixed = {"target": target, "confidence": confidence, "planned": periods, "min_group_size": min_group_size}
+    course = _history(history, known, fixed, new_allowed=place.fresh)
     notes: tuple[str, ...] = ()
-    if fresh:
-        counted = _count(
-            known, _reading(document, listed(sensitive), single_label(label)), records, files, sql, table_name, csv
-        )
+    if place.fresh:
+        counted = _count(known, document, place, csv)
         notes = counted.notes
         course = course.add(period or records[0].path.stem, counted.counts, digest=_digest_of(counted))
-    elif new:
-        raise ArgumentError(f"There is no history at {str(history)!r}, and no records to begin one with: name a file.")
     findings = course.findings()
-    if page is not None:
-        _write_page(page, course, findings)
-    if fresh:
+    if output is not None:
+        _write_page(output, course, findings)
+    if place.fresh:
         course.save(history)
     latest = findings[-1] if findings else None
+    certified = document.certificate.bound
     emit(
         {
             "confidence": course.confidence,
             "target": course.target,
             "planned": course.planned,
             "min_group_size": course.min_group_size,
-            "certified": document.certificate.bound,
+            "certified": certified,
             "metric": course.metric,
-            "outcome": None if latest is None else latest.outcome,
             "periods": [finding.to_dict() for finding in findings],
             "notes": list(notes),
             "history": str(history),
-            "page": None if page is None else str(page),
+            "page": None if output is None else str(output),
         },
         as_json,
-        lambda: _show(course, findings, notes, document.certificate.bound),
+        lambda: _show(course, findings, notes, certified),
+        outcome="DONE" if latest is None else latest.outcome,
+        status=REFUSED if latest is not None and latest.refuted else 0,
     )
-    if latest is not None and latest.refuted:
-        raise typer.Exit(REFUSED)
 
 
-def _check_source(
-    context: typer.Context,
-    data: Sequence[DataFile],
-    files: Sequence[DataFile],
-    *,
-    sql: str | None,
-    table_name: str | None,
-    period: str | None,
-) -> None:
-    """Refuse records in two places, a period without a name, and options that would do nothing."""
-    from certifare.errors import ArgumentError
+@dataclass(frozen=True)
+class _Place:
+    """Where the records of a period are: in a file, in counts files, in a database, or nowhere."""
 
-    if sql is not None:
-        refuse_ignored(context, "sql")
-        if data:
-            raise ArgumentError("Give either a file or --sql, not both.")
-        if table_name is None or period is None:
-            raise ArgumentError("--sql needs --table, the table to count, and --period, what the period is called.")
-    elif files:
-        refuse_ignored(context, "counts")
-    elif data:
-        refuse_ignored(context, *of_file(data[0]))
-        if len(data) > 1:
+    records: list[DataFile]
+    counts: list[DataFile]
+    database: DatabaseOptions
+
+    @property
+    def fresh(self) -> bool:
+        """Whether there are records."""
+        return bool(self.records) or self.database.sql is not None
+
+    def conditions(self) -> tuple[str, ...]:
+        """Conditions under which options are honoured."""
+        if self.database.sql is not None:
+            return ("sql",)
+        if self.counts:
+            return ("counts",)
+        return of_file(self.records[0]) if self.records else ()
+
+    def check(self, period: str | None) -> None:
+        """Refuse records in two places, several files of records, and a database's period without a name."""
+        from certifare.errors import ArgumentError
+
+        if self.fresh:
+            self.database.check(self.records)
+        if self.database.sql is not None and period is None:
+            raise ArgumentError("--sql needs --period: what the period is called.")
+        if len(self.records) > 1 and not self.counts:
             raise ArgumentError("Give one file of records for a period, or counts files.")
-    else:
-        refuse_ignored(context)
 
 
-def _reading(document: Document, sensitive: Sequence[str], label: str | None) -> Reading:
-    """Return how records are read: as the certificate says, with columns that are called otherwise."""
-    import msgspec
-
+def _load(bundle: Path, key: Path | None) -> tuple[Certified, Document]:
+    """Read the bundle; refuse one without a certificate, or whose certificate does not say where the groups are."""
     from certifare.errors import ArgumentError, GroupError
-    from certifare.tables.reading import Reading
 
-    if label is not None and not document.certificate.claim.labelled:
-        raise ArgumentError("--label: the certificate looks at no label. Leave it out.")
-    stated = document.statement.predicate.reading or Reading()
-    given = {"sensitive": tuple(sensitive), "label": label}
-    reading = msgspec.structs.replace(stated, **{name: value for name, value in given.items() if value})
-    if not reading.sensitive:
-        raise GroupError("The certificate does not say which column holds the groups: pass --sensitive.")
-    return reading
+    known = Certified.load(bundle, key)
+    if known.document is None:
+        raise ArgumentError(f"{str(bundle)!r} has no certificate.json beside its encoder: there is nothing to monitor.")
+    if not known.reading.sensitive:
+        raise GroupError(
+            "The certificate does not say which column holds the groups: certify the encoder on a table (certifare "
+            "certify), or monitor it in Python."
+        )
+    return known, known.document
 
 
-def _count(
-    known: Certified,
-    reading: Reading,
-    data: Sequence[DataFile],
-    files: Sequence[DataFile],
-    address: str | None,
-    table: str | None,
-    csv: CsvOptions,
-) -> CountedRecords:
+def _count(known: Certified, document: Document, place: _Place, csv: CsvFile) -> CountedRecords:
     """Count the records of a period, wherever they are, as the certificate says."""
     from certifare.certification.certifying import count_records
     from certifare.document import digest
@@ -193,17 +165,16 @@ def _count(
     from certifare.encoders.records import load_fitted
     from certifare.engines.counting import CountRequest
 
-    assert known.document is not None  # noqa: S101  (checked before)
-    labelled = known.document.certificate.claim.labelled
+    reading, labelled = known.reading, document.certificate.claim.labelled
     encoder_digest = digest(known.encoder)
-    if files:
+    if place.counts:
         wanted = reading if labelled else reading.unlabelled()
-        return pool(load_counts(files), encoder_digest, wanted).counted
+        return pool(load_counts(place.counts), encoder_digest, wanted).counted
     fitted = load_fitted(known.encoder)
     request = CountRequest(labelled=labelled, salt=checksum_salt(encoder_digest))
-    if address is not None:
-        return count_database(fitted, address, str(table), reading, request)
-    source, _ = read_source(fitted, data, reading, labelled=labelled, **csv.reading())
+    if place.database.sql is not None:
+        return count_database(fitted, *place.database.place, reading, request)
+    source, _ = read_source(fitted, place.records, reading, labelled=labelled, **csv.reading())
     return count_records(fitted, source, reading, request)
 
 
@@ -222,20 +193,24 @@ def _write_page(page: Path, course: History, findings: Sequence[Finding]) -> Non
         name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
 
 
-def _history(path: Path, document: Document, encoder: EncoderFile, **options: Any) -> tuple[History, bool]:
+def _history(path: Path, known: Certified, options: dict[str, Any], *, new_allowed: bool) -> History:
     """Read the history, or begin one; what was fixed by the first run cannot be changed by a later one."""
     from certifare.certification.monitoring import History
     from certifare.document import digest
     from certifare.encoders import load_encoder
     from certifare.errors import ArgumentError, FileError
 
+    assert known.document is not None  # noqa: S101  (checked before)
+    certificate = known.document.certificate
     given = {name: value for name, value in options.items() if value is not None}
-    named, training = digest(encoder), load_encoder(encoder).training_counts_
+    named, training = digest(known.encoder), load_encoder(known.encoder).training_counts_
     if not path.exists():
-        return History.begin(document.certificate, named, training=training, **given), True
+        if not new_allowed:
+            raise ArgumentError(f"There is no history at {str(path)!r}, and no records to begin one with: name a file.")
+        return History.begin(certificate, named, training=training, **given)
     found = History.load(path)
     try:
-        found.check_against(document.certificate, named, training)
+        found.check_against(certificate, named, training)
     except FileError as error:
         raise FileError(f"{str(path)!r}: {error} Name another file with --history.") from error
     for name, value in given.items():
@@ -245,7 +220,7 @@ def _history(path: Path, document: Document, encoder: EncoderFile, **options: An
                 f"--{spelt} {value}: the history was begun with {getattr(found, name)}, and what was fixed then stays. "
                 "Leave it out, or begin a new history."
             )
-    return found, False
+    return found
 
 
 def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], certified: float) -> None:
@@ -255,7 +230,7 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], c
 
     from certifare.certificates.rounding import percent, round_down, round_up
 
-    styles = {"REFUTED": "bold red", "CONFIRMED": "green", "OPEN": ""}
+    styles = {"REFUTED": "bold red", "CONFIRMED": "green", "NOT REFUTED": ""}
     table = RichTable(box=None, padding=(0, 2, 0, 0))
     for name in ("period", "records", "lower limit", "T*", "", "moved"):
         table.add_column(name, justify="right" if name in ("lower limit", "T*") else "left")
@@ -278,6 +253,7 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], c
         soft_wrap=True,
     )
     if findings:
+        out.print(findings[-1].words, soft_wrap=True)
         for group in findings[-1].small:
             n = findings[-1].groups.get(group, 0)
             err.print(

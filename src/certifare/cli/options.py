@@ -1,333 +1,171 @@
-"""Options that several commands have: classes whose fields are the options, each declared once."""
+"""Options of several commands, each declared once. ``hidden`` options are shown by ``--help-all``."""
 
-import dataclasses
-import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from certifare.cli.common import (
-    CLAIM,
-    COLUMNS,
-    READING,
-    SEARCH,
-    Cluster,
-    Confidence,
-    JoinKey,
-    KeepLedger,
-    LabelCuts,
-    Looks,
-    MetricName,
-    Population,
-    PositiveLabel,
-    Seed,
-    SensitiveFile,
-    Weight,
-    cuts_of,
-    listed,
-    second_file,
-    suggest,
-)
+from certifare.cli.help import choose
 
-SPLIT = "0.5,0.1,0.4"
+#: Panels that the help of a command is laid out in.
+COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Reading and writing"
+
+METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
 
 
-class Options:
-    """Base of the classes below. A command that takes one has an option for each of its fields."""
+class Address(str):
+    """Where a database is. Like the path of a file, it is not published."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CsvOptions(Options):
-    """How a CSV file is read."""
+def _data_name(name: str | None) -> str | None:
+    """Refuse a name that a certificate cannot hold before any work is done."""
+    if name is None:
+        return None
+    from certifare.document.statement import MAX_NAME
+    from certifare.errors import ArgumentError
 
-    delimiter: Annotated[
-        str | None, typer.Option(help="Delimiter of a CSV file; recognised unless given.", rich_help_panel=READING)
-    ] = None
-    encoding: Annotated[
-        str | None, typer.Option(help="Encoding of a CSV file; recognised unless given.", rich_help_panel=READING)
-    ] = None
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--missing",
-            help="Text that stands for a missing value, besides the usual (?, NA, null …). Repeat for several.",
-            rich_help_panel=READING,
-        ),
-    ] = None
-    header: Annotated[
-        str,
-        typer.Option(
-            help="first: the first line of a CSV file names its columns. none: it is a record.",
-            rich_help_panel=READING,
-            autocompletion=suggest("first", "none"),
-        ),
-    ] = "first"
-    names: Annotated[
-        str | None,
-        typer.Option(
-            "--names",
-            help="Names of the columns of a CSV file without a header, with commas; nothing between two leaves one "
-            "out.",
-            rich_help_panel=READING,
-        ),
-    ] = None
-    decimal: Annotated[
-        str | None,
-        typer.Option(
-            help="What stands before decimals in a CSV file, . or ,; recognised unless given.",
-            rich_help_panel=READING,
-            autocompletion=suggest(".", ","),
-        ),
-    ] = None
-
-    def reading(self) -> dict[str, Any]:
-        """Say how a file is to be read, as :func:`certifare.tables.files.read_file` takes it."""
-        from certifare.errors import ArgumentError
-        from certifare.tables.files import MISSING
-
-        if self.header not in ("first", "none"):
-            raise ArgumentError(f"--header {self.header}: choose first (the first line names the columns) or none.")
-        return {
-            "delimiter": self.delimiter,
-            "encoding": self.encoding,
-            "missing": (*MISSING, *listed(self.missing)),
-            "header": self.header == "first" and self.names is None,
-            "names": () if self.names is None else tuple(name.strip() for name in self.names.split(",")),
-            "decimal": self.decimal,
-        }
+    if not 1 <= len(name) <= MAX_NAME:
+        raise ArgumentError(f"--dataset: give a name of 1 to {MAX_NAME} characters, not of {len(name):,}.")
+    return name
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchOptions(Options):
-    """What a search for encoders tries, what it claims, and what the columns of its table are."""
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Seed = Annotated[int, typer.Option(help="Random seed.", min=0, hidden=True)]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace an output that exists.")]
 
-    min_cells: Annotated[int, typer.Option(help="The fewest cells to accept.", min=2, rich_help_panel=SEARCH)] = 2
-    max_cells: Annotated[
-        int | None, typer.Option(help="The most cells to try; 200 unless given.", min=2, rich_help_panel=SEARCH)
-    ] = None
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kind",
-            help="boosted, tree or kmeans. Repeat for several. Both boosted and tree unless given.",
-            rich_help_panel=SEARCH,
-            autocompletion=suggest("boosted", "tree", "kmeans"),
-        ),
-    ] = None
-    gamma: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--gamma", help="0: only the label matters; 1: only the groups. Repeat for several.", rich_help_panel=SEARCH
-        ),
-    ] = None
-    min_cell_size: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--min-cell-size", help="Fewest training records of a cell. Repeat for several.", rich_help_panel=SEARCH
-        ),
-    ] = None
-    utility: Annotated[
-        str,
-        typer.Option(
-            help="What encoders are compared by: information (share of the label's entropy), explained (of its "
-            "spread) or accuracy.",
-            rich_help_panel=SEARCH,
-            autocompletion=suggest("information", "explained", "accuracy"),
-        ),
-    ] = "information"
-    retain: Annotated[
-        float,
-        typer.Option(
-            help="From 0 to 1: how much weight keeping the table itself has beside the label.", rich_help_panel=SEARCH
-        ),
-    ] = 0.0
-    group_aware: Annotated[
-        bool,
-        typer.Option(
-            "--group-aware",
-            help="Let encoders read the group: thresholds for each group, far more at the same T*. Encoding then "
-            "needs it.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = False
-    metric: MetricName = "demographic_parity"
-    positive: PositiveLabel = None
-    confidence: Confidence = 0.95
-    looks: Looks = None
-    ledger: KeepLedger = True
-    label_cuts: LabelCuts = None
-    label_quantiles: Annotated[
-        int | None,
-        typer.Option(
-            help="Cut a label that is a quantity into so many bands of equal numbers of training and select records.",
-            min=2,
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None
-    sensitive_file: SensitiveFile = None
-    on: JoinKey = None
-    weight: Weight = None
-    cluster: Cluster = None
-    population: Population = "clusters"
-    categorical: Annotated[
-        list[str] | None,
-        typer.Option(help="Read this column as categories. Repeat for several.", rich_help_panel=COLUMNS),
-    ] = None
-    continuous: Annotated[
-        list[str] | None,
-        typer.Option(help="Read this column as a quantity. Repeat for several.", rich_help_panel=COLUMNS),
-    ] = None
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Leave this column out. A pattern (income_*), commas and repeats name several.",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None
-    feature: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--feature",
-            help="Let encoders see this column and no others. A pattern (income_*), commas and repeats name several.",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None
-    unknown_groups: Annotated[
-        bool,
-        typer.Option(
-            help="Count records without a group as a group of their own, instead of leaving them out.",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = False
-    pool_groups: Annotated[
-        int | None,
-        typer.Option(
-            help="Pool groups that are likely to have fewer certification records (of the labels that the metric looks "
-            "at), by the numbers of the others.",
-            min=1,
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None
-    min_group_size: Annotated[
-        int, typer.Option(help="Refuse groups with fewer certification records.", min=1, rich_help_panel=CLAIM)
-    ] = 30
-    split: Annotated[
-        str,
-        typer.Option(
-            "--split",
-            help="Shares of the train, select and certify parts.",
-            metavar="T,S,C",
-            rich_help_panel=SEARCH,
-        ),
-    ] = SPLIT
-    seed: Seed = 0
-    jobs: Annotated[int, typer.Option(help="How many encoders are grown at a time.", min=1, rich_help_panel=SEARCH)] = 2
-
-    def table(self) -> dict[str, Any]:
-        """Say what the columns are, but for labels and groups, as ``read_table`` takes it."""
-        several = {name: listed(getattr(self, name)) for name in ("categorical", "continuous", "drop", "feature")}
-        return {
-            **several,
-            "weight": self.weight,
-            "cluster": self.cluster,
-            "missing_groups": "unknown" if self.unknown_groups else "drop",
-            "label_cuts": cuts_of(self.label_cuts, self.label_quantiles),
-            **second_file(self.sensitive_file, self.on),
-        }
-
-    def claim(self) -> dict[str, Any]:
-        """Say what is claimed: keywords of ``Claim``."""
-        names = ("metric", "confidence", "positive", "min_group_size", "population", "looks")
-        return {name: getattr(self, name) for name in names}
-
-    def how(self) -> dict[str, Any]:
-        """Say how encoders are searched for: keywords of ``produce`` and ``sweep``."""
-        names = ("utility", "retain", "group_aware", "seed", "pool_groups")
-        return {"parts": self.parts(), **{name: getattr(self, name) for name in names}}
-
-    def grid(self) -> Any:
-        """Return what is tried."""
-        from certifare.errors import ArgumentError
-        from certifare.frontier import Grid
-        from certifare.frontier.settings import CELLS
-
-        if self.max_cells is not None and self.max_cells < self.min_cells:
-            raise ArgumentError(f"--max-cells {self.max_cells} is less than --min-cells {self.min_cells}.")
-        most = self.max_cells or max(CELLS[-1], self.min_cells)
-        return Grid(
-            kinds=listed(self.kind) or ("boosted", "tree"),
-            gammas=tuple(self.gamma) if self.gamma else None,
-            min_cell_sizes=tuple(self.min_cell_size) if self.min_cell_size else None,
-            cells=(*(k for k in CELLS if k < most), most),
-        )
-
-    def parts(self) -> dict[str, float]:
-        """Shares of the three parts."""
-        from certifare.errors import ArgumentError
-        from certifare.tables.splitting import PARTS
-
-        try:
-            shares = [float(share) for share in self.split.split(",")]
-        except ValueError:
-            shares = []
-        if len(shares) != len(PARTS):
-            raise ArgumentError(
-                f"--split {self.split}: give three shares, of the records to train, select and certify on, such as "
-                f"{SPLIT}. (There is no test part: figures are measured on the certification records.)"
-            )
-        return dict(zip(PARTS, shares, strict=True))
-
-
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of the :class:`Options` that it takes."""
-    signature = inspect.signature(command, eval_str=True)
-    kinds = {name: p.annotation for name, p in signature.parameters.items() if isinstance(p.annotation, type)}
-    taken = {name: (_fields(kind), kind) for name, kind in kinds.items() if issubclass(kind, Options)}
-    return unfold(command, signature, taken)
-
-
-def _fields(kind: Any) -> list[inspect.Parameter]:
-    return [option(field.name, field.default, field.type) for field in dataclasses.fields(kind)]
-
-
-def option(name: str, default: Any, annotation: Any) -> inspect.Parameter:
-    """Describe an option of a command."""
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def unfold(
-    command: Callable[..., None],
-    signature: inspect.Signature,
-    values: Mapping[str, tuple[Sequence[inspect.Parameter], Callable[..., Any]]],
-) -> Callable[..., None]:
-    """Give a command options, from which some of the values that it takes are made.
-
-    Parameters
-    ----------
-    command : callable
-    signature : Signature
-        Of the command, its annotations evaluated.
-    values : mapping
-        By the name of the command's parameter: the options, which stand in its place, and what makes the value of them.
-    """
-
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        made = {
-            name: make(**{option.name: given.pop(option.name) for option in options})
-            for name, (options, make) in values.items()
-        }
-        command(**given, **made)
-
-    unfolded: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        if parameter.name in values:
-            unfolded += values[parameter.name][0]
-        else:
-            unfolded.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    run.__signature__ = signature.replace(parameters=unfolded)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in unfolded}
-    return run
+_LABEL = 'Label column, or a comparison such as "income>50000".'
+_SENSITIVE = 'Sensitive column, or a comparison such as "age>=60". Repeat to intersect several.'
+Label = Annotated[list[str] | None, typer.Option(help=_LABEL, metavar="COLUMN", rich_help_panel=COLUMNS)]
+Sensitive = Annotated[list[str] | None, typer.Option(help=_SENSITIVE, metavar="COLUMN", rich_help_panel=COLUMNS)]
+RequiredLabel = Annotated[list[str], typer.Option("--label", help=f"{_LABEL} Repeat for several.", metavar="COLUMN")]
+RequiredSensitive = Annotated[list[str], typer.Option("--sensitive", help=_SENSITIVE, metavar="COLUMN")]
+SensitiveFile = Annotated[
+    Path | None,
+    typer.Option(help="Second file, with sensitive columns; --on names the key.", rich_help_panel=COLUMNS, hidden=True),
+]
+JoinKey = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        help="With --sensitive-file: the column of both files that joins them.",
+        rich_help_panel=COLUMNS,
+        hidden=True,
+    ),
+]
+Weight = Annotated[
+    str | None, typer.Option(help="Column of survey weights.", metavar="COLUMN", rich_help_panel=COLUMNS)
+]
+Cap = Annotated[
+    float | None,
+    typer.Option(
+        help="With weights: thin to weights capped here, and bound what lies above (inf: no cap). The cap of the "
+        "bundle's own certificate unless given.",
+        rich_help_panel=COLUMNS,
+        hidden=True,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that marks dependent records (household, patient).", metavar="COLUMN", rich_help_panel=COLUMNS
+    ),
+]
+LabelCuts = Annotated[
+    str | None,
+    typer.Option(
+        help="Cut a label that is a quantity into bands at these numbers: 20000,50000.",
+        metavar="NUMBERS",
+        rich_help_panel=COLUMNS,
+        hidden=True,
+    ),
+]
+UnknownGroups = Annotated[
+    bool,
+    typer.Option(
+        "--unknown-groups",
+        help="Count records without a group as a group of their own, instead of leaving them out.",
+        rich_help_panel=COLUMNS,
+        hidden=True,
+    ),
+]
+Sql = Annotated[
+    Address | None,
+    typer.Option(
+        "--sql",
+        parser=Address,
+        metavar="ADDRESS",
+        help="Count in this database: duckdb:///file, sqlite:///file, postgresql://user@host/db, spark://host:port.",
+    ),
+]
+TableName = Annotated[str | None, typer.Option("--table", help="With --sql: the table, or schema.table.")]
+Confidence = Annotated[float, typer.Option(help="1 − ε, the confidence of the bound.", rich_help_panel=CLAIM)]
+MetricName = Annotated[
+    str, choose("Distance between groups that is bounded.", *METRICS, name="--metric", rich_help_panel=CLAIM)
+]
+OwnMetric = Annotated[
+    str | None,
+    choose(
+        "Distance between groups that is bounded; that of the bundle's certificate unless given.",
+        *METRICS,
+        name="--metric",
+        rich_help_panel=CLAIM,
+    ),
+]
+PositiveLabel = Annotated[
+    str | None,
+    typer.Option("--positive", help="The positive label, for equal_opportunity.", rich_help_panel=CLAIM),
+]
+_POPULATION = "With --cluster: the claim is about random clusters or random records."
+Population = Annotated[str, choose(_POPULATION, "clusters", "records", rich_help_panel=CLAIM, hidden=True)]
+OwnPopulation = Annotated[
+    str | None, choose(_POPULATION, "clusters", "records", name="--population", rich_help_panel=CLAIM, hidden=True)
+]
+KeepLedger = Annotated[
+    bool,
+    typer.Option(
+        "--ledger/--no-ledger",
+        help="Count looks at the certification records (digests only, in your state folder).",
+        rich_help_panel=CLAIM,
+        hidden=True,
+    ),
+]
+Looks = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of planned looks at the certification records, which share ε.",
+        min=1,
+        rich_help_panel=CLAIM,
+        hidden=True,
+    ),
+]
+MinGroupSize = Annotated[
+    int,
+    typer.Option(
+        "--min-group-size",
+        help="Refuse groups with fewer certification records.",
+        min=1,
+        rich_help_panel=CLAIM,
+        hidden=True,
+    ),
+]
+Key = Annotated[
+    Path | None, typer.Option(help="Private key to sign with (certifare key new).", rich_help_panel=READING)
+]
+PublicKey = Annotated[Path | None, typer.Option("--key", help="Public key that the signature must match.")]
+Suppress = Annotated[
+    int | None,
+    typer.Option(
+        help="Pool cells with fewer records of a group in the certificate; T* stays.",
+        min=2,
+        rich_help_panel=READING,
+        hidden=True,
+    ),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of the data in certificate and report.", callback=_data_name, rich_help_panel=READING, hidden=True
+    ),
+]

@@ -8,24 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.common import (
-    CLAIM,
-    COLUMNS,
-    Confidence,
-    Json,
-    Label,
-    PositiveLabel,
-    Sensitive,
-    emit,
-    listed,
-    out,
-    printable,
-    show_left_out,
-    single_label,
-    suggest,
-)
-from certifare.cli.options import CsvOptions, with_options
-from certifare.cli.support import of_file, refuse_ignored
+from certifare.cli.arguments import listed, single_label
+from certifare.cli.csv_options import CsvFormat
+from certifare.cli.help import choose
+from certifare.cli.honoured import of_file, refuse_ignored
+from certifare.cli.option_classes import with_options
+from certifare.cli.options import CLAIM, COLUMNS, Confidence, Json, Label, PositiveLabel, Sensitive
+from certifare.cli.terminal import emit, out, printable, show_left_out
 
 if TYPE_CHECKING:
     from certifare.certificates.planning import PlanRow
@@ -50,10 +39,11 @@ def plan(
     ] = 0.5,
     metric: Annotated[
         str,
-        typer.Option(
-            help="demographic_parity, or equal_opportunity (needs --label).",
+        choose(
+            "Distance that is bounded; equal_opportunity needs --label.",
+            "demographic_parity",
+            "equal_opportunity",
             rich_help_panel=CLAIM,
-            autocompletion=suggest("demographic_parity", "equal_opportunity"),
         ),
     ] = "demographic_parity",
     positive: PositiveLabel = None,
@@ -65,7 +55,7 @@ def plan(
         list[int] | None, typer.Option(help="Number of cells. Repeat for several.", min=2, rich_help_panel=COLUMNS)
     ] = None,
     *,
-    csv: CsvOptions,
+    csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
     """Show the T* that calibrated cells (fit --group-aware) reach with so many records, and the records needed.

@@ -15,7 +15,8 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from certifare.cli import common
+from certifare.cli.help import Command
+from certifare.cli.terminal import err
 from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Commands(TyperGroup):
                 command_of(points)
             except ArgumentError as error:
                 if not ctx.resilient_parsing:  # a shell completes words otherwise
-                    common.err.print(Text.assemble(("warning: ", "yellow"), str(error)), soft_wrap=True)
+                    err.print(Text.assemble(("warning: ", "yellow"), str(error)), soft_wrap=True)
             else:
                 names.append(name)
         return names
@@ -84,11 +85,11 @@ def command_of(points: list[EntryPoint]) -> Any:
         raise ArgumentError(f"{_origins(points)}: each brings a command {point.name!r}; uninstall all but one.")
     try:
         found = point.load()
-        app = typer.Typer(rich_markup_mode="markdown")
+        app = typer.Typer(rich_markup_mode="rich")
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=point.name)
         elif inspect.isfunction(found):
-            app.command(point.name)(found)
+            app.command(point.name, cls=Command)(found)
         else:
             raise TypeError(f"{point.value} is no function and no typer.Typer")
         return typer.main.get_group(app).commands[point.name]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.checks import print_failures
-from certifare.cli.common import REFUSED, PublicKey, check_distance, err, out, print_json
-from certifare.cli.support import refuse_ignored
+from certifare.cli.honoured import refuse_ignored
+from certifare.cli.options import PublicKey
+from certifare.cli.running import REFUSED
+from certifare.cli.terminal import emit, err, out
+from certifare.cli.verdicts import print_failures
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from certifare.document import Verdict
 
 
@@ -33,25 +36,13 @@ RANGES = {
 MAX_FRONTIER_BYTES, MOST_POINTS = 16 << 20, 20_000
 
 
-class Form(StrEnum):
-    """Forms of a report."""
-
-    HTML = "html"
-    PDF = "pdf"
-    MARKDOWN = "md"
-    JSON = "json"
-
-
 def report(
     context: typer.Context,
     certificate: Annotated[Path, typer.Argument(help="A bundle's folder, or a certificate file.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; report.html unless given.")
+        Path | None,
+        typer.Option("--output", "-o", help="File to write: .html, .pdf, .md or .json; report.html unless given."),
     ] = None,
-    form: Annotated[Form | None, typer.Option("--format", help="Form; by the output's ending unless given.")] = None,
-    encoder: Annotated[Path | None, typer.Option(help="The encoder's file, to draw it and to name its cells.")] = None,
-    frontier: Annotated[Path | None, typer.Option(help="Table of the encoders tried (frontier.csv).")] = None,
-    target: Annotated[float | None, typer.Option(help="The bound that was asked for.")] = None,
     key: PublicKey = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report's data as JSON, and write nothing.")
@@ -62,56 +53,48 @@ def report(
     The certificate is verified first. Exit status 1 means that it does not hold: the report says at its top what fails.
     """
     refuse_ignored(context, *(() if as_json else ("written",)))
-    check_distance("--target", target)
-    data, verdict = gather(certificate, key=key, encoder=encoder, frontier=frontier, target=target)
-    if as_json:
-        print_json(data)
-    else:
+    data, verdict = gather(certificate, key)
+
+    def write() -> None:
         print_failures(verdict, err)
-        _write(data, form, output)
-    if not verdict.passed:
-        raise typer.Exit(REFUSED)
+        _write(data, output or Path("report.html"))
+
+    emit(data, as_json, write, outcome=verdict.outcome, status=0 if verdict.passed else REFUSED)
 
 
-def _write(data: dict[str, Any], form: Form | None, output: Path | None) -> None:
+def _write(data: dict[str, Any], path: Path) -> None:
+    """Write the report in the form that the file's ending names."""
     import json
 
-    chosen = form or _form_of(output)
-    path = output or Path(f"report.{chosen.value}")
+    from certifare.errors import ArgumentError
     from certifare.foundation.storage import atomic_file
     from certifare.report import render_html, render_markdown, render_pdf
 
-    if chosen is Form.PDF:
-        content = render_pdf(render_html(data))
-    elif chosen is Form.HTML:
-        content = render_html(data).encode("utf-8")
-    elif chosen is Form.MARKDOWN:
-        content = render_markdown(data).encode("utf-8")
-    else:
-        content = (json.dumps(data, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
+    forms: dict[str, Callable[[], str | bytes]] = {
+        ".html": lambda: render_html(data),
+        ".pdf": lambda: render_pdf(render_html(data)),
+        ".md": lambda: render_markdown(data),
+        ".json": lambda: json.dumps(data, ensure_ascii=False, indent=2) + "\n",
+    }
+    if path.suffix.lower() not in forms:
+        raise ArgumentError(f"--output {path}: name a file that ends in .html, .pdf, .md or .json.")
+    content = forms[path.suffix.lower()]()
     with atomic_file(path) as name:
-        name.write_bytes(content)
+        name.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
     out.print(str(path), soft_wrap=True)
 
 
-def gather(
-    certificate: Path,
-    *,
-    key: Path | None = None,
-    encoder: Path | None = None,
-    frontier: Path | None = None,
-    target: float | None = None,
-) -> tuple[dict[str, Any], Verdict]:
+def gather(certificate: Path, key: Path | None = None) -> tuple[dict[str, Any], Verdict]:
     """Read the files of a bundle, as far as they are there, verify them, and gather what a report says."""
     from certifare.document import read_document, verify_document
     from certifare.document.verification import ANY
     from certifare.encoders.format import EncoderFile
     from certifare.report import describe_encoder, report_data
 
+    encoder = frontier = None
     if certificate.is_dir():
         folder, certificate = certificate, certificate / "certificate.json"
-        encoder = encoder or _if_there(folder / "encoder.json")
-        frontier = frontier or _if_there(folder / "frontier.csv")
+        encoder, frontier = _if_there(folder / "encoder.json"), _if_there(folder / "frontier.csv")
     document = read_document(certificate)
     file = None if encoder is None else EncoderFile(encoder)
     verdict = verify_document(document, ANY, key=key, encoder=file)
@@ -125,7 +108,6 @@ def gather(
         encoder=None if shown is None else describe_encoder(shown),
         frontier=points,
         chosen=chosen,
-        target=target,
         files={"certificate": certificate.name} | ({} if encoder is None else {"encoder": encoder.name}),
     )
     return data, verdict
@@ -177,8 +159,3 @@ def _number(text: str | None, within: tuple[float, float], where: str) -> float 
 
 def _if_there(path: Path) -> Path | None:
     return path if path.exists() else None
-
-
-def _form_of(output: Path | None) -> Form:
-    endings = {".pdf": Form.PDF, ".md": Form.MARKDOWN, ".markdown": Form.MARKDOWN, ".json": Form.JSON}
-    return endings.get(output.suffix.lower(), Form.HTML) if output else Form.HTML

@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from certifare.cli.common import err, out, printable
+from certifare.cli.terminal import err, out, printable
 from certifare.foundation.formatting import amount, one
 
 if TYPE_CHECKING:

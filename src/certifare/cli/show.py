@@ -10,9 +10,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 from rich.tree import Tree
 
-from certifare.cli.checks import print_failures
-from certifare.cli.common import REFUSED, Json, PublicKey, emit, encoder_file, out, printable
-from certifare.cli.support import refuse_ignored
+from certifare.cli.arguments import encoder_file
+from certifare.cli.honoured import refuse_ignored
+from certifare.cli.options import Json, PublicKey
+from certifare.cli.running import REFUSED
+from certifare.cli.terminal import emit, out, printable
+from certifare.cli.verdicts import print_failures
 
 
 def show(
@@ -62,9 +65,8 @@ def show(
                 _print_tree(document["encoder"]["nodes"])
 
     plain = {**document, "certificate": document["certificate"].to_dict()} if is_certified else document
-    emit(plain, as_json, print_all)
-    if verdict is not None and not verdict.passed:
-        raise typer.Exit(REFUSED)
+    outcome = "DONE" if verdict is None else verdict.outcome
+    emit(plain, as_json, print_all, outcome=outcome, status=0 if verdict is None or verdict.passed else REFUSED)
 
 
 def _looks_like_encoder(path: Path) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certifare.cli.common import ENCODER, encoder_file
+from certifare.cli.arguments import ENCODER, encoder_file
 
 if TYPE_CHECKING:
     from certifare.certificates import CellCounts
@@ -73,37 +73,14 @@ class Certified:
         return found or Reading()
 
     @property
+    def stated(self) -> bool:
+        """Whether a certificate says how records are read."""
+        return self.document is not None and self.document.statement.predicate.reading is not None
+
+    @property
     def metric(self) -> str:
         """What the certificate bounds; demographic parity if there is none."""
         return "demographic_parity" if self.document is None else self.document.certificate.metric
-
-
-def read_as(
-    known: Reading,
-    *,
-    sensitive: Sequence[str] = (),
-    label: str | None = None,
-    label_cuts: Sequence[float] | None = None,
-    **given: Any,
-) -> Reading:
-    """Return how records are read: as the bundle says, but for what was given on the command line.
-
-    Other sensitive columns make other groups, which are not pooled as the bundle's are; another label has other values.
-    """
-    import msgspec
-
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None and value is not False}
-    if sensitive and tuple(sensitive) != known.sensitive:
-        changes = {"sensitive": tuple(sensitive), "kept_groups": None, "unknown_groups": False, **changes}
-    if label is not None and label != known.label:
-        changes = {**changes, "label": label, "label_cuts": (), "positive": given.get("positive")}
-    if label_cuts is not None:
-        changes["label_cuts"] = tuple(label_cuts)
-    if "cluster" in changes or changes.get("weight", known.weight) != known.weight:
-        changes = {"cap": None, **changes}  # The bundle's cap is one on its own weights.
-    if changes.get("cap") == float("inf"):
-        changes["cap"] = None
-    return msgspec.structs.replace(known, **changes)
 
 
 def read_source(

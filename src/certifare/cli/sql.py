@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from certifare.cli.common import Json, emit, encoder_file, print_exactly
+from certifare.cli.arguments import encoder_file
+from certifare.cli.options import Json
+from certifare.cli.terminal import emit, print_exactly
 
 
 def sql(
@@ -18,7 +20,6 @@ def sql(
     table: Annotated[
         str | None, typer.Option(help="A table: the result is then a query that adds the cell to every row.")
     ] = None,
-    name: Annotated[str, typer.Option(help="What to call the column of cells.")] = "cell",
     as_json: Json = False,
 ) -> None:
     """Print a tree encoder as SQL: a CASE expression, or with --table a whole query."""
@@ -32,5 +33,5 @@ def sql(
             "Python is (certifare encode BUNDLE DATA cells.parquet --as cells --keep ID) and load the cells into the "
             "warehouse; or fit a tree, which is SQL (certifare fit --kind tree)."
         )
-    text = fitted.to_sql(dialect, table=table, name=name)
+    text = fitted.to_sql(dialect, table=table)
     emit({"dialect": dialect, "sql": text}, as_json, lambda: print_exactly(text))

@@ -2,130 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table as RichTable
 
-from certifare.cli.common import (
-    CLAIM,
-    Json,
-    RequiredLabel,
-    RequiredSensitive,
-    check_distance,
-    emit,
-    err,
-    listed,
-    out,
-    show_notes,
-    stages,
-)
-from certifare.cli.options import CsvOptions, SearchOptions, with_options
-from certifare.cli.support import of_search, refuse_ignored
+from certifare.cli.arguments import check_distance
+from certifare.cli.csv_options import CsvFormat
+from certifare.cli.honoured import of_search, refuse_ignored
+from certifare.cli.option_classes import with_options
+from certifare.cli.options import Json, RequiredLabel, RequiredSensitive
+from certifare.cli.progress_bars import stages
+from certifare.cli.search_options import SearchOptions
+from certifare.cli.terminal import emit, err, out, show_notes
 
 if TYPE_CHECKING:
     from certifare.frontier import Frontier
     from certifare.frontier.sweeping import Point
 
 
+#: What a frontier is written as, by the ending of the file: a table, or a drawing.
+ENDINGS = (".csv", ".svg", ".html")
+
+
 @with_options
 def sweep(
     context: typer.Context,
     data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
-    label: RequiredLabel = None,
-    sensitive: RequiredSensitive = None,
+    label: RequiredLabel,
+    sensitive: RequiredSensitive,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write every encoder tried to this .csv file.")
+        list[Path] | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write every encoder tried to a .csv file, or draw the frontier: .svg or .html. Repeat for both.",
+        ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the frontier: .svg, .png, .html or .json.")] = None,
-    correction: Annotated[
-        str,
-        typer.Option(
-            help="simultaneous: certify m encoders together, each at ε/m. holdout: predict bounds, certify none.",
-            rich_help_panel=CLAIM,
-            autocompletion=lambda: ["simultaneous", "holdout"],
-        ),
-    ] = "simultaneous",
-    candidates: Annotated[
-        str,
-        typer.Option(
-            help="With simultaneous: certify the encoders on the predicted front, or all.",
-            rich_help_panel=CLAIM,
-            autocompletion=lambda: ["front", "all"],
-        ),
-    ] = "front",
     max_bound: Annotated[
         float | None, typer.Option("--max", help="Also name the best encoder within this bound.")
     ] = None,
     *,
     search: SearchOptions,
-    csv: CsvOptions,
+    csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
-    """Try many encoders and print the frontier of utility and certified distance."""
-    from certifare.bundle import write_rows
-    from certifare.errors import GroupError, RoleError
-    from certifare.foundation.storage import atomic_file
+    """Try many encoders and print the frontier of utility and certified distance.
+
+    The encoders on the predicted frontier are certified together, each at its share of ε: choose any of them.
+    """
     from certifare.frontier import sweep as sweep_table
     from certifare.tables.table import read_table
 
-    if not label:
-        raise RoleError("Which column is to be predicted? Pass --label.")
-    if not sensitive:
-        raise GroupError("Which column holds the groups? Pass --sensitive.")
-    simultaneous = ("simultaneous",) if correction == "simultaneous" else ()
-    refuse_ignored(context, *of_search(data, search.metric, search.kind), *simultaneous)
+    refuse_ignored(context, *of_search(data, search.metric, search.kind))
     check_distance("--max", max_bound)
-    _check_places(output, plot)
-    columns = {"label": listed(label), "sensitive": listed(sensitive), **search.table()}
-    reading, grid = {**columns, **csv.reading()}, search.grid()
+    _check_places(output or ())
+    reading = {"label": tuple(label), "sensitive": tuple(sensitive), **search.table(), **csv.reading()}
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
         if search.label_quantiles is not None:
             reading["label_cuts"] = _quantiles(data, search.label_quantiles, search, reading)
-        frontier = sweep_table(
-            read_table(data, **reading),
-            grid,
-            min_cells=search.min_cells,
-            correction=correction,  # type: ignore[arg-type]  # checked there
-            candidates=candidates,  # type: ignore[arg-type]  # checked there
-            n_jobs=search.jobs,
-            ledger=search.ledger,
-            progress=progress,
-            **search.claim(),
-            **search.how(),
-        )
-        knee = frontier.best(min_cells=search.min_cells)
-        best = None if max_bound is None else frontier.best(max_bound, min_cells=search.min_cells)
-        if output is not None:
-            with atomic_file(output) as name:
-                write_rows(name, frontier.rows())
-        if plot is not None:
-            progress("drawing", 0, 1)
-            with atomic_file(plot) as name:
-                frontier.plot(best or knee).save(name, format=plot.suffix.lower()[1:])
-    written = [path for path in (output, plot) if path is not None]
-    emit(_document(frontier, knee, best), as_json, lambda: _show(frontier, knee, best, written))
+        table = read_table(data, **reading)
+        frontier = sweep_table(table, progress=progress, **search.claim(), **search.how())
+        knee = frontier.best()
+        best = None if max_bound is None else frontier.best(max_bound)
+        for path in output or ():
+            progress(f"writing {path.name}", 0, 1)
+            _write(frontier, best or knee, path)
+    emit(_document(frontier, knee, best), as_json, lambda: _show(frontier, knee, best, output or ()))
 
 
-def _check_places(output: Path | None, plot: Path | None) -> None:
+def _check_places(paths: Sequence[Path]) -> None:
     """Refuse places that could not be written to, before any work is done."""
     from certifare.errors import ArgumentError
     from certifare.foundation.storage import check_file, check_writable
 
-    if output is not None and output.suffix.lower() != ".csv":
-        raise ArgumentError(f"--output {output}: name a file that ends in .csv.")
-    if plot is not None and plot.suffix.lower() not in (".svg", ".png", ".html", ".json"):
-        raise ArgumentError(f"--plot {plot}: name a file that ends in .svg, .png, .html or .json.")
-    for path in (output, plot):
-        if path is not None:
-            check_file(path)
-            check_writable(path.parent)
+    for path in paths:
+        if path.suffix.lower() not in ENDINGS:
+            raise ArgumentError(
+                f"--output {path}: name a file that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}."
+            )
+        check_file(path)
+        check_writable(path.parent)
+
+
+def _write(frontier: Frontier, marked: Point, path: Path) -> None:
+    """Write every encoder as a table, or draw the frontier."""
+    from certifare.bundle import write_rows
+    from certifare.foundation.storage import atomic_file
+
+    if path.suffix.lower() != ".csv":
+        frontier.plot(marked).save(path)
+        return
+    with atomic_file(path) as name:
+        write_rows(name, frontier.rows())
 
 
 def _quantiles(data: Path, number: int, search: SearchOptions, reading: dict[str, Any]) -> tuple[float, ...]:
-    """Find where the label is cut into bands; certification records have no say in it."""
+    """Find where the label is cut into bands; certification records are not used."""
     from certifare.tables.splitting import training_quantiles
 
     return training_quantiles(
@@ -157,7 +134,7 @@ def _document(frontier: Frontier, knee: Point, best: Point | None) -> dict[str, 
     }
 
 
-def _show(frontier: Frontier, knee: Point, best: Point | None, written: list[Path]) -> None:
+def _show(frontier: Frontier, knee: Point, best: Point | None, written: Sequence[Path]) -> None:
     from certifare.certificates.rounding import percent
     from certifare.cli.chart import draw_points
 

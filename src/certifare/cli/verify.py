@@ -2,113 +2,81 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-from collections.abc import Callable
-from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
-from certifare.cli.checks import STYLES, print_checks
-from certifare.cli.common import (
-    COLUMNS,
-    INCONCLUSIVE,
-    REFUSED,
-    REQUIRED,
-    Cluster,
-    Json,
-    PublicKey,
-    Weight,
-    emit,
-    listed,
-    out,
-    printable,
-)
-from certifare.cli.options import option, unfold
-from certifare.cli.support import refuse_ignored
-from certifare.document.policy import Policy
+from certifare.cli.arguments import check_distance, listed
+from certifare.cli.help import choose
+from certifare.cli.honoured import refuse_ignored
+from certifare.cli.options import METRICS, Json, PublicKey
+from certifare.cli.running import INCONCLUSIVE, REFUSED
+from certifare.cli.terminal import emit
+from certifare.cli.verdicts import print_verdict
 
-if TYPE_CHECKING:
-    from certifare.document import Outcome, Verdict
-
-STATUS: dict[Outcome, int] = {"PASS": 0, "FAIL": REFUSED, "INCONCLUSIVE": INCONCLUSIVE}
+STATUS = {"PASS": 0, "FAIL": REFUSED, "INCONCLUSIVE": INCONCLUSIVE}
+REQUIRED = "What is required"
 
 
-def with_policy(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of a policy; the command itself takes the policy that they make."""
-    types = get_type_hints(Policy, include_extras=True)
-    fields = [_option(field.name, field.default, *get_args(types[field.name])) for field in dataclasses.fields(Policy)]
-
-    def policy(**given: Any) -> Policy:
-        return Policy(**{name: value for name, value in given.items() if value is not None})
-
-    return unfold(command, inspect.signature(command, eval_str=True), {"policy": (fields, policy)})
-
-
-def _option(name: str, default: Any, kind: Any, words: str) -> inspect.Parameter:
-    """Make the option of one field: repeated where it holds several names, a switch where it is true or false."""
-    several = kind == tuple[str, ...]
-    word = {"max_bound": "max"}.get(name, name.removesuffix("s") if several else name)
-    form: dict[str, Any] = {"parser": date.fromisoformat, "metavar": "DATE"} if kind == date | None else {}
-    info = typer.Option(f"--{word.replace('_', '-')}", help=words, rich_help_panel=REQUIRED, **form)
-    annotation: Any = Annotated[list[str] | None if several else kind, info]
-    return option(name, None if several else default, annotation)
-
-
-@with_policy
 def verify(
-    *,
     context: typer.Context,
     certificate: Annotated[Path, typer.Argument(help="A certificate file, or a bundle's folder.")],
     key: PublicKey = None,
     encoder: Annotated[Path | None, typer.Option(help="The encoder's file, which must be the certified one.")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Records of your own, on which the encoder is certified anew.")
+        Path | None,
+        typer.Option(help="Records of your own, on which the encoder is certified anew; read as the certificate says."),
     ] = None,
-    sensitive: Annotated[
-        list[str] | None,
-        typer.Option(
-            help='Sensitive column of --data, or a comparison such as "age>=60", if not as certified.',
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Label column of --data, if not as certified.", rich_help_panel=COLUMNS)
-    ] = None,
-    weight: Weight = None,
-    cluster: Cluster = None,
     predictions: Annotated[
         Path | None,
         typer.Option(help="A table with columns cell and prediction: the classifier whose own distance you ask for."),
     ] = None,
-    policy: Policy,
+    max_bound: Annotated[
+        float | None, typer.Option("--max", help="The largest bound T* to accept.", rich_help_panel=REQUIRED)
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(help="The least confidence to accept; 0 accepts any.", rich_help_panel=REQUIRED)
+    ] = 0.95,
+    metric: Annotated[
+        list[str] | None,
+        choose("The metric it must be about. Repeat to accept several.", *METRICS, rich_help_panel=REQUIRED),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="A group it must be about. Repeat for several.", metavar="GROUP", rich_help_panel=REQUIRED),
+    ] = None,
+    max_age: Annotated[
+        int | None, typer.Option(help="The most days since it was made.", min=0, rich_help_panel=REQUIRED)
+    ] = None,
+    max_looks: Annotated[
+        int | None,
+        typer.Option(help="The most times that its records were looked at.", min=1, rich_help_panel=REQUIRED),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a certificate: format, signature, encoder, and every figure, recomputed from its counts.
 
     Exit status: 0 PASS, every required check holds; 1 FAIL, one does not; 2 a file cannot be read; 3 INCONCLUSIVE,
-    your own records neither contradict the claim nor suffice to confirm it.
+    your own records neither contradict the claim nor suffice to confirm it. To require a signature, give --key; to
+    require the encoder, give --encoder.
     """
-    from certifare.document import verify_document
+    from certifare.document import Policy, verify_document
 
-    refuse_ignored(context, *(("certificate",) if data is None else ()))
-    verdict = verify_document(
-        certificate,
-        policy,
-        key=key,
-        encoder=encoder,
-        data=data,
-        sensitive=listed(sensitive),
-        label=label,
-        weight=weight,
-        cluster=cluster,
-        predictions=None if predictions is None else read_predictions(predictions),
+    refuse_ignored(context)
+    check_distance("--max", max_bound)
+    policy = Policy(
+        min_confidence=confidence,
+        max_bound=max_bound,
+        metrics=listed(metric),
+        groups=listed(group),
+        max_age=max_age,
+        max_looks=max_looks,
     )
-    emit(verdict.to_dict(), as_json, lambda: print_verdict(verdict))
-    if not verdict.passed:
-        raise typer.Exit(STATUS[verdict.outcome])
+    decided = None if predictions is None else read_predictions(predictions)
+    verdict = verify_document(certificate, policy, key=key, encoder=encoder, data=data, predictions=decided)
+    status = STATUS[verdict.outcome]
+    emit(verdict.to_dict(), as_json, lambda: print_verdict(verdict), outcome=verdict.outcome, status=status)
 
 
 def read_predictions(path: Path) -> list[Any]:
@@ -128,17 +96,3 @@ def read_predictions(path: Path) -> list[Any]:
     if any(value is None for value in by_cell.values()):
         raise TableError(f"{str(path)!r}: a cell has no prediction.")
     return [by_cell[cell] for cell in range(len(by_cell))]
-
-
-def print_verdict(verdict: Verdict) -> None:
-    """Print each check, the outcome, and what was not checked."""
-    from rich.text import Text
-
-    print_checks(verdict.checks)
-    word = Text(verdict.outcome, STYLES[verdict.outcome])
-    if verdict.passed and verdict.claim is not None:
-        word.append(f"  {printable(verdict.claim)}", "default not bold")
-    out.print()
-    out.print(word)
-    if verdict.passed and verdict.unchecked:
-        out.print(f"Not checked: {', '.join(check.name for check in verdict.unchecked)}.", style="yellow")

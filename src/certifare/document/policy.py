@@ -1,11 +1,10 @@
-"""What a verifier requires of a certificate, said once: in Python as a value, on the command line as options."""
+"""What a verifier requires of a certificate."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated
 
 from certifare.errors import ArgumentError
 
@@ -15,7 +14,6 @@ class Policy:
     """What a certificate must be like to be accepted.
 
     Whatever a policy says, the document must hold together: figures, words and digests are always checked.
-    ``certifare verify`` has an option for each of these fields.
 
     Attributes
     ----------
@@ -55,17 +53,16 @@ class Policy:
     'PASS'
     """
 
-    # The words are those of `certifare verify --help`.
-    min_confidence: Annotated[float, "The least confidence to accept; 0 accepts any."] = 0.95
-    max_bound: Annotated[float | None, "The largest bound T* to accept."] = None
-    metrics: Annotated[tuple[str, ...], "The metric it must be about. Repeat to accept several."] = ()
-    groups: Annotated[tuple[str, ...], "A group it must be about. Repeat for several."] = ()
-    max_candidates: Annotated[int | None, "The most encoders that may have shared ε on its records."] = None
-    not_before: Annotated[date | None, "The earliest day on which it may have been made, such as 2030-01-31."] = None
-    max_age: Annotated[int | None, "The most days that may have passed since it was made."] = None
-    max_looks: Annotated[int | None, "The most times that its records may have been looked at."] = None
-    require_signature: Annotated[bool, "Require a signature that --key checks."] = False
-    require_encoder: Annotated[bool, "Require the encoder, which must be the certified one."] = False
+    min_confidence: float = 0.95
+    max_bound: float | None = None
+    metrics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    max_candidates: int | None = None
+    not_before: date | None = None
+    max_age: int | None = None
+    max_looks: int | None = None
+    require_signature: bool = False
+    require_encoder: bool = False
 
     def __post_init__(self) -> None:
         if not (_is_number(self.min_confidence) and 0.0 <= self.min_confidence < 1.0):

@@ -47,7 +47,8 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
     Parameters
     ----------
     certificate : Certificate
-        Any but one of ``method="lemmas"``, whose bound looks at single cells, and one that is pooled already.
+        Any but one of ``method="lemmas"`` or ``"calibrated"``, whose bounds look at single cells, and one that is
+        pooled already.
     n : int
         The smallest count that may be shown, at least 2.
 
@@ -72,6 +73,12 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
         raise DocumentError(
             'The bound of method="lemmas" looks at single cells and cannot be recomputed from pooled ones. '
             'Certify with method="exact", or publish without suppression.'
+        )
+    if certificate.method == "calibrated":
+        raise DocumentError(
+            "The bound of calibrated cells needs the count of every cell. These counts are the plan, which was fixed "
+            "before any certification record was looked at: they say nothing about the people counted but how many "
+            "they are. Publish without suppression."
         )
     if certificate.pools:
         raise DocumentError(

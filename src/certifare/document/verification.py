@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from certifare.certificates import CellCounts, Certificate, certify_counts
 from certifare.certificates.assumptions import READS_GROUP, VOID
+from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
 from certifare.certificates.population import draw_of, whom
 from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.document.envelopes import Document, digest, read_document
@@ -354,6 +355,9 @@ def _figures(document: Document) -> Check:
     bound = f"T* = {round_up(certificate.bound)}"
     if certificate.sequence is not None:
         bound = f"{bound}, the limits of all {tested:,} encoders that were tested against it"
+    if certificate.method == "calibrated":
+        words = f"{bound} and the lower limit follow from the plan that the counts show, by a random seed of our own."
+        return Check("figures", True, words)
     return Check("figures", True, f"{bound}, the estimate and the lower limit were recomputed from the counts.")
 
 
@@ -535,9 +539,15 @@ def _records(
             "name weights and clusters as its producer did. The check is inconclusive."
         )
         return [looked_up, Check("data", None, words, undecided=True)]
+    if certificate.method == "calibrated" and np.array_equal(own.counts.table, certificate.counts.table):
+        words = "These are the records that set the thresholds: the exact bound does not hold on them. Use others."
+        return [looked_up, Check("data", None, words, undecided=True)]
     lower = _own_lower_limit(own, str(counted.digest))
     sample = f"{own.counts.n_records:,} records of your own"
-    words = f"{sample} give T* = {round_up(own.bound)} (estimate {own.estimate:.4f}, lower limit {round_down(lower)})"
+    words = (
+        f"{sample} give T* = {round_up(own.bound)} (estimate {own.estimate:.4f}, of which chance alone gives about "
+        f"{distance_by_chance(own):.4f}; lower limit {round_down(lower)})"
+    )
     if lower > certificate.bound:
         return [
             looked_up,
@@ -548,7 +558,7 @@ def _records(
                 f"{round_up(certificate.bound)} on your population.",
             ),
         ]
-    checks = [looked_up, Check("data", True, f"{words}: they do not contradict the certificate.")]
+    checks = [looked_up, Check("data", True, f"{words}: the certificate is not refuted.")]
     if max_bound is not None:
         words = f"A certificate on {sample} bounds the {own.claim.distance.words} by T* = {round_up(own.bound)}"
         checks.append(
@@ -557,7 +567,8 @@ def _records(
             else Check(
                 "data bound",
                 None,
-                f"{words}, above the {max_bound:g} asked for: your records do not suffice to confirm it.",
+                f"{words}, above the {max_bound:g} asked for. It is not refuted: "
+                f"{confirming_words(records_to_confirm(own, max_bound), max_bound)}.",
                 undecided=True,
             )
         )

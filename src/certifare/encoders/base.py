@@ -12,6 +12,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.certificates.counts import CellCounts
+from certifare.drawing.figure import draw_shares
 from certifare.encoders.cellscores import cell_scores, score_names
 from certifare.encoders.description import Description, Statistics, describe
 from certifare.encoders.information import RetainedInformation, retained_information
@@ -275,30 +276,16 @@ class RestrictedEncoder(MatchingEncoder):
 
     def plot(self) -> Drawing:
         """Draw how many training records each cell has, and of which groups they are."""
-        import altair as alt
-
-        cells = self.describe()
+        cells = list(self.describe())
         if any(cell.records is None for cell in cells):
             raise EncoderError("The encoder was saved without statistics of its cells: there is nothing to draw.")
-        rows = [
-            {
-                "cell": cell.cell,
-                "group": group,
-                "records": share * (cell.records or 0),
-                "rules": "; ".join(cell.rules) or "every record",
-            }
-            for cell in cells
-            for group, share in (next(iter(cell.groups.values())) if cell.groups else {"all": 1.0}).items()
-        ]
-        chart = alt.Chart(alt.InlineData(values=rows)).mark_bar()
-        return Drawing(
-            chart.encode(
-                x=alt.X("records:Q", title="training records"),
-                y=alt.Y("cell:O", title="cell"),
-                color=alt.Color("group:N", title=self.group_column_ or None),
-                tooltip=["cell:O", "group:N", alt.Tooltip("records:Q", format=",.0f"), "rules:N"],
-            ).properties(width=480, title=str(self))
-        )
+        shares = [next(iter(cell.groups.values())) if cell.groups else {"": 1.0} for cell in cells]
+        counts = {
+            group: [(cell.records or 0) * of_cell[group] for cell, of_cell in zip(cells, shares, strict=True)]
+            for group in shares[0]
+        }
+        names = [str(cell.cell) for cell in cells]
+        return draw_shares(str(self), counts, names, "training records")
 
     def save(self, path: str | os.PathLike[str], *, statistics: bool = True) -> None:
         """Write the encoder as JSON; :func:`~certifare.encoders.load_encoder` reads it.

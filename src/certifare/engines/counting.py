@@ -211,6 +211,11 @@ class CountedRecords:
         """Certify the encoder by which the records were counted."""
         if claim.positive is None and claim.distance.strata == "positive":
             claim = replace(claim, positive=self.positive)
+        if claim.method == "calibrated":
+            raise ArgumentError(
+                'method="calibrated" is for the records that set the thresholds of an encoder, and these were counted '
+                'in cells that were fixed before: choose method="exact".'
+            )
         lemmas = claim.method == "lemmas"
         if lemmas and self.sum_counts is None:
             raise ArgumentError(

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from certifare.errors import ArgumentError
 from certifare.foundation.formatting import undirected
+from certifare.foundation.storage import atomic_file
 
 #: What drawings are saved as.
-SUFFIXES = (".svg", ".png", ".html", ".json")
+SUFFIXES = (".svg", ".html")
+#: What no XML file may hold, whatever the names in it.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<main>{drawing}</main>
+</html>
+"""
 
 
 def html_table(caption: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
@@ -38,45 +51,37 @@ def html_table(caption: str, rows: Iterable[Sequence[object]], head: Sequence[st
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A chart that a notebook shows as it is, without a script from a network.
+    """A chart as SVG, which a notebook shows as it is. It needs no script, no font and no network.
 
     Attributes
     ----------
-    chart : altair.Chart
-        For whoever wants to change it.
+    title : str
+    markup : str
+        The SVG element, in which names from data are escaped.
     """
 
-    chart: Any
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data: the Vega-Lite specification."""
-        return dict(self.chart.to_dict())
+    title: str
+    markup: str
 
     def svg(self) -> str:
-        """Draw the chart."""
-        import vl_convert
+        """Return the chart as an SVG document."""
+        return undirected(_NOT_XML.sub("\ufffd", self.markup))
 
-        return undirected(str(vl_convert.vegalite_to_svg(self.to_dict())))
-
-    def save(self, path: str | os.PathLike[str], *, format: str | None = None) -> None:
-        """Write the chart to a file: .svg, .png, .html (with its scripts inside) or .json.
-
-        Parameters
-        ----------
-        path : path
-        format : {"svg", "png", "html", "json"}, optional
-            By the end of the path unless given.
-        """
-        suffix = Path(path).suffix.lower() if format is None else f".{format}"
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the chart to a file: .svg, or .html for a page with the chart in it."""
+        suffix = Path(path).suffix.lower()
         if suffix not in SUFFIXES:
             raise ArgumentError(
-                f"A drawing cannot be saved as {suffix or 'a file without an ending'}: choose {', '.join(SUFFIXES)}."
+                f"A drawing cannot be saved as {suffix or 'a file without an ending'}: choose {' or '.join(SUFFIXES)}."
             )
-        inline = {"inline": True} if suffix == ".html" else {}
-        self.chart.save(os.fspath(path), format=suffix[1:], **inline)
+        text = self.svg()
+        if suffix == ".html":
+            text = _PAGE.format(title=undirected(html.escape(self.title)), drawing=text)
+        with atomic_file(path) as name:
+            name.write_text(text, encoding="utf-8")
 
     def _repr_html_(self) -> str:
         return self.svg()
 
     def __repr__(self) -> str:
-        return "<Drawing: .save(path) writes .svg, .png, .html or .json>"
+        return f"<Drawing: {self.title}; .save(path) writes {' or '.join(SUFFIXES)}>"

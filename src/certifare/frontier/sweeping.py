@@ -14,6 +14,7 @@ from certifare.certificates.claims import Claim
 from certifare.certificates.looks import Look
 from certifare.certificates.rounding import round_up
 from certifare.certification.ledger import open_ledger
+from certifare.drawing.scatter import draw_scatter
 from certifare.errors import ArgumentError
 from certifare.foundation.display import Drawing, html_table
 from certifare.foundation.formatting import amount
@@ -72,6 +73,11 @@ class Point:
         """Plain data, ready for JSON."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         return document
+
+    def __str__(self) -> str:
+        gamma = "" if self.gamma is None else f", γ = {self.gamma:g}"
+        words = "T*" if self.certified else "predicted T*"
+        return f"{self.kind}, {amount(self.cells, 'cell')}{gamma}: {words} = {round_up(self.bound)}, {self.utility:.2%}"
 
     def same_encoder(self, other: Point) -> bool:
         """Whether two points are about one encoder of one sweep, certified or not."""
@@ -225,38 +231,19 @@ class Frontier:
         return pa.Table.from_pylist(self.rows())
 
     def plot(self, highlight: Point | None = None) -> Drawing:
-        """Draw utility against the bound: all points, the front that they make, and one of them if asked."""
-        import altair as alt
-
-        words = "T*" if any(point.certified for point in self.points) else "predicted T*"
-        front = {point.number for point in self.pareto()}
+        """Draw utility against the bound: every encoder by its kind, the fronts that they make, and one marked."""
+        best = {
+            of_sort[i].number
+            for certified in (True, False)
+            if (of_sort := [point for point in self.points if point.certified is certified])
+            for i in pareto([p.bound for p in of_sort], [p.utility for p in of_sort])
+        }
+        chosen = None if highlight is None else self._checked(highlight)
         rows = [
-            {**point.to_dict(), "front": point.number in front, "label": f"{point.kind}, {point.cells} cells"}
-            for point in self.usable
+            {**point.to_dict(), "best": point.number in best, "chosen": point.number == chosen, "hint": str(point)}
+            for point in self.points
         ]
-        base = alt.Chart(alt.InlineData(values=rows)).encode(
-            x=alt.X("bound:Q", title=f"{words}: bound on the distance", scale=alt.Scale(zero=True)),
-            y=alt.Y("utility:Q", title=self.utility, scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
-            tooltip=[
-                alt.Tooltip("label:N", title="encoder"),
-                alt.Tooltip("gamma:Q", title="γ"),
-                *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("utility", "accuracy", "auc", "explained")),
-                alt.Tooltip("bound:Q", format=".4f"),
-                alt.Tooltip("retained:Q", format=".3f"),
-            ],
-        )
-        layers = [
-            base.mark_circle(size=25).encode(
-                color=alt.Color("kind:N", title="encoder"),
-                opacity=alt.condition("datum.front", alt.value(1.0), alt.value(0.25)),
-            ),
-            base.transform_filter("datum.front").mark_line(interpolate="step-after", strokeWidth=1, color="gray"),
-        ]
-        if highlight is not None:
-            layers.append(
-                base.transform_filter(f"datum.number === {highlight.number}").mark_point(size=160, color="black")
-            )
-        return Drawing(alt.layer(*layers).properties(width=480, height=300, title="Utility and distance"))
+        return draw_scatter(rows, self.utility)
 
     def _checked(self, point: Point) -> int:
         """Return the number of a point, which may have been certified since it was taken from here."""

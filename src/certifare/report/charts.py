@@ -1,4 +1,4 @@
-"""The charts of a report, each one SVG drawing that fits any width (:mod:`certifare.report.svg`).
+"""The charts of a report, each one SVG drawing that fits any width (:mod:`certifare.drawing.svg`).
 
 Classes say what a thing is; the style sheet says how it looks, in light, in dark and on paper.
 """
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from certifare.report.palette import LEANS, SERIES
-from certifare.report.svg import Plane, stretched, tag, ticks
+from certifare.certificates.picture import interval_plane
+from certifare.drawing.palette import LEANS, SERIES
+from certifare.drawing.scatter import scatter_plane
+from certifare.drawing.svg import Plane, stretched, tag, ticks
 
 #: Differences at which the colour changes, in units of the largest one of a cell.
 STEPS = (0.6, 0.3, 0.08, -0.08, -0.3, -0.6)
-#: A diamond and a ring, in pixels around their place.
-DIAMOND, RING = "M0-6L6 0 0 6-6 0Z", "M-9.5 0a9.5 9.5 0 1 0 19 0 9.5 9.5 0 1 0-19 0"
 #: Encoders whose bound is larger than the largest on the front, by this factor, are not drawn.
 BEYOND = 1.4
 #: Columns whose importance is drawn; the table has all.
@@ -56,54 +56,15 @@ def drawn_points(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _interval(data: Mapping[str, Any]) -> Markup:
     """T* and the lower limit on a scale."""
-    figures, target = data["figures"], data["target"]
-    top = min(1.0, max(1.15 * figures["bound"], 1.1 * target["value"] if target else 0.0, 0.02))
-    plane = Plane((0.0, top), (0.0, 7.0))
-    plane.axes(ticks(0.0, top))
-    plane.box((figures["lower"], 2.7), (figures["bound"], 4.3), class_="band")
-    for place in (figures["lower"], figures["bound"]):
-        plane.line((place, 2.2), (place, 4.8), class_="limit")
-    plane.dot(figures["estimate"], 3.5, 5, class_="accent")
-    plane.text(figures["bound"], 5.4, f"T* = {figures['bound_text']}", class_=f"strong {_side(figures['bound'], top)}")
-    plane.text(figures["lower"], 1.1, f"L = {figures['lower_text']}", class_=_side(figures["lower"], top))
-    if target:
-        plane.line((target["value"], 0.0), (target["value"], 6.4), class_="target")
-        text = f"target {target['value']:.4g}"
-        plane.text(target["value"], 6.7, text, class_=f"warm {_side(target['value'], top)}")
+    figures = data["figures"]
+    plane = interval_plane(figures["lower"], figures["estimate"], figures["bound"], _target(data))
     return plane.svg("7.5rem")
 
 
 def _frontier(data: Mapping[str, Any]) -> Markup | None:
     """Draw utility against T*, certified or predicted: one mark for each encoder tried."""
     points = drawn_points(data)
-    if not points:
-        return None
-    kinds = series_of(points)
-    target = data["target"]["value"] if data["target"] else 0.0
-    utilities = [point["utility"] for point in points]
-    margin = 0.06 * (max(utilities) - min(utilities)) or 0.01
-    right = 1.04 * max(target, *(point["bound"] for point in points))
-    plane = Plane((0.0, right), (min(utilities) - margin, max(utilities) + margin))
-    plane.axes(ticks(0.0, right), ticks(*plane.y, 8))
-    plane.path(_stairs([p for p in points if p["best"] and not p["certified"]]), class_="front")
-    for point in points:
-        if not point["certified"]:
-            look = "predicted best" if point["best"] else "predicted"
-            plane.dot(point["bound"], point["utility"], 2.2, class_=f"{look} {kinds[point['kind']]}")
-    if target:
-        plane.line((target, plane.y[0]), (target, plane.y[1]), class_="target")
-        plane.text(target, plane.y[1], f"target {target:.4g}", dy="-1.9em", class_=f"warm {_side(target, right)}")
-    for point in points:
-        if point["certified"]:
-            plane.mark(point["bound"], point["utility"], DIAMOND, class_=f"certified {kinds[point['kind']]}")
-    for point in points:
-        if point["chosen"]:
-            # Its name stands above the plane, where no point can be.
-            plane.line((point["bound"], point["utility"]), (point["bound"], plane.y[1]), class_="leader")
-            plane.mark(point["bound"], point["utility"], RING, class_="ring")
-            side = _side(point["bound"], right)
-            plane.text(point["bound"], plane.y[1], "chosen", dy="-.5em", class_=f"strong {side}")
-    return plane.svg("18rem")
+    return scatter_plane(points, _target(data)).svg("18rem") if points else None
 
 
 def _ratios(data: Mapping[str, Any]) -> Markup | None:
@@ -207,25 +168,8 @@ _CHARTS: dict[str, Callable[[Mapping[str, Any]], Markup | None]] = {
 # -- what charts share --------------------------------------------------------------------------------------------
 
 
-def series_of(points: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Give each kind of encoder a colour; when these run out, the last."""
-    kinds = sorted({point["kind"] for point in points})
-    return {kind: SERIES[min(i, len(SERIES) - 1)] for i, kind in enumerate(kinds)}
-
-
-def _side(place: float, top: float) -> str:
-    """On which side of its place a text stands, so that it stays inside."""
-    return "end" if place > 0.5 * top else "start"
-
-
-def _stairs(points: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
-    """Return the corners of a line that rises at each point."""
-    corners: list[tuple[float, float]] = []
-    for point in sorted(points, key=lambda point: point["bound"]):
-        if corners:
-            corners.append((point["bound"], corners[-1][1]))
-        corners.append((point["bound"], point["utility"]))
-    return corners
+def _target(data: Mapping[str, Any]) -> float | None:
+    return data["target"]["value"] if data["target"] else None
 
 
 def _runs(values: Sequence[Any]) -> list[tuple[Any, int, int]]:

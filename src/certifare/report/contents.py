@@ -9,7 +9,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from certifare.certificates import Certificate, FixedSequence, difference_limit
-from certifare.certificates.claims import stratum
+from certifare.certificates.chance import distance_by_chance
+from certifare.certificates.claims import gaps_of, stratum
 from certifare.certificates.consequences import WHOLE_GROUPS
 from certifare.certificates.rounding import percent, percent_up, round_down, round_up
 from certifare.certificates.tail import distance_level, raised
@@ -30,6 +31,7 @@ METHODS = {
     "exact": "exact bound for a difference of two binomial proportions",
     "mcdiarmid": "closed form (McDiarmid's inequality)",
     "lemmas": "bound of the FARE paper (three lemmas)",
+    "calibrated": "quantile of the distance between Dirichlet shares (statistically equivalent blocks)",
 }
 CORRECTIONS = {
     "none": "One encoder was tried.",
@@ -156,6 +158,7 @@ def report_data(
             "bound_text": round_up(found.bound),
             "estimate": found.estimate,
             "estimate_text": f"{found.estimate:.4f}",
+            **_reading_the_estimate(found),
             "lower": found.lower,
             "lower_text": round_down(found.lower),
             "confidence": found.confidence,
@@ -185,6 +188,7 @@ def report_data(
         "meaning": _meaning(found),
         "follows": list(found.what_follows()),
         "cells": cells,
+        "plan": _plan(found),
         "frontier": _frontier(frontier, chosen),
         "encoder": None if encoder is None else {**encoder, "nodes": _nodes(encoder["nodes"], cells["rows"])},
         "four_fifths": _four_fifths(found),
@@ -395,6 +399,43 @@ def _cells(
     }
 
 
+def _reading_the_estimate(certificate: Certificate) -> dict[str, Any]:
+    """Name the plug-in distance, and say what of it chance alone gives."""
+    if certificate.method == "calibrated":
+        return {
+            "estimate_name": "in the plan",
+            "estimate_words": "The dot is the distance of the planned shares; true shares differ by chance.",
+            "by_chance_text": None,
+        }
+    return {
+        "estimate_name": "in the sample",
+        "estimate_words": "The dot is the distance in the sample.",
+        "by_chance_text": f"{distance_by_chance(certificate):.4f}",
+    }
+
+
+def _plan(certificate: Certificate) -> dict[str, Any] | None:
+    """Return the share of each group that each cell was given, if the certification records set the thresholds."""
+    if certificate.method != "calibrated":
+        return None
+    gaps = gaps_of(certificate.counts, certificate.positive)
+    among = "" if certificate.positive is None else f" with label {certificate.positive!r}"
+    cap = "" if certificate.tail is None else " (and of those above the cap)"
+    return {
+        "words": (
+            f"The certification records{among} set the thresholds of each group. The plan gives each cell a share of "
+            "every group, and was fixed before any of these records was looked at. T* follows from the planned shares "
+            f"and the numbers of records{cap} alone: how far true shares lie from planned ones is known, whatever the "
+            "records are like (they are Dirichlet variables), and a distance between two groups is above T* in at most "
+            f"{percent_up(certificate.epsilon_used)} of all samples."
+        ),
+        "rows": [
+            {"cell": cell, "shares": shares.tolist()}
+            for cell, shares in enumerate(gaps / gaps.sum(axis=0, keepdims=True))
+        ],
+    }
+
+
 def _steps(rows: Sequence[Mapping[str, Any]], pair: tuple[int, int]) -> list[dict[str, Any]]:
     """Return the differences from the largest to the smallest, with their running sum.
 
@@ -554,12 +595,9 @@ def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]
         commands.append({"what": "Check who signed it as well. Get the key from the producer.", "command": base + key})
         base += key
     if document.statement.digest_of("encoder") is not None:
-        commands += [
-            {"what": "Check that your encoder is the certified one, byte by byte.", "command": base + encoder},
-            {
-                "what": "Certify the encoder anew on records of your own.",
-                "command": f"{base}{encoder} --data fresh.csv"
-                + ("" if document.statement.predicate.reading else " --sensitive COLUMN"),
-            },
-        ]
+        base += encoder
+        commands.append({"what": "Check that your encoder is the certified one, byte by byte.", "command": base})
+        if document.statement.predicate.reading is not None:
+            own = f"{base} --data fresh.csv"
+            commands.append({"what": "Certify the encoder anew on records of your own.", "command": own})
     return commands

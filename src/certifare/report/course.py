@@ -9,10 +9,10 @@ from markupsafe import Markup
 
 from certifare.certificates.claims import metric_of
 from certifare.certificates.rounding import percent, round_down, round_up
+from certifare.drawing.palette import SERIES
+from certifare.drawing.svg import Plane, ticks
 from certifare.foundation.formatting import undirected
 from certifare.report.html import environment, style_sheet
-from certifare.report.palette import SERIES
-from certifare.report.svg import Plane, ticks
 
 if TYPE_CHECKING:
     from certifare.certification.monitoring import Finding, History
@@ -40,6 +40,8 @@ def course_data(history: History, findings: Sequence[Finding]) -> dict[str, Any]
                 "bound": finding.bound,
                 "bound_text": round_up(finding.bound),
                 "estimate": finding.estimate,
+                "by_chance": finding.by_chance,
+                "words": finding.words,
                 "lower": finding.lower,
                 "lower_text": round_down(finding.lower),
                 "outcome": finding.outcome,

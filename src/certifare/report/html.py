@@ -7,9 +7,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from certifare.certificates.rounding import round_up
+from certifare.drawing.palette import LEANS, SERIES, plane_style, variables
+from certifare.drawing.scatter import series_of
 from certifare.foundation.formatting import undirected
-from certifare.report.charts import STEPS, draw_charts, drawn_points, largest_difference, lean, series_of
-from certifare.report.palette import LEANS, SERIES, variables
+from certifare.report.charts import STEPS, draw_charts, drawn_points, largest_difference, lean
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -124,7 +125,8 @@ def style_sheet() -> str:
     sheet = files("certifare.report").joinpath("templates", "report.css").read_text("utf-8")
     return (
         f":root {{ {variables(dark=False)} }}\n"
-        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {variables(dark=True)} }} }}\n{sheet}"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {variables(dark=True)} }} }}\n"
+        f"{sheet}\n{plane_style()}"
     )
 
 

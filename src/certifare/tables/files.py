@@ -318,7 +318,7 @@ def inspect_csv(
         notes = (
             *notes,
             f"the first line has {number!r} for the name of a column; if it is a record, say that there is no header "
-            "(--header none, and --names)",
+            "(--names)",
         )
     if decimal is None and chosen != "," and _decimal_commas(_rows(text, chosen)):
         decimal = ","

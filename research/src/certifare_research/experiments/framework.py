@@ -25,6 +25,7 @@ from typing import Any, TextIO
 
 import certifare
 import certifare_research
+from certifare.drawing import Figure, draw_figures
 from certifare.frontier import Grid
 from certifare_research import extensions
 from certifare_research.datasets import Dataset, load_acs_employment, load_acs_income_classes
@@ -177,7 +178,7 @@ class Page:
         Tables.
     records : sequence of mapping
         Everything, for the CSV file, which leaves out what is no plain value.
-    chart : Altair chart, optional
+    chart : sequence of Figure, optional
     notes : sequence of str
         What a reader must know to judge the figures.
     claims : sequence of mapping
@@ -188,7 +189,7 @@ class Page:
     text: str
     blocks: Sequence[Block] = ()
     records: Sequence[Mapping[str, Any]] = ()
-    chart: Any = None
+    chart: Sequence[Figure] | None = None
     notes: Sequence[str] = ()
     claims: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
 
@@ -220,10 +221,8 @@ def write_page(page: Page, run: Run) -> list[Path]:
     if page.claims:
         written.append(_write_csv(run.out / f"{run.name}.claims.csv", page.claims))
     if page.chart is not None:
-        import vl_convert
-
         path = run.out / f"{run.name}.svg"
-        write_text(path, vl_convert.vegalite_to_svg(page.chart.to_json()))
+        write_text(path, draw_figures(page.title, page.chart, columns=2).svg())
         written.append(path)
     path = run.out / f"{run.name}.md"
     write_text(path, markdown(page, run))

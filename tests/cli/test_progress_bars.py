@@ -6,7 +6,7 @@ import re
 from rich.console import Console
 
 from certifare.bundle import produce
-from certifare.cli import common
+from certifare.cli import progress_bars
 from certifare.foundation.progress import counter, listening
 from certifare.frontier import Grid
 
@@ -29,9 +29,9 @@ def test_a_line_for_each_phase_where_there_is_no_terminal(cli, make_people, tmp_
 
 def test_a_long_phase_is_reported_every_minute(monkeypatch):
     text = io.StringIO()
-    monkeypatch.setattr(common, "err", Console(file=text, width=100))
+    monkeypatch.setattr(progress_bars, "err", Console(file=text, width=100))
     times = iter([0.0, 1.0, 30.0, 71.0, 72.0, 100.0])
-    lines = common.StageLines(clock=lambda: next(times))
+    lines = progress_bars.StageLines(clock=lambda: next(times))
     for done in range(4):
         lines.tell("growing trees", 10 * done, 100)
     lines.end()
@@ -44,8 +44,8 @@ def test_a_long_phase_is_reported_every_minute(monkeypatch):
 
 def test_a_terminal_has_a_bar_with_the_time_left(monkeypatch):
     text = io.StringIO()
-    monkeypatch.setattr(common, "err", Console(file=text, width=100, force_terminal=True))
-    with common.stages() as tell:
+    monkeypatch.setattr(progress_bars, "err", Console(file=text, width=100, force_terminal=True))
+    with progress_bars.stages() as tell:
         tell("fitting scores", 1, 4)
         tell("growing trees", 0, 4)
     assert "fitting scores" in text.getvalue()
@@ -78,5 +78,5 @@ def test_an_unreadable_table_is_reported_in_one_line(cli, tmp_path):
     (tmp_path / "people.csv").write_text("x,s\n1,f\n2,m\n")
     result = cli("fit", tmp_path / "people.csv", "--label", "y", "--sensitive", "s")
     assert result.status == 2
-    assert result.stderr.startswith("error: ")
+    assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1

@@ -1,7 +1,7 @@
 """Which options each command honours, and under which conditions: the one declaration of it.
 
 An option is honoured or refused, never ignored. What is not declared here is refused, so that a new option cannot be
-forgotten; ``tests/cli/test_support.py`` walks every command, every way of calling it, and every option.
+forgotten; ``tests/cli/test_honoured.py`` walks every command, every way of calling it, and every option.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ CONDITIONS = {
     "large": "a Parquet file too large for memory",
     "certificate": "a certificate alone",
     "encoder": "an encoder",
+    "stated": "a certificate that says how records are read",
+    "unread": "records, and no certificate that says how they are read",
+    "undrawn": "a file of records, and no certificate that says how to draw them",
+    "unread_csv": "a CSV file, and no certificate that says how it is read",
     # What else was asked for.
+    "relabelled": "records with --label",
     "drawn": "--weight or --cluster",
     "clustered": "--cluster",
     "thinned": "--weight, or --cluster with --population records",
-    "capped": "a file of records with --weight, and without --cluster",
+    "capped": "a file of records with weights, and without clusters",
     "equal_opportunity": "--metric equal_opportunity",
     "positives": "a table with --metric equal_opportunity",
-    "simultaneous": "--correction simultaneous",
     "grown": "--kind boosted or tree",
     "listed": "the cells of an encoder in words (no --json)",
     "certified": "a certificate",
@@ -57,16 +61,17 @@ def _when(**options: str) -> dict[str, frozenset[str]]:
     return needs
 
 
-_CSV = "delimiter encoding missing header names decimal"
+_FILE = "delimiter encoding names"
+_CSV = f"{_FILE} missing decimal"
 _SEARCH = _when(
-    always="output jobs as_json label sensitive categorical drop feature seed kind min_cells max_cells split metric "
-    "confidence utility min_group_size looks pool_groups label_cuts",
+    always="output as_json label sensitive categorical drop feature seed kind max_cells split metric confidence "
+    "utility min_group_size looks pool_groups label_cuts ledger",
     sensitive_file="on",
     memory="label_quantiles sensitive_file weight cluster continuous unknown_groups",
     csv=_CSV,
     cluster="population",
     equal_opportunity="positive",
-    grown="gamma min_cell_size group_aware retain",
+    grown="gamma min_cell_size group_aware",
 )
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
@@ -79,52 +84,56 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         positives="label positive",
         csv=_CSV,
     ),
-    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target ledger scores")},
-    "sweep": {**_SEARCH, **_when(always="plot correction max_bound", simultaneous="candidates ledger")},
+    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target")},
+    "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
-        always="form keep as_json", by_group="sensitive unknown_groups", csv=_CSV, as_csv="spreadsheet_safe"
+        always="form keep replace as_json",
+        by_group="unknown_groups",
+        csv=_FILE,
+        unread_csv="missing decimal",
+        as_csv="spreadsheet_safe",
     ),
     "certify": _when(
-        always="metric positive confidence method candidates min_group_size looks ledger sql output max_bound as_json "
-        "column",
+        always="metric positive confidence min_group_size looks ledger sql output max_bound as_json column",
         sensitive_file="on",
-        records="sensitive sensitive_file label label_cuts unknown_groups weight cluster seed",
-        sql="sensitive label label_cuts unknown_groups table_name",
-        capped="cap",
+        records="sensitive sensitive_file label seed",
+        sql="sensitive label table",
         # Counts files say which columns they are about; what is asked for must be that.
         counts="sensitive label",
-        csv=_CSV,
+        unread="label_cuts unknown_groups",
+        relabelled="label_cuts",
+        undrawn="weight cluster",
+        unread_csv="missing decimal",
         clustered="population",
+        capped="cap",
+        csv=_FILE,
         column="cuts encoder_output",
         output="key suppress dataset",
     ),
     "count": _when(
-        always="output sensitive label holder unknown_groups sql as_json",
-        records="weight cluster",
+        always="output sensitive label sql as_json",
         sql="table",
-        csv=_CSV,
-        drawn="seed",
+        unread="unknown_groups",
+        undrawn="weight cluster",
+        unread_csv="missing decimal",
         clustered="population",
+        drawn="seed",
         thinned="max_weight",
         capped="cap",
+        csv=_FILE,
     ),
-    "verify": _when(
-        always="key encoder data predictions as_json min_confidence max_bound metrics groups max_candidates not_before "
-        "max_age max_looks require_signature require_encoder",
-        data="sensitive label weight cluster",
-    ),
+    "verify": _when(always="key encoder data predictions as_json confidence max_bound metric group max_age max_looks"),
     "monitor": _when(
-        always="history target confidence periods min_group_size page key sql as_json",
-        records="period sensitive label",
-        sql="period sensitive label table_name",
-        # Counts files say which columns they are about; what is asked for must be that.
-        counts="period sensitive label",
-        csv=_CSV,
+        always="history target confidence periods min_group_size output key sql as_json",
+        records="period",
+        sql="period table",
+        counts="period",
+        csv=_FILE,
     ),
     "show": _when(always="as_json", listed="cells", certified="key"),
-    "explain": _when(always="row identity as_json", csv=_CSV),
-    "sql": _when(always="dialect table name as_json"),
-    "report": _when(always="encoder frontier target key as_json", written="output form"),
+    "explain": _when(always="as_json", csv=_FILE, unread_csv="missing decimal"),
+    "sql": _when(always="dialect table as_json"),
+    "report": _when(always="key as_json", written="output"),
     "key new": _when(always="passphrase as_json"),
     "key show": _when(always="as_json"),
 }
@@ -132,6 +141,10 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
 _MEMORY = "Fit on a sample of the records."
 _EXTRACT = "A database counts all of its records: export an extract, and run certifare count with {} on the file."
 _DRAWN = {option: _EXTRACT.format(f"--{option}") for option in ("weight", "cluster")}
+_STATED = dict.fromkeys(
+    ("weight", "cluster", "population", "unknown_groups", "label_cuts", "missing", "decimal"),
+    "The certificate beside the encoder says how records are read.",
+)
 #: What to do instead, by command and where its records are.
 REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("certify", "counts"): {
@@ -145,14 +158,12 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
     },
     ("certify", "sql"): {**_DRAWN, "cap": "A database counts all of its records: leave it out, or certify a file."},
     ("count", "sql"): _DRAWN,
+    **{(command, "stated"): _STATED for command in ("certify", "count", "encode", "explain")},
     ("fit", "large"): {
         **dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups"), _MEMORY),
         "label_quantiles": "Cut the label at fixed numbers: --label-cuts.",
         "sensitive_file": "Join the files first, in a database for instance (DuckDB reads and writes Parquet).",
     },
-    ("verify", "certificate"): dict.fromkeys(
-        ("sensitive", "label", "weight", "cluster"), "Name your own records with --data, or leave it out."
-    ),
 }
 
 
@@ -181,23 +192,19 @@ def refuse_ignored(context: typer.Context, *conditions: str) -> None:
         raise ArgumentError(f"{options[name]} would be ignored{where}: it needs {words}. {remedy}")
 
 
-def draw_conditions(weight: str | None, cluster: str | None, population: str | None) -> tuple[str, ...]:
-    """Conditions that a draw by weights or clusters brings along, whether options or the bundle ask for it."""
-    thinned = population == "records" if cluster is not None else weight is not None
-    holds = {
-        "drawn": weight is not None or cluster is not None,
-        "clustered": cluster is not None,
-        "thinned": thinned,
-        "capped": weight is not None and cluster is None,
-    }
-    return tuple(name for name, true in holds.items() if true)
-
-
 def of_file(*paths: FilePath) -> tuple[str, ...]:
     """Conditions that files of records bring along."""
     from certifare.tables.files import kind_of
 
     return ("records", "csv") if any(kind_of(path) == "csv" for path in paths) else ("binary", "records")
+
+
+def of_records(*paths: FilePath, stated: bool) -> tuple[str, ...]:
+    """Conditions of files of records, or of a database's, that a certificate says how to read, or not."""
+    where = of_file(*paths) if paths else ("sql",)
+    if stated:
+        return *where, "stated"
+    return *where, "unread", *(("unread_csv",) if "csv" in where else ())
 
 
 def of_search(path: Path, metric: str, kinds: Sequence[str] | None, *, large: bool = False) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from certifare.report.palette import LEANS, PALETTE, SERIES, variables
+from certifare.drawing.palette import LEANS, PALETTE, SERIES, variables
 
 
 def luminance(colour):

@@ -61,6 +61,10 @@ class Plane:
         """Where y lies, as a share of the height, from the top."""
         return (self.y[1] - y) / (self.y[1] - self.y[0])
 
+    def side(self, x: float) -> str:
+        """On which side of its place a text stands, so that it stays inside."""
+        return "end" if self.across(x) > 0.5 else "start"
+
     def line(self, start: tuple[float, float], end: tuple[float, float], **attributes: Any) -> None:
         """Draw a straight line."""
         (x1, y1), (x2, y2) = ((_percent(self.across(x)), _percent(self.down(y))) for x, y in (start, end))
@@ -73,16 +77,15 @@ class Plane:
         size = {"width": _percent(right - left), "height": _percent(bottom - top)}
         self.drawn.append(tag("rect", x=_percent(left), y=_percent(top), **size, **attributes))
 
-    def dot(self, x: float, y: float, r: float, **attributes: Any) -> None:
+    def dot(self, x: float, y: float, r: float, hint: str | None = None, **attributes: Any) -> None:
         """Draw a circle of this radius in pixels."""
-        self.drawn.append(
-            tag("circle", cx=_percent(self.across(x)), cy=_percent(self.down(y)), r=f"{r:g}", **attributes)
-        )
+        place = {"cx": _percent(self.across(x)), "cy": _percent(self.down(y))}
+        self.drawn.append(tag("circle", *_hint(hint), **place, r=f"{r:g}", **attributes))
 
-    def mark(self, x: float, y: float, shape: str, **attributes: Any) -> None:
+    def mark(self, x: float, y: float, shape: str, hint: str | None = None, **attributes: Any) -> None:
         """Draw a shape, given as a path in pixels around its place."""
         place = {"x": _percent(self.across(x)), "y": _percent(self.down(y))}
-        self.drawn.append(tag("svg", tag("path", d=shape, **attributes), class_="mark", **place))
+        self.drawn.append(tag("svg", tag("path", *_hint(hint), d=shape, **attributes), class_="mark", **place))
 
     def text(self, x: float, y: float, text: str, **attributes: Any) -> None:
         """Write at a place; ``dx`` and ``dy`` move the text by pixels."""
@@ -118,3 +121,8 @@ def stretched(content: Markup, width: int, height: int) -> Markup:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def _hint(text: str | None) -> list[Markup]:
+    """Make the text that a pointer on a mark brings up."""
+    return [] if text is None else [tag("title", text)]

@@ -1,6 +1,7 @@
 """Options that a path ignores: each is honoured there, as declared, or refused."""
 
 import json
+import shutil
 import sys
 
 import duckdb
@@ -9,7 +10,7 @@ import typer
 
 import certifare.frontier.parquet_search
 from certifare.cli import app
-from certifare.cli.support import ALWAYS, CONDITIONS, HONOURED, refuse_ignored
+from certifare.cli.honoured import ALWAYS, CONDITIONS, HONOURED, refuse_ignored
 from certifare.errors import ArgumentError
 
 #: The paper's experiments are a command of their own package.
@@ -61,55 +62,72 @@ WAYS = {
         ),
     },
     "sweep": {
-        "csv": (SEARCH, {"records", "csv", "memory", "grown", "simultaneous"}),
-        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "memory", "grown", "simultaneous"}),
-        "holdout": ([*SEARCH, "--correction", "holdout"], {"records", "csv", "memory", "grown"}),
+        "csv": (SEARCH, {"records", "csv", "memory", "grown"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "memory", "grown"}),
     },
     "encode": {
-        "csv": (["{encoder}", "{csv}", "{out}/encoded.csv"], {"records", "csv", "as_csv"}),
+        "csv": (["{encoder}", "{csv}", "{out}/encoded.csv"], {"records", "csv", "unread_csv", "as_csv"}),
         "parquet": (["{encoder}", "{parquet}", "{out}/encoded.csv"], {"records", "binary", "as_csv"}),
-        "to parquet": (["{encoder}", "{csv}", "{out}/encoded.parquet"], {"records", "csv"}),
+        "to parquet": (["{encoder}", "{csv}", "{out}/encoded.parquet"], {"records", "csv", "unread_csv"}),
     },
     "certify": {
-        "csv": (["{encoder}", "{csv}", "--sensitive", "sex"], {"records", "csv"}),
-        "parquet": (["{encoder}", "{parquet}", "--sensitive", "sex"], {"records", "binary"}),
+        "csv": (
+            ["{encoder}", "{csv}", "--sensitive", "sex"],
+            {"records", "csv", "unread", "undrawn", "unread_csv"},
+        ),
+        "parquet": (["{encoder}", "{parquet}", "--sensitive", "sex"], {"records", "binary", "unread", "undrawn"}),
         "cluster": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--cluster", "home"],
-            {"records", "csv", "drawn", "clustered"},
+            {"records", "csv", "unread", "undrawn", "unread_csv", "drawn", "clustered"},
         ),
         "weight": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--weight", "w"],
-            {"records", "csv", "drawn", "thinned", "capped"},
+            {"records", "csv", "unread", "undrawn", "unread_csv", "drawn", "thinned", "capped"},
         ),
-        "sql": (["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"], {"sql"}),
-        "column": (["{csv}", "--column", "job", "--sensitive", "sex"], {"records", "csv", "column"}),
+        "sql": (["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"], {"sql", "unread"}),
+        "relabelled": (
+            ["{encoder}", "{csv}", "--sensitive", "sex", "--label", "approved"],
+            {"records", "csv", "unread", "undrawn", "unread_csv", "relabelled"},
+        ),
+        "bundle": (["{bundle}", "{csv}"], {"records", "csv", "undrawn"}),
+        "bundle by sql": (["{bundle}", "--sql", "{sql}", "--table", "people"], {"sql"}),
+        "column": (
+            ["{csv}", "--column", "job", "--sensitive", "sex"],
+            {"records", "csv", "unread", "undrawn", "unread_csv", "column"},
+        ),
         "column by sql": (
             ["--column", "job", "--sql", "{sql}", "--table", "people", "--sensitive", "sex"],
-            {"sql", "column"},
+            {"sql", "unread", "column"},
         ),
         "counts": (["{counts}"], {"counts"}),
         "encoder and counts": (["{encoder}", "{counts}"], {"counts"}),
         "to a file": (["{counts}", "--output", "{out}/c.json"], {"counts", "output"}),
     },
     "count": {
-        "csv": (["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json"], {"records", "csv"}),
-        "parquet": (["{encoder}", "{parquet}", "--sensitive", "sex", "--output", "{out}/n.json"], {"records"}),
+        "bundle": (["{bundle}", "{csv}", "--output", "{out}/n.json"], {"records", "csv", "undrawn"}),
+        "csv": (
+            ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json"],
+            {"records", "csv", "unread", "undrawn", "unread_csv"},
+        ),
+        "parquet": (
+            ["{encoder}", "{parquet}", "--sensitive", "sex", "--output", "{out}/n.json"],
+            {"records", "unread", "undrawn"},
+        ),
         "sql": (
             ["{encoder}", "--sql", "{sql}", "--table", "people", "--sensitive", "sex", "--output", "{out}/n.json"],
-            {"sql"},
+            {"sql", "unread"},
         ),
         "weight": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json", "--weight", "w"],
-            {"records", "csv", "drawn", "thinned", "capped"},
+            {"records", "csv", "unread", "undrawn", "unread_csv", "drawn", "thinned", "capped"},
         ),
         "cluster": (
             ["{encoder}", "{csv}", "--sensitive", "sex", "--output", "{out}/n.json", "--cluster", "home"],
-            {"records", "csv", "drawn", "clustered"},
+            {"records", "csv", "unread", "undrawn", "unread_csv", "drawn", "clustered"},
         ),
     },
     "verify": {
-        "certificate": (["{certificate}"], {"certificate"}),
-        "data": (["{certificate}", "--encoder", "{encoder}", "--data", "{csv}"], {"data"}),
+        "certificate": (["{certificate}"], set()),
     },
     "show": {
         "encoder": (["{encoder}"], {"listed"}),
@@ -124,8 +142,9 @@ WAYS = {
         "course": (["{encoder}"], set()),
     },
     "explain": {
-        "csv": (["{encoder}", "{csv}", "--row", "3"], {"records", "csv"}),
-        "parquet": (["{encoder}", "{parquet}", "--row", "3"], {"records", "binary"}),
+        "csv": (["{encoder}", "{csv}", "3"], {"records", "csv", "unread_csv"}),
+        "parquet": (["{encoder}", "{parquet}", "3"], {"records", "binary"}),
+        "bundle": (["{bundle}", "{csv}", "3"], {"records", "csv"}),
     },
     "report": {
         "written": (["{certificate}", "--output", "{out}/r.md"], {"written"}),
@@ -134,20 +153,14 @@ WAYS = {
 }
 #: Values of options that take no text.
 VALUES = {
-    **dict.fromkeys(["candidates", "cells", "jobs", "max_cells", "min_cell_size", "min_cells", "seed", "suppress"], 5),
-    **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "retain", "target", "share"], 0.5),
+    **dict.fromkeys(["cells", "max_cells", "min_cell_size", "seed", "suppress"], 5),
+    **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "target", "share"], 0.5),
     "certify_share": 0.5,
     "total": 800,
     "size": "f=320",
-    **dict.fromkeys(
-        ["max_age", "max_candidates", "looks", "max_looks", "min_group_size", "pool_groups", "label_quantiles"], 5
-    ),
-    "min_confidence": 0.5,
-    "row": 5,
+    **dict.fromkeys(["max_age", "looks", "max_looks", "min_group_size", "pool_groups", "label_quantiles"], 5),
     "periods": 5,
-    "not_before": "2020-01-31",
-    "form": "md",
-    "metrics": "demographic_parity",
+    "metric": "demographic_parity",
     "utility": "explained",
 }
 #: Options that are ways of their own.
@@ -172,6 +185,7 @@ def places(files, make_people, tmp_path_factory):
         "sql": f"duckdb:///{folder}/people.db",
         "counts": folder / "counts.json",
         "certificate": folder / "certificate.json",
+        "bundle": folder / "bundle",
         "out": folder,
     }
 
@@ -183,6 +197,9 @@ def run(cli, places, monkeypatch):
     if not places["counts"].exists():
         assert cli("count", places["encoder"], places["csv"], "--sensitive", "sex", "-o", places["counts"]).status == 0
         assert cli("certify", places["counts"], "-o", places["certificate"]).status == 0
+        places["bundle"].mkdir()
+        shutil.copy(places["encoder"], places["bundle"] / "encoder.json")
+        shutil.copy(places["certificate"], places["bundle"] / "certificate.json")
     return lambda *arguments: cli(*(str(part).format(**places) for part in arguments))
 
 

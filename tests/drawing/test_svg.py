@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certifare.report.svg import Plane, tag, ticks
+from certifare.drawing.svg import Plane, tag, ticks
 
-from .samples import HOSTILE
+HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "'}</style></svg>", "long " * 60]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -1,10 +1,13 @@
-"""Checks of a certificate in the terminal: whether each holds, and what was found."""
+"""Print the checks of a certificate: whether each holds, and what was found."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from certifare.cli.common import out, printable
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from certifare.cli.terminal import out, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +17,18 @@ if TYPE_CHECKING:
     from certifare.document import Check, Outcome, Verdict
 
 STYLES: dict[Outcome, str] = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """Print each check, the outcome, and what was not checked."""
+    print_checks(verdict.checks)
+    word = Text(verdict.outcome, STYLES[verdict.outcome])
+    if verdict.passed and verdict.claim is not None:
+        word.append(f"  {printable(verdict.claim)}", "default not bold")
+    out.print()
+    out.print(word)
+    if verdict.passed and verdict.unchecked:
+        out.print(f"Not checked: {', '.join(check.name for check in verdict.unchecked)}.", style="yellow")
 
 
 def print_failures(verdict: Verdict, console: Console = out) -> None:
@@ -26,9 +41,6 @@ def print_failures(verdict: Verdict, console: Console = out) -> None:
 
 def print_checks(checks: Iterable[Check], console: Console = out) -> None:
     """Print checks, one in a line: whether it holds, what it is about, what was found."""
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
     marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yellow")}
     table = RichTable.grid(padding=(0, 2))
     for check in checks:

@@ -1,0 +1,81 @@
+"""Turn the text of options and arguments into values; refuse what no command could use."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from certifare.errors import ArgumentError, FileError
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import CryptoSigner
+
+#: What the encoder's file of a bundle is called.
+ENCODER = "encoder.json"
+
+
+def second_file(path: Path | None, key: str | None) -> dict[str, Any]:
+    """Return the keywords of ``read_table`` for sensitive columns in a file of their own."""
+    if path is None:
+        return {}
+    if key is None:
+        raise ArgumentError(f"By which column is {path.name!r} to be joined? Pass --on.")
+    return {"sensitive_file": str(path.absolute()), "on": key}
+
+
+def cuts_of(text: str | None, quantiles: int | None = None) -> tuple[float, ...] | None:
+    """Where the label is cut, from the option; None if it is not."""
+    if text is None:
+        return None
+    if quantiles is not None:
+        raise ArgumentError("Give either --label-cuts or --label-quantiles, not both.")
+    try:
+        return tuple(float(cut) for cut in text.split(","))
+    except ValueError:
+        raise ArgumentError(f"--label-cuts {text}: give numbers in ascending order, such as 20000,50000.") from None
+
+
+def check_distance(option: str, value: float | None) -> None:
+    """Refuse a number that is no distance between groups, before any work is done."""
+    if value is not None and not 0.0 <= value <= 1.0:
+        meant = f" Did you mean {value / 100:g}?" if 1.0 < value <= 100.0 else ""
+        raise ArgumentError(f"{option} {value:g}: a distance between groups lies in [0, 1].{meant}")
+
+
+def encoder_file(path: Path) -> Path:
+    """Return the encoder's file, given itself or the bundle it is in."""
+    found = path / ENCODER if path.is_dir() else path
+    if not found.exists():
+        raise FileError(f"There is no encoder at {str(path)!r}: give an encoder.json, or the bundle it is in.")
+    return found
+
+
+def signing_key(path: Path | None) -> CryptoSigner | None:
+    """Load the private key to sign with, if one was named.
+
+    Its passphrase is asked for, if it has one and a person is there.
+    """
+    if path is None:
+        return None
+    from certifare.document import load_private_key
+    from certifare.document.keys import PASSPHRASE_VARIABLE, locked
+
+    if locked(path) and PASSPHRASE_VARIABLE not in os.environ and sys.stdin.isatty():
+        return load_private_key(path, typer.prompt(f"Passphrase of {path}", hide_input=True, err=True))
+    return load_private_key(path)
+
+
+def listed(values: list[str] | None) -> tuple[str, ...]:
+    """Return the values of an option that may be repeated."""
+    return tuple(values or ())
+
+
+def single_label(values: list[str] | None) -> str | None:
+    """Return the label, if one was named; refuse several."""
+    if values is not None and len(values) > 1:
+        raise ArgumentError("Certificates condition on one label column: pass --label once.")
+    return values[0] if values else None

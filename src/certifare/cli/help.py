@@ -1,0 +1,66 @@
+"""Help in two steps: ``--help`` shows what most people need, ``--help-all`` every option."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+
+class Command(TyperCommand):
+    """A command that hides its rarer options from ``--help``; ``--help-all`` shows them in their panels."""
+
+    _shows_all = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # Lines of a docstring's paragraph flow together.
+        self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (self.help or "").split("\n\n"))
+        self._rarer: list[Any] = [parameter for parameter in self.params if getattr(parameter, "hidden", False)]
+        for parameter in self.params:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+            elif getattr(parameter, "multiple", False):
+                parameter.metavar = parameter.metavar or "VALUE"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Remember which help was asked for, and parse."""
+        self._shows_all = "--help-all" in args
+        return super().parse_args(ctx, args)
+
+    def get_help_option_names(self, ctx: Any) -> list[str]:
+        """Offer the second step only if there is one."""
+        return ["--help", "--help-all"] if self._rarer else ["--help"]
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option that shows help, a flag like others."""
+        option: Any = super().get_help_option(ctx)
+        option.metavar = ""
+        if self._rarer:
+            option.help = "Show these options, or all of them, and exit."
+        return option
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, and say how many options it does not show."""
+        number = len(self._rarer)
+        hidden = number > 0 and not self._shows_all
+        self.epilog = f"{number} more options: {ctx.command_path} --help-all" if hidden else None
+        for parameter in self._rarer:
+            parameter.hidden = hidden
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            for parameter in self._rarer:
+                parameter.hidden = True
+
+
+def choose(help: str, *choices: str, name: str | None = None, **options: Any) -> Any:
+    """Declare an option that takes one of these values, which its help and the shell's completion list."""
+    return typer.Option(
+        *(() if name is None else (name,)),
+        help=help,
+        metavar="|".join(choices),
+        autocompletion=lambda: list(choices),
+        **options,
+    )

@@ -1,0 +1,109 @@
+"""Show how far a command is: a bar on a terminal, lines in a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from certifare.cli.terminal import err, printable
+
+
+@contextmanager
+def progress(description: str, total: float | None, quiet: bool = False) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar on standard error; yields a function that says how much is done."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Show work that comes in stages; yields a function told the stage, how much is done, and how much there is.
+
+    On a terminal that is a bar, with the time that the stage has left. Elsewhere (a log, a scheduler) each stage is a
+    line on standard error when it begins, with the seconds since the start; a long one has a line a minute.
+    """
+    if quiet:
+        yield lambda *_: None
+        return
+    if not err.is_terminal:
+        lines = StageLines()
+        yield lines.tell
+        lines.end()
+        return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task, before = bar.add_task("reading", total=None), "reading"
+
+        def tell(stage: str, done: int, total: int) -> None:
+            nonlocal before
+            if stage != before:
+                # The time left is that of this stage, and not a mean with what went before.
+                bar.reset(task, description=stage, total=total, completed=done)
+                before = stage
+            bar.update(task, description=stage, completed=done, total=total)
+
+        yield tell
+
+
+class StageLines:
+    """Stages as lines, for whoever reads a log.
+
+    The first is held back until something else is to be said: a table that cannot be read is told of in one line.
+    """
+
+    #: A stage that goes on has a line after so many seconds.
+    EVERY = 60.0
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = self._last = self._since = clock()
+        self._stage = self._held = ""
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """Print a line if the stage is new, or has been going on for long."""
+        now = self._clock()
+        if not self._stage:
+            self._stage, self._since, self._held = stage, now, self._line(now, stage)
+        elif stage != self._stage:
+            self._stage, self._since = stage, now
+            self._print(now, stage)
+        elif now - self._last >= self.EVERY:
+            left = (now - self._since) * (total - done) / done if done else 0.0
+            self._print(now, f"{stage}: {done:,} of {total:,}" + (f", about {left:,.0f} s left" if done else ""))
+
+    def end(self) -> None:
+        """Print that all is done."""
+        self._print(self._clock(), "done")
+
+    def _print(self, now: float, text: str) -> None:
+        self._last = now
+        for line in (self._held, self._line(now, text)):
+            if line:
+                err.print(line, soft_wrap=True)
+        self._held = ""
+
+    def _line(self, now: float, text: str) -> str:
+        return f"{now - self._begun:6.1f} s  {printable(text)}"

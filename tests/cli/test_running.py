@@ -1,0 +1,54 @@
+"""Outcomes: JSON documents with a version, an outcome and the exit status; one spelling of errors."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcome", "status"),
+    [
+        (["certify", "{encoder}", "{fresh}", "--sensitive", "sex", "--no-ledger"], "DONE", 0),
+        (["certify", "{encoder}", "{fresh}", "--sensitive", "sex", "--no-ledger", "--max", "0.9"], "PASS", 0),
+        (["certify", "{encoder}", "{fresh}", "--sensitive", "sex", "--no-ledger", "--max", "0.001"], "FAIL", 1),
+        (["count", "{encoder}", "{fresh}", "--sensitive", "sex", "-o", "{out}/counts.json"], "DONE", 0),
+        (["encode", "{encoder}", "{fresh}", "{out}/encoded.csv"], "DONE", 0),
+        (["explain", "{encoder}", "{fresh}", "17"], "DONE", 0),
+        (["show", "{encoder}"], "DONE", 0),
+        (["sql", "{encoder}"], "DONE", 0),
+        (["plan", "--records", "800"], "DONE", 0),
+        (["key", "new", "{out}/mine"], "DONE", 0),
+        (["verify", "{encoder}"], "ERROR", 2),
+        (["fit", "{fresh}"], "ERROR", 2),
+        (["fit", "{fresh}", "--nonsense"], "ERROR", 2),
+        (["count", "{encoder}"], "ERROR", 2),
+    ],
+)
+def test_every_document_says_what_came_out(cli, files, tmp_path, arguments, outcome, status):
+    places = {"encoder": files / "encoder.json", "fresh": files / "fresh.csv", "out": tmp_path}
+    result = cli(*(argument.format(**places) for argument in arguments), "--json")
+    assert result.status == status, result.stderr
+    head = {name: result.json[name] for name in ("schema_version", "outcome", "exit_status")}
+    assert head == {"schema_version": 1, "outcome": outcome, "exit_status": status}
+    if outcome == "ERROR":
+        assert result.stderr.startswith("Error: ")
+        assert result.json["error"].split()[0] in result.stderr
+
+
+@pytest.mark.parametrize(("given", "meant"), [("5", "0.05"), ("8", "0.08"), ("2.5", "0.025")])
+def test_a_target_in_percent_is_pointed_out(cli, files, given, meant):
+    roles = ("--label", "approved", "--sensitive", "sex")
+    result = cli("fit", files / "fresh.csv", *roles, "--target", given)
+    assert result.status == 2
+    assert f"Did you mean {meant}?" in result.stderr
+    assert "Did you mean" not in cli("fit", files / "fresh.csv", *roles, "--target", "500").stderr
+
+
+def test_encode_replaces_a_file_only_if_asked(cli, files, tmp_path):
+    written = tmp_path / "encoded.csv"
+    written.write_text("mine\n")
+    arguments = ("encode", files / "encoder.json", files / "fresh.csv", written)
+    refused = cli(*arguments)
+    assert refused.status == 2
+    assert "--replace" in refused.stderr
+    assert written.read_text() == "mine\n"
+    assert cli(*arguments, "--replace").status == 0
+    assert written.read_text() != "mine\n"
