@@ -98,7 +98,7 @@ class Tree(Struct, forbid_unknown_fields=True):
     """
 
     features: list[int]
-    numbers: list[float]
+    numbers: list[int | float]
     missing_left: list[Count]
 
 

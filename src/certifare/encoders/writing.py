@@ -259,14 +259,15 @@ def _models(scores: Scores) -> dict[str, Any]:
 
 
 def _model_document(forest: Forest) -> Model:
-    numbers = [_representative(n) for n in np.where(forest.feature >= 0, forest.threshold, forest.value / UNIT)]
+    found = np.where(forest.feature >= 0, forest.threshold, forest.value / UNIT).tolist()
+    numbers = [int(number) if number.is_integer() and abs(number) < 1e15 else number for number in found]
     trees = []
     for start, stop in zip(forest.starts[:-1], forest.starts[1:], strict=True):
         nodes = slice(start, stop)
         trees.append(
             Tree(
                 features=forest.feature[nodes].tolist(),
-                numbers=numbers[nodes],  # type: ignore[arg-type]
+                numbers=numbers[nodes],
                 missing_left=np.flatnonzero(forest.missing_left[nodes]).tolist(),
             )
         )
