@@ -14,9 +14,9 @@ from certifare.document import new_key, read_document, verify_document
 from certifare.encoders import Fingerprint
 from certifare.errors import ArgumentError, FileError, RepeatedRecordsError
 from certifare.frontier import Grid
+from certifare.frontier.job import PARTED
 from certifare.frontier.ordering import LONGEST
 from certifare.frontier.paths import PartCounts
-from certifare.frontier.search import PARTED
 from certifare.tables.files import read_file
 from certifare.tables.splitting import split
 from certifare.tables.table import Table

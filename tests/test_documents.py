@@ -575,7 +575,7 @@ def test_the_page_on_importances_runs_as_printed(desk, capsys):
 
 def test_the_page_on_group_aware_encoders_runs_as_printed(desk, monkeypatch, capsys):
     shutil.rmtree("bundle")
-    assert run_all("docs/group-aware.md", monkeypatch, capsys, fit=TREE) == ["fit", "encode"]
+    assert run_all("docs/group-aware.md", monkeypatch, capsys) == ["plan", "fit", "encode"]
     execute("docs/group-aware.md")
 
 

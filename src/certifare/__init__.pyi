@@ -13,6 +13,7 @@ from .certification.certifying import count_records as count_records
 from .certification.monitoring import History as History
 from .document.policy import Policy as Policy
 from .encoders import BoostedEncoder as BoostedEncoder
+from .encoders import CalibratedEncoder as CalibratedEncoder
 from .encoders import FairTreeEncoder as FairTreeEncoder
 from .encoders import KMeansEncoder as KMeansEncoder
 from .encoders import load_encoder as load_encoder

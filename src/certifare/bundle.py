@@ -27,20 +27,23 @@ from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.rounding import percent
 from certifare.certification.ledger import open_ledger
+from certifare.encoders.calibrated_cells import no_plan
 from certifare.errors import ArgumentError, FileError
 from certifare.foundation.display import Drawing, html_table
 from certifare.foundation.formatting import amount
 from certifare.foundation.storage import atomic_folder, check_folder, write_private
+from certifare.frontier.calibrating import CalibratedSearch
+from certifare.frontier.job import Progress
 from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.parquet_search import is_large, search_large
 from certifare.frontier.paths import PartCounts
-from certifare.frontier.search import Glimpse, Progress, Search
+from certifare.frontier.search import Glimpse, Search
 from certifare.frontier.settings import Grid
-from certifare.frontier.sweeping import Frontier, Point
+from certifare.frontier.sweeping import Frontier, Point, default_parts, search_of
 from certifare.frontier.target import growth_needed
 from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.report.evaluation import evaluate
-from certifare.tables.splitting import PARTS, training_quantiles
+from certifare.tables.splitting import training_quantiles
 from certifare.tables.table import table_of
 
 #: What is noted of an encoder that is :attr:`Measured.worthless`.
@@ -360,7 +363,7 @@ def produce(
     group_aware: bool = False,
     pool_groups: int | None = None,
     label_quantiles: int | None = None,
-    parts: Mapping[str, float] = PARTS,
+    parts: Mapping[str, float] | None = None,
     seed: int = 0,
     n_jobs: int = 2,
     progress: Progress | None = None,
@@ -437,8 +440,6 @@ def produce(
     options: dict[str, Any] = {
         "utility": utility,
         "retain": retain,
-        "group_aware": group_aware,
-        "parts": parts,
         "seed": seed,
         "n_jobs": n_jobs,
         "ledger": open_ledger(ledger),
@@ -450,17 +451,31 @@ def produce(
                 "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "
                 "fixed numbers (label_cuts)."
             )
-        search: Search = search_large(table, grid or Grid(), roles, claim, **options)
+        if group_aware:
+            raise ArgumentError(
+                "group_aware: calibrated cells need the table in memory, and this one is too large for that. Fit and "
+                "calibrate on a sample of its records."
+            )
+        search: Search | CalibratedSearch = search_large(
+            table, grid or Grid(), roles, claim, parts=parts or default_parts(False), **options
+        )
     else:
         if label_quantiles is not None:
             roles["label_cuts"] = training_quantiles(
-                table, label_quantiles, parts=parts, seed=seed, by_group=pool_groups is None, **roles
+                table,
+                label_quantiles,
+                parts=parts or default_parts(group_aware),
+                seed=seed,
+                by_group=pool_groups is None,
+                **roles,
             )
-        search = Search(table_of(table, **roles), grid or Grid(), claim, **options)
+        search = search_of(table_of(table, **roles), grid, claim, parts, group_aware=group_aware, **options)
     return _choose(search, target, min_cells, progress)
 
 
-def _choose(search: Search, target: float | None, min_cells: int, progress: Progress | None) -> Bundle:
+def _choose(
+    search: Search | CalibratedSearch, target: float | None, min_cells: int, progress: Progress | None
+) -> Bundle:
     """Run a search, put encoders in order, and test them against the target; or certify one."""
     search.run(progress=progress)
     most = max(candidate.cells for candidate in search.candidates)
@@ -472,6 +487,11 @@ def _choose(search: Search, target: float | None, min_cells: int, progress: Prog
         if not knee:
             return _bundle(frontier, None, min_cells=min_cells)
         return bundle_of(frontier, frontier.points[knee[0]], progress, min_cells)
+    if isinstance(search, CalibratedSearch):
+        frontier, best = Frontier(search, "holdout"), search.best(target, min_cells)
+        if best is None:
+            return _bundle(frontier, None, min_cells=min_cells, target=target)
+        return bundle_of(frontier, frontier.points[best], progress, min_cells, target)
     numbers = search.chain(min_cells)
     if not numbers:
         return _bundle(Frontier(search, "holdout"), None, min_cells=min_cells, target=target)
@@ -494,14 +514,20 @@ def _choose(search: Search, target: float | None, min_cells: int, progress: Prog
     )
 
 
-def bundle_of(frontier: Frontier, point: Point, progress: Progress | None = None, min_cells: int = 2) -> Bundle:
+def bundle_of(
+    frontier: Frontier,
+    point: Point,
+    progress: Progress | None = None,
+    min_cells: int = 2,
+    target: float | None = None,
+) -> Bundle:
     """Make the bundle of a point: with its certificate, or where bounds are predictions by certifying it now, once."""
     if not frontier.points[point.number].certified and frontier.correction == "holdout":
         frontier.certify(point, progress)
     frontier.certificate(point)  # refuses a point that was not certified with the others
     if progress is not None:
         progress("measuring", 0, 1)
-    return _bundle(frontier, frontier.points[point.number], min_cells=min_cells)
+    return _bundle(frontier, frontier.points[point.number], min_cells=min_cells, target=target)
 
 
 def _bundle(
@@ -549,7 +575,9 @@ def _bundle(
     )
 
 
-def _glimpse(search: Search, target: float | None, point: Point | None, min_cells: int) -> Glimpse | None:
+def _glimpse(
+    search: Search | CalibratedSearch, target: float | None, point: Point | None, min_cells: int
+) -> Glimpse | None:
     """Say what group-aware cells would have given at the target, or at what was expected of the chosen encoder."""
     if target is None and point is None:
         return None
@@ -595,7 +623,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
             writer.writerow({k: str(v).lower() if isinstance(v, bool) else v for k, v in row.items()})
 
 
-def _votes(search: Search, number: int, encoder: Any, certificate: Certificate) -> Measured:
+def _votes(search: Search | CalibratedSearch, number: int, encoder: Any, certificate: Certificate) -> Measured:
     """Measure the forecasts of the chosen encoder's cells, in spite of the choice: each candidate has a share of ε."""
     candidate, table = search.candidates[number], search.certify_sample.table
     counted = PartCounts.of(table, search.certify_cells(encoder, candidate), candidate.cells)
@@ -608,10 +636,10 @@ def _votes(search: Search, number: int, encoder: Any, certificate: Certificate) 
     )
 
 
-def _boosting(search: Search) -> Measured | None:
+def _boosting(search: Search | CalibratedSearch) -> Measured | None:
     """Measure gradient boosting on the table itself, where it was fitted. It was not chosen: it has the whole of ε."""
-    table, train = search.certify_sample.table, search.explorer.train
-    forecasts = search.explorer.boosting(table)
+    table, train = search.certify_sample.table, search.train
+    forecasts = search.boosting(table)
     if forecasts is None:
         return None
     labelled = [y.codes >= 0 for y in table.labels]
@@ -622,7 +650,7 @@ def _boosting(search: Search) -> Measured | None:
     return Measured(
         Performance.of(
             [p[known] for p, known in zip(forecasts, labelled, strict=True)],
-            [base_rates(np.bincount(y.codes, minlength=len(y.names))[None]) for y in train.labels],
+            [base_rates(np.bincount(y.codes[y.codes >= 0], minlength=len(y.names))[None]) for y in train.labels],
             [
                 np.eye(len(y.names), dtype=np.int64)[y.codes[known]]
                 for y, known in zip(table.labels, labelled, strict=True)
@@ -634,11 +662,15 @@ def _boosting(search: Search) -> Measured | None:
     )
 
 
-def _advice(search: Search, order: Sequence[Point], target: float | None, min_cells: int) -> tuple[Advice, ...]:
+def _advice(
+    search: Search | CalibratedSearch, order: Sequence[Point], target: float | None, min_cells: int
+) -> tuple[Advice, ...]:
     """Say what would help: more records, or a larger target.
 
     Nothing here comes from the certification records: whoever follows the advice has not chosen on them.
     """
+    if isinstance(search, CalibratedSearch):
+        return _plan_advice(search, target, min_cells)
     if not order or target is None:
         fewer = max((search.candidates[i].cells for i in search.useful()), default=None)
         if fewer is not None:
@@ -653,7 +685,11 @@ def _advice(search: Search, order: Sequence[Point], target: float | None, min_ce
         )
     candidates = [search.candidates[i] for i in search.useful(min_cells)]
     advice = []
-    factors = [growth_needed(candidate.outlook, target, 1.0 - search.claim.confidence) for candidate in candidates]
+    factors = [
+        growth_needed(candidate.outlook, target, 1.0 - search.claim.confidence)
+        for candidate in candidates
+        if candidate.outlook is not None
+    ]
     known = [factor for factor in factors if factor is not None]
     certify_records = len(search.certify_sample.table)
     if known and min(known) > 1.0:
@@ -680,7 +716,26 @@ def _advice(search: Search, order: Sequence[Point], target: float | None, min_ce
     return (*advice, _next_look(search))
 
 
-def _next_look(search: Search) -> Advice:
+def _plan_advice(search: CalibratedSearch, target: float | None, min_cells: int) -> tuple[Advice, ...]:
+    """Say which targets and numbers of records calibrated cells would do with."""
+    useful = search.useful(min_cells)
+    if target is None or not useful:
+        return (Advice(f"No plan with {min_cells:,} cells or more predicts the label better than chance does."),)
+    names = () if search.table.groups is None else search.table.groups.names
+    sizes = dict(zip(names, search.counted_sizes().tolist(), strict=True))
+    reachable = math.ceil(1000 * min(search.bound(i) for i in _smallest(search, useful))) / 1000
+    return (
+        Advice(no_plan(sizes, target, search.claim.confidence)),
+        Advice(f"A target of {reachable:g} would be met with these records; none was looked at.", target=reachable),
+    )
+
+
+def _smallest(search: CalibratedSearch, numbers: Sequence[int]) -> list[int]:
+    """Return the plans with the smallest forecasts of T*: few enough to compute T* itself."""
+    return sorted(numbers, key=lambda i: search.candidates[i].prediction.bound)[:3]
+
+
+def _next_look(search: Search | CalibratedSearch) -> Advice:
     """Say what another look at the same certification records costs, or how many fresh ones would do."""
     look, confidence = search.look, search.claim.confidence
     n = int(search.certify_sizes().sum())
@@ -703,7 +758,7 @@ def _round_up(number: float) -> int:
     return math.ceil(number / step) * step
 
 
-def _run(search: Search, look: Look | None) -> dict[str, Any]:
+def _run(search: Search | CalibratedSearch, look: Look | None) -> dict[str, Any]:
     from certifare.foundation.version import __version__
 
     table = search.table
@@ -723,7 +778,7 @@ def _run(search: Search, look: Look | None) -> dict[str, Any]:
         "table_digest": table.digest,
         "seed": search.seed,
         "retain": search.retain,
-        "group_aware": search.group_aware,
+        "group_aware": isinstance(search, CalibratedSearch),
         "cap": None if search.cap is None else search.cap.cap,
         "growths": len(search.paths),
     }

@@ -228,8 +228,8 @@ def test_a_forged_certificate_is_not_monitored(cli, desk):
 def test_group_aware_encoders_can_be_monitored(cli, desk, make_people):
     make_people(8_000, 40).to_csv("train.csv", index=False)
     made = cli(
-        "fit", "train.csv", "--label", "approved", "--sensitive", "sex", "--group-aware", "--kind", "tree",
-        "--gamma", "0.9", "--max-cells", "4", "--no-ledger", "-o", "aware",
+        "fit", "train.csv", "--label", "approved", "--sensitive", "sex", "--group-aware", "--max-cells", "4",
+        "--no-ledger", "-o", "aware",
     )  # fmt: skip
     assert made.status == 0, made.stderr
     for month in ("may", "june"):

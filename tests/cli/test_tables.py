@@ -11,7 +11,7 @@ from certifare.bundle import produce
 from certifare.certificates.claims import Claim
 from certifare.errors import FileError, GroupError, RoleError, TableError
 from certifare.frontier import Grid
-from certifare.frontier.search import _pool
+from certifare.frontier.job import _pool
 from certifare.tables.files import inspect_csv, open_batches, read_file
 from certifare.tables.splitting import split, training_quantiles
 from certifare.tables.table import Table, read_table

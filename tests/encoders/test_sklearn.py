@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder
+from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, KMeansEncoder
 from certifare.tables.frames import Frame
 
 
@@ -64,6 +64,10 @@ class AwareBoosted(Reading, BoostedEncoder):
     pass
 
 
+class Calibrated(Reading, CalibratedEncoder):
+    pass
+
+
 QUICK = HistGradientBoostingClassifier(max_iter=2, random_state=0)
 
 ENCODERS = [
@@ -72,6 +76,7 @@ ENCODERS = [
     KMeansEncoder(n_cells=3),
     Aware(gamma=0.1, min_cell_size=1, max_cells=5, group_aware=True),
     AwareBoosted(gamma=0.1, min_cell_size=1, max_cells=5, folds=2, grid=4, score_model=QUICK, group_aware=True),
+    Calibrated(target=0.9, folds=2, score_model=QUICK),
 ]
 
 

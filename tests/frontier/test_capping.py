@@ -9,7 +9,7 @@ import pytest
 from certifare import produce
 from certifare.certificates import METRICS, Claim
 from certifare.certificates.assumptions import CAP_FIXED
-from certifare.frontier import search as search_module
+from certifare.frontier import job as job_module
 from certifare.frontier.capping import choose_cap
 from certifare.frontier.search import Search
 from certifare.frontier.target import growth_needed
@@ -83,7 +83,7 @@ def test_a_job_with_a_cap(weighted, grid, metric, monkeypatch):
     assert certificate.population == ("in proportion to their weights",) or metric != "demographic_parity"
     prediction = search.candidates[search.knee()[0]].prediction
     assert prediction.bound == pytest.approx(certificate.bound, abs=0.12)
-    monkeypatch.setattr(search_module, "choose_cap", lambda *_: None)
+    monkeypatch.setattr(job_module, "choose_cap", lambda *_: None)
     whole = Search(weighted, grid, Claim(metric=metric, min_group_size=1))
     assert len(search.certify_sample.table) > 5 * len(whole.certify_sample.table)
 

@@ -11,7 +11,6 @@ from tests.engines.conftest import make_people
 from certifare import CellCounts, Policy
 from certifare.bundle import produce
 from certifare.certificates import Claim
-from certifare.certificates.assumptions import READS_GROUP
 from certifare.document import verify_document
 from certifare.engines.parquet.streaming import ParquetFiles
 from certifare.errors import ArgumentError, RoleError
@@ -213,25 +212,3 @@ def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: s
     for explored in search.paths:
         counted = explored.counts["train"].groups
         assert counted[:, :, -1].sum() / counted.sum() == pytest.approx(1 / 3, abs=0.03)
-
-
-@pytest.mark.parametrize("kind", ["tree", "boosted"])
-@pytest.mark.parametrize("sensitive", ["sex", ["sex", "race"]])
-def test_group_aware_encoders_that_retain(people: pd.DataFrame, path: Path, kind: str, sensitive: Any) -> None:
-    """Trees grow from the files; boosted encoders, and what is compared, from the sample, whose groups have names."""
-    grid = Grid(kinds=[kind], gammas=[0.3], min_cell_sizes=[50], cells=[2, 8])
-    search = LargeSearch(
-        path,
-        grid,
-        Roles.of(label="paid", sensitive=sensitive),
-        sample_records=4000,
-        group_aware=True,
-        retain=0.3,
-    ).run()
-    (encoder, certificate), *_ = search.certify([len(search.candidates) - 1])
-    rows = people[rows_of(path, CERTIFIED, search._sampled)]
-    groups = rows[sensitive]
-    cells = encoder.apply(rows, sensitive_features=groups)
-    assert encoder.retain == 0.3
-    assert certificate.counts == CellCounts.from_cells(cells, groups, None, encoder.n_cells_)
-    assert READS_GROUP in certificate.assumptions

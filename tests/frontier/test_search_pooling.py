@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from certifare.certificates import Claim, certify_counts
-from certifare.frontier.search import _pool
+from certifare.frontier.job import _pool
 from certifare.tables.reading import POOLED
 from certifare.tables.splitting import split
 from certifare.tables.table import Table

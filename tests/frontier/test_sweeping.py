@@ -90,7 +90,6 @@ def test_the_table_has_every_encoder(frontier):
     assert {
         "kind",
         "gamma",
-        "max_distance",
         "min_cell_size",
         "cells",
         "utility",

@@ -355,7 +355,7 @@ def _certify_counts(asked: _Asked, place: _Place) -> _Certified:
         named = {"encoder": known.encoder}
         document = known.encoder.document
         check_cells(document.n_cells, pooled.counted.counts)
-        if bool(document.parameters.get("group_aware")) != (READS_GROUP in pooled.counted.provenance.besides):
+        if document.reads_groups != (READS_GROUP in pooled.counted.provenance.besides):
             raise CountsError(
                 "The counts do not say what the encoder does with the group: count the records again with it."
             )

@@ -137,7 +137,9 @@ def _group_columns(
         return None
     groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, known.reading.sensitive)
     # Records of unknown groups are counted over the whole table, before they are refused.
-    fitted.set_params(sensitive=None, unknown_groups="common")
+    fitted.set_params(sensitive=None)
+    if "unknown_groups" in fitted.get_params():
+        fitted.set_params(unknown_groups="common")
     return groups
 
 

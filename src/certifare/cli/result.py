@@ -85,8 +85,8 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
         sizes = " + ".join(f"{n:,} ({group})" for group, n in certificate.counts.group_sizes.items())
         fresh = "" if certificate.look is None or certificate.look > 1 else " that were not looked at before"
         yield "certified on", f"{sizes} records{fresh}"
-        gamma = "" if point.gamma is None else f", γ = {point.gamma:g}"
-        gamma += "" if point.max_distance is None else f", distance ≤ {point.max_distance:g} on training records"
+        name = "θ" if point.kind == "calibrated" else "γ"
+        gamma = "" if point.gamma is None else f", {name} = {point.gamma:.3g}"
         reads = "; it reads the group, and so must whoever encodes" if bundle.encoder.reads_groups else ""
         yield "encoder", f"{point.kind}, {point.cells} cells{gamma}{reads}"
     how = f"{bundle.tried:,} encoders compared on other records"

@@ -151,15 +151,15 @@ class SearchOptions(Options):
         ),
     ] = None
     split: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--split",
-            help="Shares of the train, select and certify parts.",
+            help=f"Shares of the train, select and certify parts ({SPLIT}); with --group-aware, of train and certify.",
             metavar="T,S,C",
             rich_help_panel=SEARCH,
             hidden=True,
         ),
-    ] = SPLIT
+    ] = None
     seed: Seed = 0
 
     def table(self) -> dict[str, Any]:
@@ -197,18 +197,22 @@ class SearchOptions(Options):
             cells=(*(k for k in CELLS if k < most), most),
         )
 
-    def parts(self) -> dict[str, float]:
-        """Shares of the three parts."""
+    def parts(self) -> dict[str, float] | None:
+        """Return the shares of the parts; None for the usual ones."""
         from certifare.errors import ArgumentError
-        from certifare.tables.splitting import PARTS
+        from certifare.frontier.sweeping import default_parts
 
+        if self.split is None:
+            return None
+        usual = default_parts(self.group_aware)
         try:
             shares = [float(share) for share in self.split.split(",")]
         except ValueError:
             shares = []
-        if len(shares) != len(PARTS):
+        if len(shares) != len(usual):
+            example = ",".join(f"{share:g}" for share in usual.values())
             raise ArgumentError(
-                f"--split {self.split}: give three shares, of the records to train, select and certify on, such as "
-                f"{SPLIT}. (There is no test part: figures are measured on the certification records.)"
+                f"--split {self.split}: give {len(usual)} shares, of the records to {', '.join(usual)} on, such as "
+                f"{example}. (There is no test part: figures are measured on the certification records.)"
             )
-        return dict(zip(PARTS, shares, strict=True))
+        return dict(zip(usual, shares, strict=True))

@@ -103,12 +103,13 @@ def _write(frontier: Frontier, marked: Point, path: Path) -> None:
 
 def _quantiles(data: Path, number: int, search: SearchOptions, reading: dict[str, Any]) -> tuple[float, ...]:
     """Find where the label is cut into bands; certification records are not used."""
+    from certifare.frontier.sweeping import default_parts
     from certifare.tables.splitting import training_quantiles
 
     return training_quantiles(
         data,
         number,
-        parts=search.parts(),
+        parts=search.parts() or default_parts(search.group_aware),
         seed=search.seed,
         by_group=search.pool_groups is None,
         **{name: value for name, value in reading.items() if name != "label_cuts"},

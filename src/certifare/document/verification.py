@@ -401,7 +401,7 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
             False,
             f"The encoder has {n_cells:,} cells, and the certificate counts {document.certificate.counts.n_cells:,}.",
         )
-    reads, said = bool(content.parameters.get("group_aware")), READS_GROUP in document.certificate.assumptions
+    reads, said = content.reads_groups, READS_GROUP in document.certificate.assumptions
     if reads != said:
         words = (
             "The encoder reads the group, and the certificate does not say so"

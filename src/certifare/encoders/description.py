@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.training import ColumnSchema
+from certifare.foundation.levels import Levels
 from certifare.growth import Bins, CategoricalBins, Growth
 
 MOST_NAMED = 4
@@ -92,6 +93,24 @@ class Statistics:
     records: NDArray[np.int64]
     groups: NDArray[np.float64]
     labels: tuple[NDArray[np.float64], ...]
+
+    @classmethod
+    def of_cells(
+        cls, cells: NDArray[np.integer], n_cells: int, groups: Levels | None, labels: Sequence[Levels]
+    ) -> "Statistics":
+        """Count training records whose cells are known."""
+        records = np.bincount(cells, minlength=n_cells)
+
+        def shares(levels: Levels) -> NDArray[np.float64]:
+            n = len(levels.values)
+            counts = np.bincount(cells.astype(np.int64) * n + levels.codes, minlength=n_cells * n).reshape(n_cells, n)
+            return np.asarray(counts / np.maximum(records, 1)[:, None])
+
+        return cls(
+            records=records,
+            groups=np.zeros((n_cells, 0)) if groups is None else shares(groups),
+            labels=tuple(map(shares, labels)),
+        )
 
     def take(self, places: Sequence[int] | NDArray[np.integer]) -> "Statistics":
         """Keep some places, in the given order."""

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.encoders.boosted import BoostedEncoder
+from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.encoders.description import rule_of
 from certifare.encoders.forest import Forest
 from certifare.encoders.grown import GrownEncoder
@@ -504,7 +505,9 @@ def _bins(encoder: RestrictedEncoder) -> tuple[Bins, ...]:
         return encoder.bins_
     if isinstance(encoder, BoostedEncoder):
         return _models(encoder).features.bins
-    assert isinstance(encoder, KMeansEncoder)  # noqa: S101  (there are three kinds)
+    if isinstance(encoder, CalibratedEncoder):
+        return encoder.directions_.bins
+    assert isinstance(encoder, KMeansEncoder)  # noqa: S101  (there are four kinds)
     return encoder._space.bins
 
 

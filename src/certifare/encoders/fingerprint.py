@@ -193,6 +193,13 @@ class Fingerprint:
         return cls.from_samples(salt, [field.name for field in fields], samples_of(fields, salt, len(fields[0])))
 
     @classmethod
+    def of_parts(cls, parts: Sequence[Sequence[Field]]) -> "Fingerprint":
+        """Hash the records of several tables with the same columns, with a fresh random salt."""
+        salt, n = secrets.token_bytes(16), sum(len(fields[0]) for fields in parts)
+        samples = merge_samples([samples_of(fields, salt, n) for fields in parts])
+        return cls.from_samples(salt, [field.name for field in parts[0]], samples)
+
+    @classmethod
     def from_samples(cls, salt: bytes, names: Sequence[str], samples: Sequence[HashSample]) -> "Fingerprint":
         """Make the fingerprint of records, given samples of all views' hashes."""
         whole = [sample.sorted(most) for sample, most in zip(samples, mosts(len(samples)), strict=True)]

@@ -149,6 +149,13 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"The records were prepared with {training.settings}, but this encoder has {settings}; "
                 "prepare them with it."
             )
+        self._take_columns(training)
+        self._grow(training)
+        self.fingerprint_ = training.fingerprint
+        return self
+
+    def _take_columns(self, training: Training) -> None:
+        """Keep what the training records' columns, groups and labels are."""
         self._check_output()
         self.columns_ = training.columns
         self.n_features_in_ = len(training.columns)
@@ -159,9 +166,6 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.groups_ = () if training.groups is None else training.groups.values
         self.group_column_ = "" if training.groups is None else training.groups.name
         self.labels_ = tuple((label.name, label.values) for label in training.labels)
-        self._grow(training)
-        self.fingerprint_ = training.fingerprint
-        return self
 
     def _settings(self, names: Sequence[str]) -> dict[str, Any]:
         parameters = self.get_params(deep=False)

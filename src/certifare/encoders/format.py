@@ -148,6 +148,11 @@ class EncoderDocument(Struct, forbid_unknown_fields=True, tag_field="kind", kw_o
     groups: list[bool | int | float | str | list[bool | int | float | str]]
     labels: list[LabelDocument]
 
+    @property
+    def reads_groups(self) -> bool:
+        """Whether a record's cell depends on its group."""
+        return bool(self.parameters.get("group_aware"))
+
 
 class TreeDocument(EncoderDocument, tag="tree", kw_only=True):
     """A :class:`FairTreeEncoder`: split j parts ``node`` into nodes 2j+1 (left) and 2j+2 (right)."""
@@ -201,6 +206,56 @@ class BoostedTreeDocument(EncoderDocument, tag="boosted tree", kw_only=True):
         return len(self.splits) + 1
 
 
+class DirectionDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A direction of calibrated cells: a score of the labels (log-odds, if there are no weights), or a coordinate."""
+
+    name: str
+    weights: list[float] | None = None
+    coordinate: Count | None = None
+
+
+class Threshold(Struct, forbid_unknown_fields=True):
+    """A split of a node: the threshold of each group, how equal values are parted, and the planned gaps.
+
+    A record goes left if its direction is below its group's ``at``, or equal and its tie-breaking number at most
+    ``ties``; ``gaps`` are the gaps of each group that go left.
+    """
+
+    node: Count
+    direction: Count
+    at: list[float]
+    ties: list[float]
+    gaps: list[Annotated[int, Meta(ge=1)]]
+
+
+class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
+    """A :class:`CalibratedEncoder`: score models that see the group, and thresholds that records have set.
+
+    Without ``models`` the one column of the table is the score. ``gaps`` has the gaps of each group at the root: one
+    more than its certification records. ``tie_key`` keys the hash that breaks ties.
+    """
+
+    means: dict[str, list[list[float]]]
+    models: list[Model]
+    directions: list[DirectionDocument]
+    coordinates: list[list[list[int]]]
+    calibrated: bool
+    tie_key: Count
+    gaps: list[Annotated[int, Meta(ge=1)]]
+    splits: list[Threshold]
+    cells: list[Place]
+
+    @property
+    def reads_groups(self) -> bool:
+        """Whether a record's cell depends on its group: it does."""
+        return True
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells: each split makes one more."""
+        return len(self.splits) + 1
+
+
 class KMeansDocument(EncoderDocument, tag="kmeans", kw_only=True):
     """A :class:`KMeansEncoder`: one centre per cell."""
 
@@ -226,7 +281,7 @@ def digest_of(document: EncoderDocument) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-AnyDocument: TypeAlias = TreeDocument | BoostedDocument | BoostedTreeDocument | KMeansDocument
+AnyDocument: TypeAlias = TreeDocument | BoostedDocument | BoostedTreeDocument | CalibratedDocument | KMeansDocument
 
 
 class EncoderFile(os.PathLike[str]):
@@ -319,9 +374,9 @@ def _parse(path: str, content: bytes) -> AnyDocument:
             )
         if header.version < 1:
             raise FileError(f"{path}: there is no version {header.version} of the format.")
-        if header.version < VERSION and header.kind.startswith("boosted"):
+        if header.version < VERSION and header.kind.startswith(("boosted", "calibrated")):
             raise FileError(
-                f"{path}: this boosted encoder was saved by an older version of certifare (version {header.version} of "
+                f"{path}: this encoder was saved by an older version of certifare (version {header.version} of "
                 f"the format, {VERSION} is needed). Fit it again."
             )
         document: AnyDocument = msgspec.json.decode(content, type=AnyDocument)

@@ -102,7 +102,7 @@ def find_importances(
     for i, field in enumerate(fields):
         drawn = [stream(seed, "importances", f"{i} {r}").permutation(len(frame)) for r in range(repeats)]
         shuffled = [
-            measure(encoder.find_cells([*fields[:i], _taken(field, rows), *fields[i + 1 :]], codes)) for rows in drawn
+            measure(encoder.find_cells([*fields[:i], field.take(rows), *fields[i + 1 :]], codes)) for rows in drawn
         ]
         lost, gone = np.array([explained, distance]) - np.mean(shuffled, axis=0)
         found.append(Importance(field.name, float(lost), float(gone)))
@@ -145,9 +145,3 @@ def _levels(field: Field) -> Levels:
     if isinstance(field.column, Dictionary):
         return Levels.of_dictionary(field.column.indices, field.column.values, field.name)
     return Levels.of_numbers(field.column, field.name, boolean=field.type == "boolean")
-
-
-def _taken(field: Field, rows: NDArray[np.int64]) -> Field:
-    column = field.column
-    taken: Any = Dictionary(column.indices[rows], column.values) if isinstance(column, Dictionary) else column[rows]
-    return Field(field.name, taken, field.type, field.categorical)

@@ -12,7 +12,7 @@ from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics, nearest_rules
 from certifare.encoders.representatives import Representatives, find_representatives
 from certifare.encoders.space import Space, find_centres
-from certifare.encoders.training import MemoryTraining, Training, in_memory
+from certifare.encoders.training import Training, in_memory
 from certifare.errors import EncoderError
 from certifare.tables.frames import Field
 
@@ -92,7 +92,7 @@ class KMeansEncoder(RestrictedEncoder):
         self._representatives = find_representatives(
             training.columns, training.fields, training.bins, training.codes, cells, ranges
         )
-        self._statistics = _statistics(cells, training, n_centres)
+        self._statistics = Statistics.of_cells(cells, n_centres, training.groups, training.labels)
 
     def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
         """Find the cells of records that were read."""
@@ -112,19 +112,3 @@ class KMeansEncoder(RestrictedEncoder):
         from certifare.encoders.writing import kmeans_document
 
         return kmeans_document(self, statistics)
-
-
-def _statistics(cells: NDArray[np.int32], training: MemoryTraining, n_cells: int) -> Statistics:
-    records = np.bincount(cells, minlength=n_cells)
-
-    def shares(codes: NDArray[np.int64], n: int) -> NDArray[np.float64]:
-        counts = np.bincount(cells.astype(np.int64) * n + codes, minlength=n_cells * n).reshape(n_cells, n)
-        return counts / np.maximum(records, 1)[:, None]
-
-    return Statistics(
-        records=records,
-        groups=np.zeros((n_cells, 0))
-        if training.groups is None
-        else shares(training.groups.codes, len(training.groups.values)),
-        labels=tuple(shares(label.codes, len(label.values)) for label in training.labels),
-    )

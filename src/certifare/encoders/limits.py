@@ -11,6 +11,7 @@ from certifare.encoders.forest import WORD
 from certifare.encoders.format import (
     BoostedDocument,
     BoostedTreeDocument,
+    CalibratedDocument,
     EncoderDocument,
     KMeansDocument,
     Model,
@@ -59,9 +60,14 @@ def check_limits(document: EncoderDocument) -> None:
     elif isinstance(document, BoostedDocument):
         # Every cell has a square of its own, of which there are few; that is checked when they are laid out.
         _limit(len(document.parents) + 1, MOST_CELLS, "cells")
+    elif isinstance(document, CalibratedDocument):
+        _limit(len(document.splits) + 1, MOST_CELLS, "cells")
+        _limit(len(document.directions), MOST_COLUMNS, "directions")
+        nodes = [split.node for split in document.splits]
+        _limit(sum_over_cells(nodes, [1] * len(nodes)), MOST_STEPS, "steps to its cells")
     elif isinstance(document, KMeansDocument):
         _limit(len(document.cells), MOST_CELLS, "cells")
-    if isinstance(document, BoostedDocument | BoostedTreeDocument):
+    if isinstance(document, BoostedDocument | BoostedTreeDocument | CalibratedDocument):
         _limit(_entries(document.models), MOST_ENTRIES, "entries of tables of its score models")
 
 

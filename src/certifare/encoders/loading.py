@@ -24,6 +24,7 @@ from certifare.encoders.format import (
     AxisDocument,
     BoostedDocument,
     BoostedTreeDocument,
+    CalibratedDocument,
     Centres,
     ColumnDocument,
     EncoderDocument,
@@ -37,7 +38,8 @@ from certifare.encoders.format import (
     TreeDocument,
     read_encoder_document,
 )
-from certifare.encoders.proxies import Clusters
+from certifare.encoders.plans import GapPlan, Thresholds, threshold_rules
+from certifare.encoders.proxies import LARGEST, MOST, Clusters, Coordinates
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.scoremap import MOST_SQUARES, Axis, ScoreMap
 from certifare.encoders.scores import FeatureMap, Scores
@@ -52,6 +54,7 @@ from certifare.growth import Bins, CategoricalBins, ContinuousBins, Growth, Spli
 if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.boosted import BoostedEncoder
+    from certifare.encoders.calibrated_cells import CalibratedEncoder
     from certifare.encoders.grown import GrownEncoder
     from certifare.encoders.kmeans import KMeansEncoder
     from certifare.encoders.training import GroupValue
@@ -99,6 +102,8 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
             return _build_boosted(document)
         if isinstance(document, BoostedTreeDocument):
             return _build_boosted_tree(document)
+        if isinstance(document, CalibratedDocument):
+            return _build_calibrated(document)
         return _build_kmeans(document)
 
 
@@ -131,6 +136,10 @@ def _describe(document: AnyDocument) -> Description:
         growth = _restore_growth(_restore_splits(document, bins), document.nodes)
         places = [document.nodes[leaf] for leaf in growth.leaves()]
         rules = path_rules(growth, bins, columns, document.n_cells, names)
+    elif isinstance(document, CalibratedDocument):
+        places = document.cells
+        thresholds = _restore_thresholds(document)[1]
+        rules = threshold_rules(thresholds, [direction.name for direction in document.directions], names)
     elif isinstance(document, BoostedTreeDocument):
         scores, table = _restore_scores(document, bins)
         growth = _restore_growth(_restore_splits(document, score_bins(scores, table)), document.nodes)
@@ -222,6 +231,81 @@ def _restore_score(document: ScoreDocument, n_classes: Sequence[int], where: str
         _require(len(document.weights or ()) == sum(n_classes), f"{where}: not one weight per class")
     weights = None if document.weights is None else np.array(document.weights, dtype=np.float64)
     return Score(document.name, weights, edges)
+
+
+def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
+    """Make the encoder."""
+    from certifare.encoders.calibrated_cells import CalibratedEncoder, Direction, Directions
+
+    encoder = CalibratedEncoder()
+    columns, bins = _restore_common(encoder, document)
+    _require(len(document.groups) > 1, "a calibrated encoder has groups")
+    _require(document.tie_key < 1 << 63, "tie_key is out of range")
+    n_classes = tuple(len(label.values) for label in document.labels)
+    scores = None
+    if document.models:
+        _require(len(n_classes) > 0, "a calibrated encoder with score models has labels")
+        scores = _restore_models(document, FeatureMap(bins, len(document.groups)), n_classes)
+    else:
+        _require(len(columns) == 1 and columns[0].type == "number", "without score models the one column is the score")
+        _require(len(document.directions) == 1, "without score models there is one direction")
+    coordinates = _restore_coordinates(document, bins)
+    n_coordinates = 0 if coordinates is None else coordinates.n_coordinates
+    found = []
+    for i, direction in enumerate(document.directions):
+        where = f"directions[{i}]"
+        if direction.coordinate is not None:
+            _require(direction.coordinate < n_coordinates, f"{where}: there is no such coordinate")
+        elif scores is not None and list(n_classes) != [2]:
+            _require(len(direction.weights or ()) == sum(n_classes), f"{where}: not one weight per class")
+        else:
+            _require(direction.weights is None, f"{where}: a single score needs no weights")
+        weights = None if direction.weights is None else np.array(direction.weights, dtype=np.float64)
+        found.append(Direction(direction.name, weights, direction.coordinate))
+    encoder.directions_ = Directions(tuple(found), scores, coordinates, bins)
+    encoder.plan_, encoder.thresholds_ = _restore_thresholds(document)
+    encoder.n_cells_ = document.n_cells
+    encoder.calibrated_ = document.calibrated
+    encoder._tie_key, encoder._training = document.tie_key, None
+    _require(len(document.cells) == encoder.n_cells_, f"cells: {len(document.cells)} instead of {encoder.n_cells_}")
+    encoder._representatives = _restore_representatives(document.cells, columns, "cells")
+    encoder._statistics = _restore_statistics(document, document.cells, "cells")
+    return encoder
+
+
+def _restore_thresholds(document: CalibratedDocument) -> tuple[GapPlan, Thresholds]:
+    """Restore plan and thresholds; refuse a tree that is none, or a plan that gives a cell no gap."""
+    n_groups, n_directions = len(document.groups), len(document.directions)
+    _require(len(document.gaps) == n_groups, "gaps: not one for each group")
+    leaves: dict[int, list[int]] = {0: document.gaps}
+    for j, split in enumerate(document.splits):
+        where = f"splits[{j}]"
+        _require(split.node in leaves, f"{where}: there is no leaf {split.node}")
+        _require(split.direction < n_directions, f"{where}: there is no such direction")
+        _require(len(split.at) == len(split.ties) == len(split.gaps) == n_groups, f"{where}: not one for each group")
+        rest = [m - r for m, r in zip(leaves.pop(split.node), split.gaps, strict=True)]
+        _require(min(rest) >= 1, f"{where}: no gap is left for a side")
+        leaves[2 * j + 1], leaves[2 * j + 2] = split.gaps, rest
+    shape = (len(document.splits), n_groups)
+    parents = np.array([split.node for split in document.splits], dtype=np.int64)
+    directions = np.array([split.direction for split in document.splits], dtype=np.int64)
+    left = np.array([split.gaps for split in document.splits], dtype=np.int64).reshape(shape)
+    at = np.array([split.at for split in document.splits], dtype=np.float64).reshape(shape)
+    ties = np.array([split.ties for split in document.splits], dtype=np.float64).reshape(shape)
+    return GapPlan(parents, directions, left, np.array(document.gaps)), Thresholds(parents, directions, at, ties)
+
+
+def _restore_coordinates(document: CalibratedDocument, bins: Sequence[Bins]) -> Coordinates | None:
+    """Restore what each code of a column adds to the coordinates."""
+    if not document.coordinates:
+        return None
+    _require(len(document.coordinates) == len(bins), "coordinates: not one table for each column")
+    width = {len(row) for table in document.coordinates for row in table}
+    _require(len(width) == 1 and min(width) >= 1, "coordinates: rows of different lengths")
+    for i, (table, b) in enumerate(zip(document.coordinates, bins, strict=True)):
+        _require(len(table) == b.n_codes, f"coordinates[{i}]: not one row for each code")
+        _require(all(abs(number) <= MOST * LARGEST for row in table for number in row), f"coordinates[{i}]: too large")
+    return Coordinates(tuple(np.array(table, dtype=np.int32) for table in document.coordinates), 1.0)
 
 
 def _build_kmeans(document: KMeansDocument) -> "KMeansEncoder":
@@ -448,7 +532,9 @@ def _restore_statistics(document: EncoderDocument, places: Sequence[Place], wher
 
 
 def _restore_models(
-    document: BoostedDocument | BoostedTreeDocument, features: FeatureMap, n_classes: tuple[int, ...]
+    document: BoostedDocument | BoostedTreeDocument | CalibratedDocument,
+    features: FeatureMap,
+    n_classes: tuple[int, ...],
 ) -> Scores:
     names = [features.bins[i].name for i in features.averaged]
     _require(set(document.means) == set(names), "means are not those of the columns with many categories")

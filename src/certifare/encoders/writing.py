@@ -15,8 +15,10 @@ from certifare.encoders.format import (
     AxisDocument,
     BoostedDocument,
     BoostedTreeDocument,
+    CalibratedDocument,
     Centres,
     ColumnDocument,
+    DirectionDocument,
     KMeansDocument,
     LabelDocument,
     Model,
@@ -25,6 +27,7 @@ from certifare.encoders.format import (
     Scalar,
     ScoreDocument,
     Side,
+    Threshold,
     Tree,
     TreeDocument,
 )
@@ -37,6 +40,7 @@ from certifare.growth import Bins, CategoricalBins, ContinuousBins, Split
 if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
     from certifare.encoders.boosted import BoostedEncoder
+    from certifare.encoders.calibrated_cells import CalibratedEncoder
     from certifare.encoders.grown import GrownEncoder
     from certifare.encoders.kmeans import KMeansEncoder
     from certifare.encoders.tree import FairTreeEncoder
@@ -123,6 +127,53 @@ def boosted_tree_document(encoder: "BoostedEncoder", statistics: bool) -> Booste
         ],
         splits=[_rule(split, tree.bins[split.column]) for split in splits],
         nodes=_nodes(encoder, statistics),
+    )
+
+
+def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> CalibratedDocument:
+    """Write down a calibrated encoder."""
+    directions, thresholds = encoder.directions_, encoder.thresholds_
+    if directions.scores is not None:
+        directions.scores.check_publishable()
+    return CalibratedDocument(
+        **_common(
+            encoder,
+            [
+                _column_document(
+                    schema,
+                    bins
+                    if isinstance(bins, CategoricalBins) or directions.coordinates is not None
+                    else _used(bins, []),
+                )
+                for schema, bins in zip(encoder.columns_, directions.bins, strict=True)
+            ],
+            VERSION,
+        ),
+        **({"means": {}, "models": []} if directions.scores is None else _models(directions.scores)),
+        directions=[
+            DirectionDocument(
+                column.name, None if column.weights is None else column.weights.tolist(), column.coordinate
+            )
+            for column in directions.columns
+        ],
+        coordinates=[]
+        if directions.coordinates is None
+        else [table.tolist() for table in directions.coordinates.tables],
+        calibrated=encoder.calibrated_,
+        tie_key=encoder._tie_key,
+        gaps=encoder.plan_.totals.tolist(),
+        splits=[
+            Threshold(node, direction, at, ties, gaps)
+            for node, direction, at, ties, gaps in zip(
+                thresholds.parents.tolist(),
+                thresholds.directions.tolist(),
+                thresholds.at.tolist(),
+                thresholds.ties.tolist(),
+                encoder.plan_.left.tolist(),
+                strict=True,
+            )
+        ],
+        cells=_places(encoder._representatives, encoder._statistics if statistics else None),
     )
 
 

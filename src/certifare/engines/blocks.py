@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from certifare.errors import RoleError
 from certifare.foundation.levels import UNKNOWN, Levels, intersect
-from certifare.growth import Dictionary
 from certifare.tables.frames import ColumnType, Field, Frame
 from certifare.tables.roles import Comparison, Names, as_names, parse_role
 from certifare.tables.table import cut_into_bands, pool_levels
@@ -56,7 +55,7 @@ class Block:
     def take(self, keep: NDArray[np.bool_]) -> Block:
         """Take some of the records."""
         columns = (self.fields, self.labels, self.groups, self.besides)
-        return Block(*(tuple(_take(field, keep) for field in of_kind) for of_kind in columns))
+        return Block(*(tuple(field.take(keep) for field in of_kind) for of_kind in columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +198,3 @@ def _column(table: Any, name: str) -> pa.ChunkedArray:
 
 def _field(name: str, levels: Levels) -> Field:
     return Frame(pa.table({name: levels.to_arrow()})).read(0)
-
-
-def _take(field: Field, keep: NDArray[np.bool_]) -> Field:
-    column = field.column
-    kept = Dictionary(column.indices[keep], column.values) if isinstance(column, Dictionary) else column[keep]
-    return Field(field.name, kept, field.type, field.categorical)

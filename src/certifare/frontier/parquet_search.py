@@ -272,7 +272,7 @@ class LargeSearch(Search):
 
     def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
         """Count the certification records, which lie in the files."""
-        if candidate.setting.kind == "boosted" and not self.group_aware:
+        if candidate.setting.kind == "boosted":
             if self._by_square is None:
                 self._by_square = self._count(Squares(encoder))
             tally = self._by_square
@@ -317,8 +317,7 @@ class _LargeExplorer(Explorer):
         n_train: int,
     ) -> None:
         super().__init__(train, parts, grid, common, n_jobs)
-        aware = bool(common.get("group_aware"))
-        of_all = [setting for setting in grid.settings(n_train, group_aware=aware) if setting.kind == "tree"]
+        of_all = [setting for setting in grid.settings(n_train) if setting.kind == "tree"]
         self.settings = (*(s for s in self.settings if s.kind != "tree"), *of_all)
         self._prepare_tree = prepare_tree
         self._growing = threading.RLock()

@@ -20,57 +20,31 @@ from numpy.typing import NDArray
 from certifare.certificates import (
     CellCounts,
     Certificate,
-    Exclusion,
     FixedSequence,
-    Subsample,
-    one_per_cluster,
-    thin,
 )
-from certifare.certificates.assumptions import READS_GROUP
 from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import Claim
-from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import issue
-from certifare.certificates.looks import Look
-from certifare.certificates.population import Phrase
-from certifare.certificates.provenance import Provenance
-from certifare.certificates.sampling import assumptions_of, check_population
-from certifare.certificates.tail import Tail
-from certifare.certification.ledger import NO_LEDGER, Ledger, Traces, statement_of
-from certifare.encoders.hashes import count_repeats
+from certifare.certification.ledger import statement_of
 from certifare.encoders.weighting import representative_rows
-from certifare.errors import ArgumentError, EncoderError, GroupError, RoleError
-from certifare.foundation.formatting import amount
-from certifare.foundation.levels import sort_key
+from certifare.errors import ArgumentError, EncoderError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
-from certifare.frontier.capping import CapForecast, choose_cap
 from certifare.frontier.fronts import knee, pareto
-from certifare.frontier.glimpse import glimpses
+from certifare.frontier.glimpse import WORTH_MENTIONING, best_calibrated
+from certifare.frontier.job import Job, JobOptions, Progress, check_part
 from certifare.frontier.ordering import SHOWN, WORTH_TESTING, chain
 from certifare.frontier.paths import Explorer, GrowthPath, PartCounts
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.frontier.utility import (
     beyond_chance,
-    check_utility,
     left_out_beyond_chance,
     promised,
     utility_of,
 )
-from certifare.tables.frames import Frame
-from certifare.tables.reading import POOLED, Reading
-from certifare.tables.splitting import CERTIFY, PARTS, split
-from certifare.tables.table import Table, refuse_quantity, suggest_comparison
-
-#: Labels whose names say that they are the positive one.
-POSITIVE_NAMES = frozenset({"1", "1.0", "true", "yes", "y"})
-PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
-"""Why the certificate of a search need not look its records up among the training records."""
-#: A sensitive column of more numbers than this is probably a quantity.
-MANY_NUMBERS = 12
-#: Told what is being done, how much of it is done, and how much there is.
-Progress = Callable[[str, int, int], None]
+from certifare.tables.splitting import PARTS
+from certifare.tables.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +66,8 @@ class Candidate:
         the other has too few records to show it.
     retained : float
         Retained information, on the select part.
-    outlook : Outlook
-        What may be expected of its certificate.
+    outlook : Outlook or None
+        What may be expected of its certificate; None if that is known.
     prediction : Prediction
         Of its certificate at full ε.
     """
@@ -106,7 +80,7 @@ class Candidate:
     utility: float
     promising: bool
     retained: float
-    outlook: Outlook
+    outlook: Outlook | None
     prediction: Prediction
 
     @property
@@ -117,16 +91,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Glimpse:
-    """What group-aware cells would have given, on the select records.
+    """What calibrated cells would give, from training records.
 
     Attributes
     ----------
     limit : float
-        Largest predicted bound.
+        Largest T*.
     measure : str
         The utility that encoders are compared by.
     utility : float
-        Of the best group-aware cells; ``cells`` is their number.
+        Of the best calibrated cells; ``cells`` is their number.
     cells : int
     own : float or None
         The utility of the best encoder that does not read the group.
@@ -139,27 +113,15 @@ class Glimpse:
     own: float | None
 
     def __str__(self) -> str:
-        own = "nothing" if self.own is None else f"at most {self.own:.1%}"
+        own = "no encoder that does not read the group" if self.own is None else f"{self.own:.1%} without the group"
         return (
-            f"group-aware cells would tell about {self.utility:.1%} ({self.measure}) at a predicted T* ≤ "
-            f"{self.limit:g}, others {own}, as the select records show (--group-aware)"
+            f"If cells may read the group (--group-aware), about {self.utility:.1%} {self.measure} is within reach at "
+            f"T* ≤ {self.limit:g}, instead of {own}."
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Independent records of a part, and how they were drawn from it."""
-
-    table: Table
-    exclusions: tuple[Exclusion, ...] = ()
-    assumptions: tuple[str, ...] = ()
-    effective_size: float | None = None
-    population: tuple[Phrase, ...] = ()
-    tail: Tail | None = None
-
-
-class Search:
-    """Encoders tried on a table.
+class Search(Job):
+    """Encoders tried on a table, none of which reads the group.
 
     Parameters
     ----------
@@ -168,26 +130,11 @@ class Search:
     grid : Grid
     claim : Claim, optional
         Of the certificates. The attribute of this name has the confidence of one look, and the positive label.
-    utility : {"information", "explained", "accuracy"}
-        What encoders are compared by (:mod:`certifare.frontier.utility`).
-    retain : float
-        As in :class:`~certifare.FairTreeEncoder`.
-    group_aware : bool
-        Whether encoders read the group, as in :class:`~certifare.FairTreeEncoder`.
     parts : mapping of str to float
         Shares of train, select and certify.
-    seed : int
-    n_jobs : int
-        How many growths are fitted at a time.
-    ledger : Ledger
-        Counts looks at the certification records; none unless given.
-    pool_groups : int, optional
-        Groups that may be expected to have fewer certification records (for metrics that look at records of a label,
-        of each such label), by the numbers of the others, are pooled.
+    **options
+        Of :class:`~certifare.frontier.job.JobOptions`.
     """
-
-    _seen = ""
-    """Where the records are that decide what is pooled, in words."""
 
     def __init__(
         self,
@@ -195,75 +142,18 @@ class Search:
         grid: Grid,
         claim: Claim | None = None,
         *,
-        utility: str = "information",
-        retain: float = 0.0,
-        group_aware: bool = False,
         parts: Mapping[str, float] = PARTS,
-        seed: int = 0,
-        n_jobs: int = 2,
-        ledger: Ledger = NO_LEDGER,
-        pool_groups: int | None = None,
+        **options: Any,
     ) -> None:
-        if not table.labels:
-            raise RoleError("The table has no label: name one, so that encoders know what to keep.")
-        for label in table.labels:
-            refuse_quantity(label.name, label.names, "label")
-            if len(label.values) < 2:
-                found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
-                raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
-        if table.groups is None:
-            raise GroupError("The table has no groups: name a sensitive column.")
-        refuse_quantity(table.groups.name, table.groups.names, "sensitive column")
-        if len(table.groups.names) < 2:
-            raise GroupError(
-                f"The sensitive column {table.groups.name!r} has one group only, {table.groups.names[0]!r}: a distance "
-                "between groups needs two."
-            )
         if sorted(parts) != sorted(PARTS):
             raise ArgumentError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
-        claim = claim or Claim()
-        self.rows = split(table, parts, int(seed), by_group=pool_groups is None)
-        self._pooled: tuple[str, ...] = ()
-        self.kept_groups: tuple[str, ...] | None = None  # all others are pooled
-        if pool_groups is not None:
-            if group_aware:
-                raise ArgumentError(
-                    "pool_groups: encoders that read the group need each by its own name. Leave one out."
-                )
-            self.kept_groups, self._pooled = _pool(table, self.rows, pool_groups, claim, self._seen)
-            table = table if self.kept_groups is None else table.pooled(self.kept_groups)
-        self.table = table
+        super().__init__(table, claim or Claim(), JobOptions(**options), parts)
         self.grid = grid
-        self.claim = replace(
-            claim,
-            confidence=ledger.confidence_of_look(claim.confidence, claim.looks),
-            positive=_positive(table, claim),
-        )
-        self.ledger = ledger
-        self.look: Look | None = None  # set when the certification records are used
-        self.utility = check_utility(utility)
-        self.retain = float(retain)
-        self.group_aware = bool(group_aware)
-        self.parts = dict(parts)
-        check_population(claim.population, clustered=table.clusters is not None)
-        self.seed = int(seed)
-        self.notes: list[str] = [] if ledger.reason is None else [ledger.reason]
         self.paths: list[GrowthPath] = []
-        self._certified = False
-        self._repeats = _check_repeats(table)
-        self.notes += [*self._repeats, *self._pooled, *self._numbers(), *self._guessed(claim)]
-        self._progress: Progress | None = None
         self._last_cells: tuple[Any, NDArray[np.int64]] | None = None
-        self.cap = self._choose_cap()
-        self.train = self._weighing("train")
         self.select = self._compared()
-        self.certify_sample = self._independent("certify")
-        self._check_sizes()
-        self.explorer = Explorer(self.train, {"select": self.select}, grid, self._common(), n_jobs)
-        unlabelled = int((~table.labelled).sum())
-        if unlabelled:
-            counted = "left out" if self.claim.labelled else "counted as all others, but cannot be learnt from"
-            self.notes.append(f"{unlabelled:,} records have no label: they are {counted}")
+        check_part(self.select, "select")
+        self.explorer = Explorer(self.train, {"select": self.select}, grid, self._common(), self.options.n_jobs)
 
     # -- fitting ----------------------------------------------------------------------------------------------
 
@@ -327,12 +217,6 @@ class Search:
                 )
         return tuple(found)
 
-    def certify_sizes(self) -> NDArray[np.int64]:
-        """Certification records of each group and first label: all that is known of them before they are counted."""
-        table = self.certify_sample.table
-        (sizes,) = PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups
-        return np.asarray(sizes)
-
     def _outlook(self, train: PartCounts, select: PartCounts, sizes: NDArray[np.int64]) -> Outlook:
         """Say what is to be expected of cells that were counted, on so many certification records."""
         # Metrics that look at labels leave out the last column, of records without one.
@@ -377,27 +261,18 @@ class Search:
         chosen = [self.candidates[i] for i in numbers]
         return [c.prediction.bound for c in chosen], [c.utility for c in chosen]
 
-    def glimpse(self, limit: float, min_cells: int = 2) -> Glimpse | None:
-        """Say what group-aware cells would give at a predicted bound of at most ``limit``, and what these give.
+    def boosting(self, table: Table) -> list[NDArray[np.float64]] | None:
+        """Forecast the labels of a table by gradient boosting on its columns; None if none was fitted."""
+        return self.explorer.boosting(table)
 
-        None where encoders read the group already, where nothing is in memory to grow from, or where neither tells
-        anything.
-        """
-        if self.group_aware:
+    def glimpse(self, limit: float, min_cells: int = 2) -> Glimpse | None:
+        """Say what calibrated cells would give at T* ≤ ``limit``, from training records; None unless that is more."""
+        within = [self.candidates[i] for i in self.useful(min_cells)]
+        own = max((c.utility for c in within if c.prediction.bound <= limit), default=None)
+        found = best_calibrated(self.explorer, self.claim, self.counted_sizes(), self.utility, limit, min_cells)
+        if found is None or found[0] <= (own or 0.0) + WORTH_MENTIONING:
             return None
-        here = [self.candidates[i] for i in self.useful(min_cells)]
-        own = [c.utility for c in here if c.prediction.bound <= limit]
-        sizes = self.certify_sizes()
-        found = []
-        for grown in glimpses(self.explorer):
-            for k, starts in grown.starts.items():
-                train, select = grown.train.merged(starts), grown.select.merged(starts)
-                predicted = self._outlook(train, select, sizes).predict(1.0 - self.claim.confidence)
-                if k >= min_cells and predicted.bound <= limit:
-                    found.append((utility_of(self.utility, train.labels, select.labels), k))
-        if not found or max(found)[0] <= 0.0:
-            return None
-        return Glimpse(limit, self.utility, *max(found), max(own, default=None))
+        return Glimpse(limit, self.utility, *found, own)
 
     def encoder(self, number: int) -> Any:
         """Return the fitted encoder of a candidate."""
@@ -465,18 +340,6 @@ class Search:
         certificate = self._certificate(numbers[walked.passed - 1], counts, self.claim, walked)
         return walked, (encoder, certificate.at_look(self.look))
 
-    def _use(self, numbers: Sequence[int], progress: Progress | None) -> None:
-        """Use the certification records, which can be done once."""
-        if self._certified:
-            raise ArgumentError(
-                "The certification records have been used: a second choice on them would void both certificates. "
-                "Certify on new records, or search with another seed before anything is certified."
-            )
-        if not numbers:
-            raise ArgumentError("There is no encoder to certify.")
-        self._certified = True
-        self._progress = progress
-
     def _counted(self, numbers: Sequence[int]) -> Iterator[tuple[Any, CellCounts]]:
         """Yield encoders and how they count the certification records, one after another."""
         for done, number in enumerate(numbers):
@@ -488,39 +351,15 @@ class Search:
     def _certificate(
         self, number: int, counts: CellCounts, claim: Claim, sequence: FixedSequence | None = None
     ) -> Certificate:
-        sample = self.certify_sample
         witness = self._training_counts(self.candidates[number])
-        provenance = Provenance(
-            looked_up=PARTED,
-            besides=(
-                *((READS_GROUP,) if self.group_aware else ()),
-                *self._pooled,
-                *self._repeats,
-                *sample.assumptions,
-            ),
-            seed=self.seed if sample.effective_size is not None else None,
-            effective_size=sample.effective_size,
-            population=sample.population,
-        )
-        return issue(Evidence(counts, sequence, sample.tail, witness or ()), claim, provenance)
-
-    def _count_look(self, statement: Sequence[str]) -> None:
-        """Count this look at the certification records, before anyone sees what it found."""
-        self.look = self.ledger.count(self._traces(), statement, self.claim.confidence, self.claim.looks)
-
-    def _traces(self) -> Traces:
-        """Return what the ledger knows the certification records by."""
-        return self.ledger.trace(self.certify_sample.table, self.table)
+        evidence = Evidence(counts, sequence, self.certify_sample.tail, witness or ())
+        return issue(evidence, claim, self._provenance())
 
     def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
         """Count the certification records."""
         sample = self.certify_sample
         counts = sample.table.count(self.certify_cells(encoder, candidate), candidate.cells, labels=self.claim.labelled)
-        exclusions = (
-            *(Exclusion(f"{e.reason} (of all records, before the split)", e.records) for e in self.table.exclusions),
-            *sample.exclusions,
-        )
-        return counts.with_exclusions(exclusions)
+        return counts.with_exclusions(self._exclusions())
 
     def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
         """Cells of the certification records in memory; those of the candidate that was asked for last are kept."""
@@ -529,57 +368,6 @@ class Search:
             table = self.certify_sample.table
             self._last_cells = asked, self.explorer.cells(encoder, candidate.setting, "certify", table)
         return self._last_cells[1]
-
-    @property
-    def _records(self) -> str:
-        """Digest of the records of the whole table."""
-        return self.table.records or self.table.digest
-
-    @property
-    def reading(self) -> Reading:
-        """How records become those that the certificates are about."""
-        roles, claim = self.table.roles, self.claim
-        return Reading(
-            sensitive=roles.sensitive,
-            label=roles.label[0],
-            label_cuts=roles.label_cuts,
-            positive=claim.positive if claim.distance.strata == "positive" else None,
-            kept_groups=self.kept_groups,
-            unknown_groups=roles.missing_groups == "unknown",
-            weight=roles.weight,
-            cap=None if self.cap is None else self.cap.cap,
-            cluster=roles.cluster,
-            population=claim.population,  # type: ignore[arg-type]  # checked by the claim
-            missing_words=self.table.missing_words,
-            decimal=self.table.decimal,  # type: ignore[arg-type]  # checked when the file was read
-        )
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Records of the whole table, and of each part."""
-        return {"all": len(self.table), **{name: len(rows) for name, rows in self.rows.items()}}
-
-    @property
-    def certify_digest(self) -> str:
-        """A fingerprint of the certification records."""
-        return self.certify_sample.table.digest
-
-    def _training_counts(self, candidate: Candidate) -> CellCounts:
-        """Training records by cell and group: where the set of cells for the lower limit is chosen."""
-        assert self.table.groups is not None  # noqa: S101  (checked at the start)
-        table = candidate.path.at("train", candidate.cells).groups
-        if self.claim.labelled:
-            return CellCounts(table[:, :, :-1], self.table.groups.names, self.table.labels[0].names)
-        return CellCounts(table.sum(axis=2), self.table.groups.names)
-
-    # -- parts ------------------------------------------------------------------------------------------------
-
-    def _weighing(self, part: str) -> Table:
-        """Take the records of a part, with weights up to the cap."""
-        table = self.table.take(self.rows[part])
-        if table.weights is None or self.cap is None:
-            return table
-        return replace(table, weights=np.minimum(table.weights, self.cap.cap))
 
     def _compared(self) -> Table:
         """Take the records that encoders are compared on; where they weigh differently, as many as tell as much."""
@@ -592,115 +380,15 @@ class Search:
         rows = representative_rows(table.weights, stream(self.seed, "weights of the select part", self._records))
         return replace(table.take(rows), weights=None)
 
-    def _independent(self, part: str) -> Sample:
-        """Draw records of a part that are independent draws of the population that the claim is about.
-
-        Each part has a stream of its own: drawn alike, the select part would say which certification records are kept.
-        The stream knows the records, so that other tables are drawn independently at the same seed.
-        """
-        table = self.table.take(self.rows[part])
-        left_out: tuple[Exclusion, ...] = ()
+    def _training_counts(self, candidate: Candidate) -> CellCounts:
+        """Training records by cell and group: where the set of cells for the lower limit is chosen."""
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        table = candidate.path.at("train", candidate.cells).groups
         if self.claim.labelled:
-            labelled = table.of_labelled()
-            left_out, table = labelled.exclusions[len(table.exclusions) :], labelled
-        if table.clusters is not None:
-            drawn = one_per_cluster(
-                table.clusters,
-                weights=table.weights,
-                population=self.claim.population,
-                seed=self.seed,
-                part=f"{part} {self._records}",
-            )
-        elif table.weights is not None:
-            drawn = self._thin(table.weights, part)
-        else:
-            return Sample(table, left_out)
-        kept = replace(table.take(np.flatnonzero(drawn.keep)), weights=None, clusters=None)
-        left_out = (*left_out, *drawn.exclusions)
-        tail = drawn.tail(
-            lambda rows: table.take(np.flatnonzero(rows)).count(
-                np.zeros(rows.sum(), dtype=np.int64), 1, labels=self.claim.labelled
-            )
-        )
-        return Sample(kept, left_out, drawn.assumptions, drawn.effective_size, drawn.population, tail)
+            return CellCounts(table[:, :, :-1], self.table.groups.names, self.table.labels[0].names)
+        return CellCounts(table.sum(axis=2), self.table.groups.names)
 
-    def _thin(self, weights: NDArray[np.float64], part: str) -> Subsample:
-        """Thin to the weights of a part; the largest in the table stands for the largest in the population."""
-        assert self.table.weights is not None  # noqa: S101  (a part has weights where the table has)
-        largest = float(self.table.weights.max())
-        cap = None if self.cap is None else self.cap.cap
-        drawn = thin(weights, seed=self.seed, part=f"{part} {self._records}", max_weight=largest, cap=cap)
-        return replace(drawn, assumptions=assumptions_of(largest, None, weighted=True))
-
-    def _choose_cap(self) -> CapForecast | None:
-        """Choose a cap on the weights, on training and select records; None where there is none, or none is best."""
-        table = self.table
-        if table.weights is None or table.clusters is not None:
-            return None
-        rows = np.concatenate([self.rows["train"], self.rows["select"]])
-        assert table.groups is not None  # noqa: S101  (checked at the start)
-        groups, (strata, _) = table.groups.codes[rows], _strata(table, self.claim, rows)
-        scale = len(self.rows["certify"]) / len(rows)
-        found = choose_cap(
-            table.weights[rows], groups, np.stack(strata), self.claim.metric, epsilon_at(self.claim.confidence), scale
-        )
-        if found is not None:
-            self.notes.append(
-                f"weights are capped at {found.cap:g}, where training and select records promise the smallest bound; "
-                "utility, accuracy, AUC and calibration are by capped weights"
-            )
-        return found
-
-    def _check_sizes(self) -> None:
-        """Refuse groups that are too small to be certified, before anything is fitted."""
-        table = self.certify_sample.table
-        counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=self.claim.labelled)
-        try:
-            self.claim.check(counts)
-        except GroupError as error:
-            raise type(error)(f"{error}{self._what_helps()}") from error
-        for part, there in (("train", self.train), ("select", self.select)):
-            assert there.groups is not None  # noqa: S101  (checked at the start)
-            found = there.groups.codes[there.labelled]
-            lacking = np.flatnonzero(np.bincount(found, minlength=len(there.groups.names)) == 0)
-            if len(lacking):
-                raise ArgumentError(
-                    f"Group {there.groups.names[lacking[0]]!r} has no record with a label in the {part} part: pool it "
-                    "with another group, or add records of it."
-                )
-
-    def _guessed(self, asked: Claim) -> tuple[str, ...]:
-        """Say which label is taken for the positive one, where nobody said so and its name does not."""
-        positive = self.claim.positive
-        said = asked.positive is not None or self.table.positive is not None
-        if positive is None or said or positive.lower() in POSITIVE_NAMES:
-            return ()
-        words = self.claim.distance.words
-        return (f"the {words} is about records with the label {positive!r}; another is named with --positive",)
-
-    def _numbers(self) -> tuple[str, ...]:
-        """Note groups that are many numbers: a quantity, perhaps, that was to be compared with one."""
-        assert self.table.groups is not None  # noqa: S101  (checked at the start)
-        suggested = self._comparison()
-        each = f"each of the {len(self.table.groups.names)} values of {self.table.groups.name!r} is a group of its own."
-        return (each + suggested,) if suggested else ()
-
-    def _comparison(self) -> str:
-        """Suggest a comparison where groups are many numbers."""
-        assert self.table.groups is not None  # noqa: S101  (checked at the start)
-        names = self.table.groups.names
-        numbers = [float(name) for name in names if sort_key(name)[0] == 0]
-        if len(names) <= MANY_NUMBERS or len(numbers) < len(names):
-            return ""
-        return suggest_comparison(self.table.groups.name, numbers, "sensitive column")
-
-    def _what_helps(self) -> str:
-        """Say what may be done about groups that are too small."""
-        if suggested := self._comparison():
-            return suggested
-        if self._pooled:
-            return " A larger --pool-groups pools more groups."
-        return f" Small groups are pooled by --pool-groups {self.claim.min_group_size}."
+    # -- parts ------------------------------------------------------------------------------------------------
 
     def _common(self) -> dict[str, Any]:
         labels = self.table.labels[0]
@@ -712,21 +400,9 @@ class Search:
             "positive_label": native,
             "retain": self.retain,
             # Cells that are to retain more may be finer wherever that costs nothing of the distance.
-            "charge": "crossing" if self.retain and not self.group_aware else "every",
-            "group_aware": self.group_aware,
+            "charge": "crossing" if self.retain else "every",
             "random_state": self.seed,
         }
-
-
-def _check_repeats(table: Table) -> tuple[str, ...]:
-    """Refuse a table most of whose records repeat, before it is split: equal ones would be on both sides.
-
-    Returns what the certificate says of fewer. With clusters, equal records of one of them stay on one side.
-    """
-    if table.clusters is not None:
-        return ()
-    roles = (*table.labels, *([] if table.groups is None else [table.groups]))
-    return count_repeats(Frame(table.features).fields(), [values.codes for values in roles]).check()
 
 
 def _promising(train: Sequence[NDArray[np.int64]], select: Sequence[NDArray[np.int64]]) -> bool:
@@ -749,78 +425,3 @@ def _parallel(work: Callable[[Setting], GrowthPath], settings: Sequence[Setting]
                 yield waiting.pop(future), future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _pool(
-    table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, claim: Claim, seen: str = ""
-) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """Choose the groups that are not pooled, None if all stay, and say so. Certification records are not used."""
-    assert table.groups is not None  # noqa: S101  (checked at the start)
-    if fewest < 1:
-        raise ArgumentError(f"pool_groups={fewest}: give a number of records.")
-    others = np.concatenate([part for name, part in rows.items() if name != CERTIFY])
-    names = table.groups.names
-    groups, drawn = table.groups.codes[others], _drawn(table.take(others))
-    strata, where = _strata(table, claim, others)
-    there = np.stack([np.bincount(groups[at], weights=drawn[at], minlength=len(names)) for at in strata])
-    expected = there * (len(rows[CERTIFY]) / len(others))
-    present = np.bincount(groups, minlength=len(names)) > 0
-    order = [int(i) for i in np.argsort(expected.min(0), kind="stable") if present[i]]
-    n_small = int((expected.min(0)[order] < fewest).sum())
-    if not n_small and len(order) == len(names):
-        return None, ()
-    # One small group needs company, and so do several that are small together.
-    while n_small and (n_small < 2 or expected[:, order[:n_small]].sum(1).min() < fewest) and n_small < len(order):
-        n_small += 1
-    if len(order) - n_small < 1:
-        raise GroupError(
-            f"Pooled, the groups of fewer than {amount(fewest, 'certification record')}{where} leave no other group to "
-            "be compared with: pool fewer, or add records."
-        )
-    kept = {names[i] for i in order[n_small:]}
-    pooled = ", ".join(
-        f"{name!r} ({amount(int((table.groups.codes == i).sum()), 'record')})"
-        for i, name in enumerate(names)
-        if name not in kept
-    )
-    note = (
-        f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records{seen}, a group of it has "
-        f"fewer than {amount(fewest, 'certification record')}{where}, or is the next smallest."
-    )
-    return tuple(name for name in names if name in kept), (note,)
-
-
-def _strata(table: Table, claim: Claim, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.bool_]], str]:
-    """Return which of these records are in each stratum of the metric, and which strata these are, in words."""
-    if not claim.labelled:
-        return [np.ones(len(rows), dtype=bool)], ""
-    labels = table.labels[0]
-    if claim.distance.strata == "positive":
-        positive = _positive(table, claim)
-        return [labels.codes[rows] == labels.names.index(str(positive))], f" with label {positive!r}"
-    return [labels.codes[rows] == code for code in range(len(labels.names))], " of each label"
-
-
-def _drawn(table: Table) -> NDArray[np.float64]:
-    """How likely each record is kept where one of each cluster is, or they are thinned to the largest weight."""
-    kept = np.ones(len(table))
-    if table.clusters is not None:
-        kept /= np.bincount(table.clusters)[table.clusters]
-    elif table.weights is not None and table.weights.any():
-        kept = table.weights / table.weights.max()
-    return kept
-
-
-def _positive(table: Table, claim: Claim) -> str | None:
-    """Find the positive label: as given, as the label's comparison says, or the last of two; None if none is needed."""
-    names = table.labels[0].names
-    positive = claim.positive if claim.positive is not None else table.positive
-    if positive is not None:
-        if positive not in names:
-            raise ArgumentError(f"positive={positive!r} is not among the labels {', '.join(map(repr, names))}.")
-        return positive
-    if claim.distance.strata == "positive":
-        if len(names) != 2:
-            raise ArgumentError(f"Which label is the positive one? Name one of {', '.join(map(repr, names))}.")
-        return names[-1]
-    return None

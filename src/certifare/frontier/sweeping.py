@@ -18,11 +18,14 @@ from certifare.drawing.scatter import draw_scatter
 from certifare.errors import ArgumentError
 from certifare.foundation.display import Drawing, html_table
 from certifare.foundation.formatting import amount
+from certifare.frontier.calibrating import PARTS as CALIBRATED_PARTS
+from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.fronts import knee, pareto
-from certifare.frontier.search import Progress, Search
+from certifare.frontier.job import Progress
+from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
 from certifare.tables.splitting import PARTS, training_quantiles
-from certifare.tables.table import table_of
+from certifare.tables.table import Table, table_of
 
 if TYPE_CHECKING:
     from certifare.bundle import Bundle
@@ -38,8 +41,8 @@ class Point:
     ----------
     number : int
         Identifies the encoder within its frontier.
-    kind, gamma, max_distance, min_cell_size, cells
-        How it was made.
+    kind, gamma, min_cell_size, cells
+        How it was made; of calibrated cells, ``gamma`` is the share θ of the order between groups that is kept.
     utility : float
         What encoders are compared by, on the select and training parts.
     accuracy, auc, explained : float
@@ -56,7 +59,6 @@ class Point:
     number: int
     kind: str
     gamma: float | None
-    max_distance: float | None
     min_cell_size: int | None
     cells: int
     utility: float
@@ -90,7 +92,7 @@ class Frontier:
 
     Attributes
     ----------
-    search : Search
+    search : Search or CalibratedSearch
         Where they come from.
     points : tuple of Point
         Every encoder that was tried.
@@ -106,7 +108,7 @@ class Frontier:
 
     def __init__(
         self,
-        search: Search,
+        search: Search | CalibratedSearch,
         correction: Correction,
         certificates: Mapping[int, Certificate] | None = None,
         encoders: Mapping[int, Any] | None = None,
@@ -135,7 +137,6 @@ class Frontier:
             number=number,
             kind=setting.kind,
             gamma=setting.gamma,
-            max_distance=setting.max_distance,
             min_cell_size=setting.min_cell_size,
             cells=candidate.cells,
             utility=candidate.utility,
@@ -274,6 +275,32 @@ class Frontier:
         return html_table(caption, rows, ("point", "T*", self.utility, "accuracy", "cells", "encoder", "γ"))
 
 
+def default_parts(group_aware: bool) -> Mapping[str, float]:
+    """Return the shares of the parts: train, select and certify, or train and certify for calibrated cells."""
+    return CALIBRATED_PARTS if group_aware else PARTS
+
+
+def search_of(
+    table: Table,
+    grid: Grid | None,
+    claim: Claim,
+    parts: Mapping[str, float] | None = None,
+    *,
+    group_aware: bool = False,
+    **options: Any,
+) -> Search | CalibratedSearch:
+    """Return the search for encoders of a table: for calibrated cells if these may read the group."""
+    parts = parts or default_parts(group_aware)
+    if not group_aware:
+        return Search(table, grid or Grid(), claim, parts=parts, **options)
+    chosen = grid or Grid()
+    if (chosen.kinds, chosen.gammas, chosen.min_cell_sizes) != (Grid().kinds, None, None):
+        raise ArgumentError(
+            "group_aware: calibrated cells have no kinds, gammas or smallest cells to choose from. Leave these out."
+        )
+    return CalibratedSearch(table, claim, parts=parts, max_cells=max(chosen.cells), **options)
+
+
 def sweep(
     table: Any,
     grid: Grid | None = None,
@@ -293,7 +320,7 @@ def sweep(
     group_aware: bool = False,
     pool_groups: int | None = None,
     label_quantiles: int | None = None,
-    parts: Mapping[str, float] = PARTS,
+    parts: Mapping[str, float] | None = None,
     seed: int = 0,
     n_jobs: int = 2,
     progress: Progress | None = None,
@@ -344,7 +371,12 @@ def sweep(
         raise ArgumentError(f'candidates={candidates!r}: choose "front" or "all".')
     if label_quantiles is not None:
         roles["label_cuts"] = training_quantiles(
-            table, label_quantiles, parts=parts, seed=seed, by_group=pool_groups is None, **roles
+            table,
+            label_quantiles,
+            parts=parts or default_parts(group_aware),
+            seed=seed,
+            by_group=pool_groups is None,
+            **roles,
         )
     claim = Claim(
         metric=metric,
@@ -354,19 +386,16 @@ def sweep(
         population=population,
         looks=looks,
     )
-    search = Search(
-        table_of(table, **roles),
-        grid or Grid(),
-        claim,
-        utility=utility,
-        retain=retain,
-        group_aware=group_aware,
-        parts=parts,
-        seed=seed,
-        n_jobs=n_jobs,
-        ledger=open_ledger(ledger),
-        pool_groups=pool_groups,
-    ).run(progress=progress)
+    options: dict[str, Any] = {
+        "utility": utility,
+        "retain": retain,
+        "seed": seed,
+        "n_jobs": n_jobs,
+        "ledger": open_ledger(ledger),
+        "pool_groups": pool_groups,
+    }
+    search = search_of(table_of(table, **roles), grid, claim, parts, group_aware=group_aware, **options)
+    search.run(progress=progress)
     if correction == "holdout":
         return Frontier(search, correction)
     large_enough = [i for i, candidate in enumerate(search.candidates) if candidate.cells >= min_cells]

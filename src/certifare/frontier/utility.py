@@ -110,6 +110,16 @@ def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) 
     return float(np.mean(found))
 
 
+def utility_left_out(utility: str, train: Sequence[Counts]) -> float:
+    """Measure the utility of cells on training records, each forecast from the others of its cell."""
+    found = []
+    for seen in train:
+        base = np.ones(seen.shape[1]) if utility == "accuracy" else losses(utility, base_rates(seen)[None])
+        gain = (seen * (base - losses_left_out(utility, seen))).sum()
+        found.append(float(gain / (seen.sum(axis=0) * base).sum()))
+    return float(np.mean(found))
+
+
 def _believable(gains: Shares, shares: Shares, fresh: Counts) -> float:
     """Return the largest mean gain that the fresh records leave believable.
 

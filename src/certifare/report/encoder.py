@@ -13,6 +13,7 @@ import numpy as np
 from certifare.encoders.format import (
     BoostedDocument,
     BoostedTreeDocument,
+    CalibratedDocument,
     KMeansDocument,
     Rule,
     Side,
@@ -33,6 +34,7 @@ KINDS: dict[type, str] = {
     TreeDocument: "fair tree",
     BoostedDocument: "boosted",
     BoostedTreeDocument: "boosted",
+    CalibratedDocument: "calibrated",
     KMeansDocument: "k-means",
 }
 
@@ -59,7 +61,7 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
         "columns": [column.name for column in document.columns],
         "labels": [label.name for label in document.labels],
         "group_column": document.group_column,
-        "reads_groups": bool(document.parameters.get("group_aware")),
+        "reads_groups": document.reads_groups,
         "cells": [
             {
                 "cell": cell.cell,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -50,6 +50,12 @@ class Field:
     def __len__(self) -> int:
         return len(self.column)
 
+    def take(self, rows: NDArray[Any]) -> Field:
+        """Keep some records: rows, or a mask."""
+        if isinstance(self.column, Dictionary):
+            return replace(self, column=Dictionary(self.column.indices[rows], self.column.values))
+        return replace(self, column=self.column[rows])
+
     def missing(self) -> NDArray[np.bool_]:
         """Which records lack a value."""
         if isinstance(self.column, Dictionary):
@@ -73,12 +79,6 @@ class Field:
             # Which record it is nobody knows here: these may be a part of a file, or a part of its records.
             raise TableError(f"Column {self.name!r} holds an infinite value; make it missing (NaN) or finite.")
         return values
-
-    def take(self, rows: NDArray[np.integer[Any]]) -> Field:
-        """Give the values of some records."""
-        whole = self.column
-        column = Dictionary(whole.indices[rows], whole.values) if isinstance(whole, Dictionary) else whole[rows]
-        return Field(self.name, column, self.type, self.categorical)
 
     def as_type(self, wanted: ColumnType) -> Field:
         """Fit the column to a wanted type where that is possible: one without any value fits every type."""

@@ -1,0 +1,575 @@
+"""CalibratedEncoder: cells between thresholds of each group that the certification records set."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from certifare.certificates.assumptions import READS_GROUP
+from certifare.certificates.bounding import Evidence
+from certifare.certificates.calibrated import calibrated_bound, check_metric, forecast_bound
+from certifare.certificates.certificate import Certificate
+from certifare.certificates.claims import Claim
+from certifare.certificates.counts import CellCounts
+from certifare.certificates.issuing import issue
+from certifare.certificates.planning import plan_table, plan_words
+from certifare.certificates.provenance import Provenance
+from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.description import Statistics
+from certifare.encoders.direction_tree import Directed, grow_directions
+from certifare.encoders.fingerprint import Fingerprint
+from certifare.encoders.groups import group_codes
+from certifare.encoders.hashes import hash_records, mix
+from certifare.encoders.partition import ScoredRecords, plan_along
+from certifare.encoders.plans import GapPlan, PlanPath, Thresholds, threshold_rules
+from certifare.encoders.proxies import Coordinates, check_retain
+from certifare.encoders.representatives import Representatives, find_representatives
+from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
+from certifare.encoders.scores import Scores, fit_scores
+from certifare.encoders.training import MemoryTraining, Training, in_memory
+from certifare.errors import ArgumentError, EncoderError, GroupError
+from certifare.foundation.levels import Levels, name_of
+from certifare.foundation.randomness import number, stream
+from certifare.growth import Bins, encode
+from certifare.tables.frames import Field, Frame, check_lengths, read_values
+
+#: Numbers of cells that are tried where a tree grows over several directions.
+CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 250, 320, 400)
+#: No cell of such a tree has fewer training records of a group.
+FEWEST_RECORDS = 20
+OTHER_RECORDS = "The certification records were given apart from the training records."
+#: From this many training records on, score models have larger trees.
+MANY_RECORDS = 5_000
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """A number that every record has: a score of the labels, or a coordinate of the columns.
+
+    Attributes
+    ----------
+    name : str
+    weights : ndarray of float64 or None
+        What each class probability counts for, if it is a score of more than two classes.
+    coordinate : int or None
+        Which coordinate it is; None if it is a score.
+    """
+
+    name: str
+    weights: NDArray[np.float64] | None = None
+    coordinate: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """How the directions of records are computed.
+
+    Attributes
+    ----------
+    columns : tuple of Direction
+    scores : Scores or None
+        Models of the labels that see the group; None if the one column of the table is the score itself.
+    coordinates : Coordinates or None
+    bins : tuple of Bins
+        Of the table's columns, which coordinates are looked up by.
+    """
+
+    columns: tuple[Direction, ...]
+    scores: Scores | None
+    coordinates: Coordinates | None
+    bins: tuple[Bins, ...]
+
+    def values(
+        self, fields: Sequence[Field], groups: NDArray[np.integer[Any]], n_threads: int = 1
+    ) -> NDArray[np.float64]:
+        """Compute the directions of records, (records, directions)."""
+        if self.scores is None:
+            return _ordered(fields[0].numbers()[:, None])
+        scores = self.scores.score(fields, n_threads, groups)
+        codes = None
+        if self.coordinates is not None:
+            codes = encode(self.bins, [field.column for field in fields], n_threads=n_threads)
+        return self.along(scores, None if codes is None or self.coordinates is None else self.coordinates.of(codes))
+
+    def along(
+        self, scores: Sequence[NDArray[np.float64]], coordinates: NDArray[np.int16] | None
+    ) -> NDArray[np.float64]:
+        """Compute the directions of records whose scores and coordinates are known."""
+        together = _together(scores)
+        columns = []
+        for column in self.columns:
+            if column.coordinate is not None:
+                assert coordinates is not None  # noqa: S101  (checked when the encoder was made)
+                columns.append(coordinates[:, column.coordinate].astype(np.float64))
+            else:
+                columns.append(together[:, 0] if column.weights is None else (together * column.weights).sum(axis=1))
+        return _ordered(np.column_stack(columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """What calibrated encoders compute from training records before they plan: directions, out of fold."""
+
+    directions: Directions
+    values: NDArray[np.float64]
+    ties: NDArray[np.float64]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CalibratedEncoder(RestrictedEncoder):
+    """Cells between thresholds of each group, set so that the bound T* is known beforehand.
+
+    Three steps: ``fit`` learns scores P(y | x, s) and a plan on training records; ``calibrate`` lets other records, the
+    certification records, set the thresholds of each group by that plan, and returns the certificate; ``transform``
+    encodes. T* is a property of the plan (``docs/theory.md``): nothing is tested, and nothing can fail. Encoding
+    reads the group.
+
+    Parameters
+    ----------
+    target : float
+        The largest T* to accept. Of all plans within it the most useful is taken.
+    max_cells : int
+    metric : {"demographic_parity", "equal_opportunity"}
+    confidence : float
+        1 − ε.
+    utility : {"information", "explained", "accuracy"}
+        What plans are compared by.
+    retain : float
+        From 0 to 1: weight of what the cells explain of the columns, for tasks that are not known yet.
+    label_weights : sequence of float, optional
+        Of several labels.
+    positive_label : label value, optional
+        For equal opportunity; the last of two unless given.
+    score_model : classifier, optional
+        As in :class:`BoostedEncoder`.
+    folds : int
+        Plans are made from scores by models that saw the other folds.
+    max_bins, categorical_features, sensitive, allow_sensitive_feature, output, random_state, n_jobs
+        As in :class:`FairTreeEncoder`.
+
+    Attributes
+    ----------
+    n_cells_ : int
+    plan_ : GapPlan
+        How many gaps of each group every cell gets.
+    thresholds_ : Thresholds
+    tied_ : int
+        Certification records that equal a threshold of their group, besides those that set it.
+    calibrated_ : bool
+        Whether certification records have set the thresholds. Before, they are quantiles of the training records.
+    columns_, groups_, labels_, fingerprint_, n_features_in_, feature_names_in_
+        As in :class:`~certifare.encoders.base.RestrictedEncoder`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from certifare import CalibratedEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> X, group = rng.normal(size=(6000, 3)), rng.integers(0, 2, 6000)
+    >>> label = (X[:, 0] + group + rng.normal(size=6000) > 0.5).astype(int)
+    >>> encoder = CalibratedEncoder(target=0.1).fit(X[:3000], label[:3000], sensitive_features=group[:3000])
+    >>> certificate = encoder.calibrate(X[3000:], sensitive_features=group[3000:])
+    >>> certificate.bound <= 0.1
+    True
+    """
+
+    target: float = 0.05
+    max_cells: int = 200
+    metric: str = "demographic_parity"
+    confidence: float = 0.95
+    utility: str = "information"
+    retain: float = 0.0
+    label_weights: Sequence[float] | None = None
+    positive_label: Any = None
+    score_model: Any = None
+    folds: int = 5
+
+    settings = (*RestrictedEncoder.settings, "retain", "label_weights", "score_model", "folds")
+
+    directions_: Directions = attribute(init=False)
+    plan_: GapPlan = attribute(init=False)
+    thresholds_: Thresholds = attribute(init=False)
+    calibrated_: bool = attribute(init=False)
+    tied_: int = attribute(init=False)
+    _tie_key: int = attribute(init=False)
+    _training: MemoryTraining | None = attribute(init=False)
+    _representatives: Representatives = attribute(init=False)
+    _statistics: Statistics | None = attribute(init=False)
+
+    # -- training ---------------------------------------------------------------------------------------------
+
+    def _derive(self, training: MemoryTraining) -> MemoryTraining:
+        check_metric(self.metric)
+        check_retain(self.retain)
+        if not isinstance(self.folds, int | np.integer) or self.folds < 2:
+            raise EncoderError(f"folds is {self.folds!r}; give a whole number from 2.")
+        weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
+        if len(weights) != len(training.labels):
+            raise EncoderError(f"label_weights has {len(weights)} weights, but y has {len(training.labels)} columns.")
+        model = label_model(self.seed, len(training)) if self.score_model is None else self.score_model
+        scores, out_of_fold = fit_scores(
+            training, training.labels, model, int(self.folds), self.seed, self.n_threads, True
+        )
+        coordinates = Coordinates.of_training(training, self.seed) if self.retain else None
+        columns = [
+            Direction(name, axis)
+            for name, axis, _ in side_axes(
+                training.labels, _together(out_of_fold), [np.sqrt(w) for w in weights], MOST_AXES
+            )
+        ]
+        if coordinates is not None:
+            columns += [Direction(f"component {i + 1}", None, i) for i in range(coordinates.n_coordinates)]
+        directions = Directions(tuple(columns), scores, coordinates, training.bins)
+        known = None if coordinates is None else training.project(coordinates)
+        ties = stream(self.seed, "ties of training records").random(len(training))
+        return replace(training, derived=Derived(directions, directions.along(out_of_fold, known), ties))
+
+    def plans(self, training: MemoryTraining, sizes: NDArray[np.int64]) -> Iterator[PlanPath]:
+        """Yield plans for certification samples of these sizes by group.
+
+        Parameters
+        ----------
+        training : MemoryTraining
+            From :meth:`prepare`.
+        sizes : ndarray of int64
+            Certification records of each group; for equal opportunity, of those with the positive label.
+        """
+        assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
+        derived: Derived = training.derived
+        counted = self.counted(training.labels[0])
+        present = np.bincount(training.groups.codes[counted], minlength=len(sizes))
+        if min(sizes) < 1 or min(present) < 1:
+            return
+        if len(derived.directions.columns) > 1 or len(training.labels) > 1:
+            tree = grow_directions(self._directed(training, counted), int(self.max_cells), FEWEST_RECORDS)
+            yield tree.path([k for k in CELLS if k <= self.max_cells], sizes)
+            return
+        label, groups = training.labels[0], training.groups.codes
+        n_classes = len(label.values)
+        records = ScoredRecords(derived.values[:, 0], derived.ties, groups, label.codes, counted, len(sizes), n_classes)
+        yield from plan_along(records, sizes, self.utility, int(self.max_cells))
+
+    def counted(self, label: Levels) -> NDArray[np.bool_]:
+        """Say which records the metric is about: all, or those with the positive label."""
+        if self.metric != "equal_opportunity":
+            return np.ones(len(label.codes), dtype=bool)
+        values = label.values
+        if self.positive_label is None and len(values) != 2:
+            raise EncoderError(
+                f"equal_opportunity needs to know the positive label of {label.name!r}, which has {len(values)} "
+                "values: give positive_label."
+            )
+        positive = values[-1] if self.positive_label is None else self.positive_label
+        if positive not in values:
+            raise EncoderError(f"positive_label is {positive!r}, but {label.name!r} has the values {values}.")
+        return np.asarray(label.codes == values.index(positive))
+
+    def _directed(self, training: MemoryTraining, counted: NDArray[np.bool_]) -> Directed:
+        """Lay out what a tree over several directions grows from."""
+        assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
+        derived: Derived = training.derived
+        weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
+        parts = []
+        for label, weight in zip(training.labels, weights, strict=True):
+            indicators = (label.codes[:, None] == np.arange(len(label.values))).astype(np.float64)
+            impurity = 1.0 - float((indicators.mean(axis=0) ** 2).sum())
+            parts.append(indicators * np.sqrt((1.0 - self.retain) * weight / sum(weights) / impurity))
+        if derived.directions.coordinates is not None:
+            coordinates = derived.directions.coordinates
+            parts.append(training.project(coordinates) * np.sqrt(self.retain / coordinates.spread))
+        groups = training.groups
+        return Directed(derived.values, derived.ties, groups.codes, counted, np.hstack(parts), len(groups.values))
+
+    def _grow(self, training: Training) -> None:
+        records = in_memory(training)
+        assert records.groups is not None  # noqa: S101  (checked when the records were prepared)
+        counted = self.counted(records.labels[0])
+        groups = records.groups.codes
+        sizes = np.bincount(groups[counted], minlength=len(records.groups.values))
+        path, k = self.choose(self.plans(records, sizes), records, exactly=False) or (None, 1)
+        if path is None:
+            plan, cells = GapPlan.along((sizes + 1)[None]), np.zeros(len(records), dtype=np.int64)
+        else:
+            plan, cells = path.plans[k], path.cells(k)
+        self.adopt(plan, cells, records)
+        derived: Derived = records.derived
+        self.thresholds_ = plan.calibrate(derived.values[counted], groups[counted], derived.ties[counted])
+        self._training = records
+
+    def fit_plan(self, training: MemoryTraining, plan: GapPlan, cells: NDArray[np.int64]) -> Self:
+        """Fit with a plan that was chosen already; :meth:`set_thresholds` comes next."""
+        self._take_columns(training)
+        self.adopt(plan, cells, training)
+        self.fingerprint_ = training.fingerprint
+        return self
+
+    def adopt(self, plan: GapPlan, cells: NDArray[np.int64], training: MemoryTraining) -> None:
+        """Take a plan; representatives and statistics of its cells are those of the training records.
+
+        Parameters
+        ----------
+        plan : GapPlan
+        cells : ndarray of int64
+            The cell of each training record.
+        training : MemoryTraining
+        """
+        self.directions_ = training.derived.directions
+        self.plan_ = plan
+        self.n_cells_ = plan.n_cells
+        self.calibrated_ = False
+        self._tie_key = number(self.seed, "ties", bits=63)
+        self._training = training
+        places = np.arange(self.n_cells_)
+        self._representatives = find_representatives(
+            training.columns,
+            training.fields,
+            training.bins,
+            training.codes,
+            cells.astype(np.int32),
+            np.stack([places, places + 1], axis=1),
+        )
+        self._statistics = Statistics.of_cells(cells, self.n_cells_, training.groups, training.labels)
+
+    # -- calibrating ------------------------------------------------------------------------------------------
+
+    def calibrate(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Certificate:
+        """Let certification records set the thresholds, by a plan for their numbers; return the certificate.
+
+        Parameters
+        ----------
+        X : dataframe or array
+            Records that were not used to fit, and are independent draws from the population.
+        y : array or series, optional
+            Their label; needed for equal opportunity only.
+        sensitive_features : array, series or table, optional
+            Their groups, unless ``sensitive=`` names columns of X.
+
+        Returns
+        -------
+        Certificate
+        """
+        check_is_fitted(self)
+        if self._training is None:
+            raise EncoderError("This encoder was read from a file: calibrate where it was fitted.")
+        training = self._training
+        frame = Frame(X)
+        labels = None
+        if self.metric == "equal_opportunity":
+            if y is None:
+                raise EncoderError("equal_opportunity is about records with the positive label: pass y to calibrate.")
+            (field,) = read_values(y, "label")
+            check_lengths({"X": len(frame), "y": len(field)})
+            labels = field.levels().complete("label")
+        groups = self.read_group_codes(frame, sensitive_features)
+        assert groups is not None  # noqa: S101  (the encoder reads groups)
+        counted = np.ones(len(frame), dtype=bool) if labels is None else self.counted(labels)
+        sizes = np.bincount(groups[counted], minlength=len(self.groups_))
+        chosen = self.choose(self.plans(training, sizes), training)
+        if chosen is None:
+            names = [name_of(group) for group in self.groups_]
+            raise ArgumentError(no_plan(dict(zip(names, sizes.tolist(), strict=True)), self.target, self.confidence))
+        path, k = chosen
+        self.adopt(path.plans[k], path.cells(k), training)
+        counts = self.set_thresholds(self.read_fields(frame), groups, labels)
+        claim = Claim(
+            metric=self.metric,
+            confidence=self.confidence,
+            method="calibrated",
+            positive=None if labels is None else self._positive_name(labels),
+            min_group_size=1,
+        )
+        return issue(Evidence(counts), claim, Provenance(looked_up=OTHER_RECORDS, besides=(READS_GROUP,)))
+
+    def choose(
+        self, paths: Iterable[PlanPath], training: MemoryTraining, *, exactly: bool = True
+    ) -> tuple[PlanPath, int] | None:
+        """Choose the plan that predicts the labels best among those whose T* is within the target.
+
+        Returns the path and the number of cells; None if there is no such plan. Unless ``exactly``, T* is a forecast,
+        and the plan with the smallest is taken if none is within the target.
+        """
+        epsilon = 1.0 - self.confidence
+        # The forecast is within a few percent of T*; whether T* itself is within the target is computed for few.
+        bounds = {(path, k): forecast_bound(plan.gaps, epsilon) for path in paths for k, plan in path.plans.items()}
+        near = [found for found, bound in bounds.items() if bound <= self.target * (1.05 if exactly else 1.0)]
+        tables = {path: [_count(path.finest, label) for label in training.labels] for path, _ in near}
+        near.sort(key=lambda found: -share_explained(found[0], found[1], tables[found[0]], self.utility))
+        if not exactly:
+            return next(iter(near or sorted(bounds, key=lambda found: bounds[found])), None)
+        return next((f for f in near if calibrated_bound(f[0].plans[f[1]].gaps, epsilon) <= self.target), None)
+
+    def set_thresholds(
+        self, fields: Sequence[Field], groups: NDArray[np.integer[Any]], labels: Levels | None = None
+    ) -> CellCounts:
+        """Let records set the thresholds by the plan; return their counts, from which the gaps follow.
+
+        Parameters
+        ----------
+        fields : sequence of Field
+            The features of the certification records.
+        groups : ndarray of int
+            Their groups.
+        labels : Levels, optional
+            Their label, for equal opportunity.
+        """
+        counted = np.ones(len(groups), dtype=bool) if labels is None else self.counted(labels)
+        records = hashlib.blake2b(hash_records(fields, b"").tobytes() + groups.tobytes()).hexdigest()
+        ties = stream(self.seed, "ties", records).random(len(groups))
+        values = self.directions_.values(fields, groups, self.n_threads)
+        self.thresholds_ = self.plan_.calibrate(values[counted], groups[counted], ties[counted])
+        self.calibrated_ = True
+        self._tie_key = number(self.seed, "ties of encoded records", records, bits=63)
+        self.tied_ = int(self.thresholds_.on_threshold(values, groups).sum()) - self.plan_.n_groups * (
+            self.n_cells_ - 1
+        )
+        if self._training is not None:
+            self.fingerprint_ = Fingerprint.of_parts([self._training.fields, fields])
+        names = [name_of(group) for group in self.groups_]
+        if labels is None:
+            return CellCounts(self.plan_.counts, names)
+        cells = self.thresholds_.cells(values, groups, ties).astype(np.int64)
+        shape = (self.n_cells_, self.plan_.n_groups, len(labels.values))
+        places = np.ravel_multi_index((cells, groups.astype(np.int64), labels.codes), shape)
+        table = np.bincount(places, minlength=int(np.prod(shape))).reshape(shape)
+        table[:, :, labels.names.index(self._positive_name(labels))] = self.plan_.counts
+        return CellCounts(table, names, labels.names)
+
+    def _positive_name(self, labels: Levels) -> str:
+        return labels.names[-1 if self.positive_label is None else labels.values.index(self.positive_label)]
+
+    # -- encoding ---------------------------------------------------------------------------------------------
+
+    @property
+    def reads_groups(self) -> bool:
+        """Whether a record's cell depends on its group: it does."""
+        return True
+
+    def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
+        """Find the groups of records; one without thresholds is refused."""
+        groups = group_codes(fields, self.groups_, self.group_column_, "common")
+        unknown = int((groups == len(self.groups_)).sum())
+        if unknown:
+            raise GroupError(
+                f"{unknown:,} of {len(groups):,} records have a group that the encoder was not fitted with, or none "
+                f"({self.group_column_!r}); it knows {', '.join(map(name_of, self.groups_))}. Only these have "
+                "thresholds: leave the other records out."
+            )
+        return groups
+
+    def count_unknown_groups(self, sensitive_features: Any) -> int:
+        """Count no record: one of an unknown group is refused."""
+        return 0
+
+    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+        """Find the cells of records that were read."""
+        assert groups is not None  # noqa: S101  (asked for before records are encoded)
+        values = self.directions_.values(fields, groups, self.n_threads)
+        on_threshold = np.flatnonzero(self.thresholds_.on_threshold(values, groups))
+        ties = np.zeros(len(values))
+        ties[on_threshold] = self._break_ties(fields, on_threshold)
+        return self.thresholds_.cells(values, groups, ties)
+
+    def _break_ties(self, fields: Sequence[Field], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return a number in [0, 1) for each of some records: a keyed hash of its row and its values."""
+        hashes = hash_records([field.take(rows) for field in fields], b"")
+        key = mix(np.array([self._tie_key], dtype=np.uint64))
+        return (mix(hashes ^ mix(rows.astype(np.uint64)) ^ key) >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+    def forecasts(self, X: Any, *, sensitive_features: Any = None) -> list[NDArray[np.float64]]:
+        """Forecast each label by the score models, not by the cell (as in :meth:`BoostedEncoder.forecasts`)."""
+        check_is_fitted(self)
+        if self.directions_.scores is None:
+            raise EncoderError("The score is a column of the table: there is no model of the label.")
+        frame = Frame(X)
+        groups = self.read_group_codes(frame, sensitive_features)
+        return self.directions_.scores.probabilities(self.read_fields(frame), self.n_threads, groups)
+
+    def _cell_representatives(self) -> Representatives:
+        return self._representatives
+
+    def cell_statistics(self) -> Statistics | None:
+        """Training statistics of the cells, if they are known."""
+        return self._statistics
+
+    def _rules(self) -> list[tuple[str, ...]]:
+        names = [name_of(group) for group in self.groups_]
+        return threshold_rules(self.thresholds_, [column.name for column in self.directions_.columns], names)
+
+    def _to_document(self, statistics: bool) -> Any:
+        from certifare.encoders.writing import calibrated_document
+
+        return calibrated_document(self, statistics)
+
+
+def label_model(seed: int, n_records: int) -> Any:
+    """Return gradient boosting for scores of the labels, with smaller trees if there are few records."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    many = n_records >= MANY_RECORDS
+    return HistGradientBoostingClassifier(
+        max_iter=100,
+        learning_rate=0.1 if many else 0.05,
+        max_leaf_nodes=31 if many else 8,
+        min_samples_leaf=40 if many else 20,
+        max_features=0.3,
+        early_stopping=False,
+        random_state=number(seed, "score models"),
+    )
+
+
+def no_plan(sizes: Mapping[str, int], target: float, confidence: float) -> str:
+    """Say that no plan meets a target with so many certification records, and what would."""
+    rows = plan_table(sizes, cells=(2, 6, 12), epsilon=1.0 - confidence, target=target)
+    return (
+        f"No calibrated cells have T* ≤ {target:g} with so few records. {plan_words(rows, sizes, target)} "
+        "A larger target, more records, fewer or pooled groups would help."
+    )
+
+
+def share_explained(path: PlanPath, k: int, tables: Sequence[NDArray[np.int64]], utility: str) -> float:
+    """Return the share of the labels' loss that the plan with k cells explains; the mean over labels.
+
+    ``tables`` count the training records by finest cell and value, for each label.
+    """
+    return float(
+        np.mean([_explained(np.add.reduceat(table, path.starts[k], axis=0).astype(float), utility) for table in tables])
+    )
+
+
+def _count(cells: NDArray[np.int64], label: Levels) -> NDArray[np.int64]:
+    n = len(label.values)
+    return np.bincount(cells * n + label.codes, minlength=(int(cells.max()) + 1) * n).reshape(-1, n)
+
+
+def _explained(table: NDArray[np.float64], utility: str) -> float:
+    """Return the share of a loss that cells explain, less what chance lets them seem to."""
+    sizes, totals = table.sum(axis=1, keepdims=True), table.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if utility == "accuracy":
+            return float(table.max(axis=1).sum()) / float(totals.sum())
+        if utility == "explained":
+            within = float(np.nan_to_num(sizes - (table**2).sum(axis=1, keepdims=True) / sizes).sum())
+            whole = float(totals.sum() - (totals**2).sum() / totals.sum())
+            chance = (len(table) - 1) * whole / totals.sum()
+        else:
+            within = -float(np.where(table > 0, table * np.log(table / sizes), 0.0).sum())
+            whole = -float(np.where(totals > 0, totals * np.log(totals / totals.sum()), 0.0).sum())
+            chance = (len(table) - 1) * (table.shape[1] - 1)
+    return float(1.0 - (within + chance) / whole)
+
+
+def _ordered(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Let missing numbers come last in every order."""
+    return np.where(np.isnan(values), np.inf, values)
+
+
+def _together(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Scores of all labels side by side."""
+    return scores[0] if len(scores) == 1 else np.hstack([probabilities(score) for score in scores])

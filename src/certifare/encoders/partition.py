@@ -1,0 +1,148 @@
+"""Choose plans along one score: places of records between the groups' own order and the common one, cut into cells.
+
+A record's *place* is (1 − θ) · (its rank within its group) + θ · (its rank among all records), by out-of-fold scores of
+training records. With θ = 0 every cell has the same share of every group; θ > 0 spends distance on the order between
+groups. For each θ a dynamic programme cuts the places into cells. It weighs the loss of information about the label
+against Σ √(π(1 − π)) over the cells' shares π, which is what T* grows with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.encoders.plans import GapPlan, PlanPath, round_to_gaps
+
+#: Places are cut between this many bins.
+BINS = 64
+#: Mixtures of own and common rank: fine near 0, where most of a small target is spent.
+THETAS = tuple((np.arange(49) / 48) ** 2)
+#: Prices of a cell's √(π(1 − π)), in units of the loss per record.
+PRICES = np.geomspace(1e-5, 0.3, 28)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRecords:
+    """Training records as plans along one score see them.
+
+    Attributes
+    ----------
+    scores : ndarray of float64
+        Out of fold.
+    ties : ndarray of float64
+        Uniform numbers that put equal scores in order.
+    groups, labels : ndarray of int64
+        Codes of each record.
+    counted : ndarray of bool
+        The records that the metric is about: all, or those with the positive label.
+    n_groups, n_classes : int
+    """
+
+    scores: NDArray[np.float64]
+    ties: NDArray[np.float64]
+    groups: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    counted: NDArray[np.bool_]
+    n_groups: int
+    n_classes: int
+
+    def ranks(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return each record's rank among the counted records of its group, and among all counted ones, in [0, 1]."""
+        order = np.lexsort((self.ties, self.scores))
+        counted = self.counted[order].astype(np.float64)
+        own, common = np.empty(len(order)), np.empty(len(order))
+        common[order] = (np.cumsum(counted) - counted / 2) / max(counted.sum(), 1.0)
+        for group in range(self.n_groups):
+            here = self.groups[order] == group
+            of_group = counted[here]
+            own[order[here]] = (np.cumsum(of_group) - of_group / 2) / max(of_group.sum(), 1.0)
+        return own, common
+
+
+def plan_along(
+    records: ScoredRecords, sizes: NDArray[np.int64], utility: str = "information", max_cells: int = BINS
+) -> Iterator[PlanPath]:
+    """Yield plans along one score, a path for each θ, for certification samples of these sizes by group.
+
+    Parameters
+    ----------
+    records : ScoredRecords
+    sizes : ndarray of int64
+        Certification records of each group.
+    utility : {"information", "explained", "accuracy"}
+        The loss that cells are to make small.
+    max_cells : int
+    """
+    own, common = records.ranks()
+    most = int(min(max_cells, sizes.min() + 1))
+    for theta in THETAS:
+        place = (1.0 - theta) * own + theta * common
+        edges = np.unique(np.quantile(place, np.arange(1, BINS) / BINS))
+        bins = np.searchsorted(edges, place, side="left")
+        n_bins = len(edges) + 1
+        labels = _monotone(_table(bins, records.labels, n_bins, records.n_classes))
+        groups = _table(bins[records.counted], records.groups[records.counted], n_bins, records.n_groups)
+        path = PlanPath(float(theta), bins, {}, {})
+        for starts in _cuts(labels, groups, utility):
+            k = len(starts)
+            if 2 <= k <= most and k not in path.plans:
+                shares = np.add.reduceat(groups, starts, axis=0) / groups.sum(axis=0)
+                path.starts[k], path.plans[k] = starts, GapPlan.along(round_to_gaps(shares, sizes + 1))
+        yield path
+
+
+def _table(rows: NDArray[np.int64], columns: NDArray[np.int64], n_rows: int, n_columns: int) -> NDArray[np.int64]:
+    return np.bincount(rows * n_columns + columns, minlength=n_rows * n_columns).reshape(n_rows, n_columns)
+
+
+def _monotone(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Smooth the counts of two classes, so that the second becomes ever more likely: by place, the rest is noise."""
+    from sklearn.isotonic import isotonic_regression
+
+    sizes = counts.sum(axis=1)
+    if counts.shape[1] != 2:
+        return counts.astype(np.float64)
+    second = isotonic_regression(counts[:, 1] / np.maximum(sizes, 1), sample_weight=np.maximum(sizes, 1e-9))
+    return np.column_stack([sizes * (1.0 - second), sizes * second])
+
+
+def _cuts(labels: NDArray[np.float64], groups: NDArray[np.int64], utility: str) -> Iterator[NDArray[np.int64]]:
+    """Yield, for each price, the first bins of the runs that lose least."""
+    n = len(labels)
+    below = np.concatenate([np.zeros((1, labels.shape[1])), labels.cumsum(axis=0)])
+    counts = below[None, :] - below[:, None]  # of the bins from the first index up to the second
+    size = counts.sum(axis=2)
+    records = max(size[0, -1], 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if utility == "accuracy":
+            loss = size - counts.max(axis=2)
+        elif utility == "explained":
+            loss = size - (counts**2).sum(axis=2) / size
+        else:
+            loss = -np.where(counts > 0, counts * np.log(counts / size[:, :, None]), 0.0).sum(axis=2)
+    # What another cell seems to gain by chance, and loses on other records.
+    loss = (np.nan_to_num(loss) + labels.shape[1] - 1) / records
+    shares = np.concatenate([np.zeros((1, groups.shape[1])), groups.cumsum(axis=0)]) / groups.sum(axis=0)
+    share = (shares[None, :] - shares[:, None]).mean(axis=2).clip(0.0, 1.0)
+    price = np.sqrt(share * (1.0 - share))
+    usable = np.triu(np.ones((n + 1, n + 1), dtype=bool), 1) & (share > 0)
+    least = np.full((n + 1, len(PRICES)), np.inf)
+    least[0] = 0.0
+    origin = np.zeros((n + 1, len(PRICES)), dtype=np.int64)
+    for end in range(1, n + 1):
+        total = np.where(
+            usable[:end, end, None], least[:end] + loss[:end, end, None] + price[:end, end, None] * PRICES, np.inf
+        )
+        origin[end] = total.argmin(axis=0)
+        least[end] = total[origin[end], np.arange(len(PRICES))]
+    for column in range(len(PRICES)):
+        if not np.isfinite(least[n, column]):
+            continue
+        starts, end = [], n
+        while end > 0:
+            end = int(origin[end, column])
+            starts.append(end)
+        yield np.array(starts[::-1], dtype=np.int64)

@@ -1,0 +1,318 @@
+"""Plans of calibrated cells: how many gaps of every group each cell gets, and the thresholds that records set by it.
+
+A plan is a binary tree. At each inner node it names a *direction* (a number that every record has) and says how many
+gaps of each group go left. It is fixed on training records and on the numbers of certification records; then the
+certification records set the thresholds as order statistics (:meth:`GapPlan.calibrate`), and T* follows from the gaps
+alone (:mod:`certifare.certificates.calibrated`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates.calibrated import Gaps
+from certifare.errors import EncoderError
+from certifare.foundation.compiler import kernel
+
+
+@dataclass(frozen=True, eq=False)
+class GapPlan:
+    """Gaps of each group that go left at each inner node of a binary tree.
+
+    Attributes
+    ----------
+    parents : ndarray of int64, (splits,)
+        The node that split j divides into nodes 2j + 1 (left) and 2j + 2 (right); node 0 is the root.
+    directions : ndarray of int64, (splits,)
+        Which number of a record split j compares.
+    left : ndarray of int64, (splits, groups)
+        Gaps of each group that go left.
+    totals : ndarray of int64, (groups,)
+        Gaps of each group: one more than its certification records.
+    """
+
+    parents: NDArray[np.int64]
+    directions: NDArray[np.int64]
+    left: Gaps
+    totals: NDArray[np.int64]
+
+    @classmethod
+    def along(cls, gaps: Gaps) -> GapPlan:
+        """Return the plan of cells in a row along one direction, as a balanced tree.
+
+        Examples
+        --------
+        >>> plan = GapPlan.along(np.array([[4, 5], [3, 3], [4, 3]]))
+        >>> plan.gaps.tolist()
+        [[4, 5], [3, 3], [4, 3]]
+        """
+        below = np.concatenate([np.zeros((1, gaps.shape[1]), dtype=np.int64), gaps.cumsum(axis=0)])
+        parents: list[int] = []
+        left: list[Gaps] = []
+        waiting = [(0, 0, len(gaps))]
+        while waiting:
+            node, first, end = waiting.pop(0)
+            if end - first > 1:
+                middle = (first + end) // 2
+                parents.append(node)
+                left.append(below[middle] - below[first])
+                waiting += [(2 * len(parents) - 1, first, middle), (2 * len(parents), middle, end)]
+        shape = (len(parents), gaps.shape[1])
+        return cls(
+            np.array(parents, dtype=np.int64),
+            np.zeros(len(parents), dtype=np.int64),
+            np.array(left, dtype=np.int64).reshape(shape),
+            gaps.sum(axis=0),
+        )
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return len(self.parents) + 1
+
+    @property
+    def n_groups(self) -> int:
+        """The number of groups."""
+        return len(self.totals)
+
+    @cached_property
+    def node_gaps(self) -> Gaps:
+        """Gaps of every node, (nodes, groups)."""
+        nodes = np.zeros((2 * self.n_cells - 1, self.n_groups), dtype=np.int64)
+        nodes[0] = self.totals
+        for j, parent in enumerate(self.parents.tolist()):
+            nodes[2 * j + 1], nodes[2 * j + 2] = self.left[j], nodes[parent] - self.left[j]
+        return nodes
+
+    @cached_property
+    def children(self) -> NDArray[np.int32]:
+        """Where each split leads, (splits, 2): to another split, or to a cell c, written as −1 − c."""
+        return tree_children(self.parents)
+
+    @property
+    def gaps(self) -> Gaps:
+        """Gaps of the cells from left to right, (cells, groups): what T* is computed from."""
+        gaps = np.empty((self.n_cells, self.n_groups), dtype=np.int64)
+        if self.n_cells == 1:
+            gaps[0] = self.totals
+        for j, (left, right) in enumerate(self.children.tolist()):
+            if left < 0:
+                gaps[-1 - left] = self.node_gaps[2 * j + 1]
+            if right < 0:
+                gaps[-1 - right] = self.node_gaps[2 * j + 2]
+        return gaps
+
+    @property
+    def counts(self) -> Gaps:
+        """Certification records of each cell, with the record of a threshold in the cell just left of it."""
+        counts = self.gaps.copy()
+        counts[-1] -= 1
+        return counts
+
+    def calibrate(
+        self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]], ties: NDArray[np.float64]
+    ) -> Thresholds:
+        """Set the thresholds of every group by its certification records.
+
+        Parameters
+        ----------
+        values : ndarray of float64, (records, directions)
+        groups : ndarray of int, (records,)
+        ties : ndarray of float64, (records,)
+            Independent uniform numbers, which put equal values in order.
+        """
+        sizes = np.bincount(groups, minlength=self.n_groups)
+        if not np.array_equal(sizes + 1, self.totals):
+            raise EncoderError(
+                f"The plan is for {', '.join(f'{n:,}' for n in self.totals - 1)} certification records by group, and "
+                f"there are {', '.join(f'{n:,}' for n in sizes)}."
+            )
+        at = np.empty((len(self.parents), self.n_groups))
+        tie = np.empty_like(at)
+        for group in range(self.n_groups):
+            inside = {0: np.flatnonzero(groups == group)}
+            for j, (parent, direction) in enumerate(zip(self.parents.tolist(), self.directions.tolist(), strict=True)):
+                rows = inside.pop(parent)
+                rows = rows[np.lexsort((ties[rows], values[rows, direction]))]
+                rank = int(self.left[j, group])
+                at[j, group], tie[j, group] = values[rows[rank - 1], direction], ties[rows[rank - 1]]
+                inside[2 * j + 1], inside[2 * j + 2] = rows[: rank - 1], rows[rank:]
+        return Thresholds(self.parents, self.directions, at, tie)
+
+
+@dataclass(frozen=True, eq=False)
+class PlanPath:
+    """Plans whose cells are runs of the same finest cells, by their number of cells.
+
+    Attributes
+    ----------
+    theta : float or None
+        How much of the order between groups is kept, for cells along one score.
+    finest : ndarray of int64
+        The finest cell of each training record.
+    starts : dict of int to ndarray of int64
+        For each number of cells, which of the finest cells begin a cell.
+    plans : dict of int to GapPlan
+    """
+
+    theta: float | None
+    finest: NDArray[np.int64]
+    starts: dict[int, NDArray[np.int64]]
+    plans: dict[int, GapPlan]
+
+    def cells(self, k: int) -> NDArray[np.int64]:
+        """Return the cell of each training record in the plan with k cells."""
+        found: NDArray[np.int64] = np.searchsorted(self.starts[k], self.finest, side="right") - 1
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """The thresholds of each group at each inner node, and how they find the cell of a record.
+
+    Attributes
+    ----------
+    parents, directions
+        As in :class:`GapPlan`.
+    at : ndarray of float64, (splits, groups)
+        A record with a smaller value goes left.
+    ties : ndarray of float64, (splits, groups)
+        A record with an equal value goes left if its tie-breaking number is at most this.
+    """
+
+    parents: NDArray[np.int64]
+    directions: NDArray[np.int64]
+    at: NDArray[np.float64]
+    ties: NDArray[np.float64]
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return len(self.parents) + 1
+
+    @cached_property
+    def children(self) -> NDArray[np.int32]:
+        """Where each split leads, as in :attr:`GapPlan.children`."""
+        return tree_children(self.parents)
+
+    def cells(
+        self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]], ties: NDArray[np.float64]
+    ) -> NDArray[np.int32]:
+        """Find the cell of each record."""
+        if self.n_cells == 1:
+            return np.zeros(len(values), dtype=np.int32)
+        tree = self.children, self.directions, self.at, self.ties
+        return _walk(np.ascontiguousarray(values), groups.astype(np.int64), ties, tree)[0]  # type: ignore[no-any-return]
+
+    def on_threshold(self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Say which records equal a threshold on their way, so that the tie-breaking number decides about them."""
+        if self.n_cells == 1:
+            return np.zeros(len(values), dtype=bool)
+        tree = self.children, self.directions, self.at, self.ties
+        middle = np.full(len(values), 0.5)
+        return _walk(np.ascontiguousarray(values), groups.astype(np.int64), middle, tree)[1]  # type: ignore[no-any-return]
+
+
+def tree_children(parents: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return where each split of a tree leads: to another split, or to a cell c, written as −1 − c.
+
+    Cells are numbered from left to right.
+
+    Examples
+    --------
+    >>> tree_children(np.array([0, 2])).tolist()
+    [[-1, 1], [-2, -3]]
+    """
+    split_of = {int(node): j for j, node in enumerate(parents)}
+    children = np.zeros((len(parents), 2), dtype=np.int32)
+    n_cells = 0
+    waiting = [(0, 0, 0)] if len(parents) else []  # a node, and the place that leads to it
+    while waiting:
+        node, split, side = waiting.pop()
+        own = split_of.get(node)
+        if own is None:
+            n_cells += 1
+            children[split, side] = -n_cells
+            continue
+        if node:
+            children[split, side] = own
+        waiting += [(2 * own + 2, own, 1), (2 * own + 1, own, 0)]
+    return children
+
+
+@kernel
+def _walk(values: Any, groups: Any, ties: Any, tree: Any) -> Any:
+    """Lead each record down the tree; also say whether it met a threshold that equals its value."""
+    children, directions, at, tie = tree
+    cells = np.empty(len(values), dtype=np.int32)
+    equal = np.zeros(len(values), dtype=np.bool_)
+    for i in range(len(values)):
+        g, split = groups[i], 0
+        while split >= 0:
+            value, threshold = values[i, directions[split]], at[split, g]
+            goes_left = value < threshold
+            if value == threshold:
+                equal[i] = True
+                goes_left = ties[i] <= tie[split, g]
+            split = children[split, 0 if goes_left else 1]
+        cells[i] = -1 - split
+    return cells, equal
+
+
+def round_to_gaps(shares: NDArray[np.float64], totals: Sequence[int] | NDArray[np.int64]) -> Gaps:
+    """Round shares (cells, groups) to whole gaps that add up to the totals, at least one for each cell.
+
+    Examples
+    --------
+    >>> round_to_gaps(np.array([[0.5, 0.2], [0.5, 0.8]]), [11, 4]).tolist()
+    [[5, 1], [6, 3]]
+    """
+    ends = np.rint(np.cumsum(shares, axis=0) / shares.sum(axis=0) * np.asarray(totals)).astype(np.int64)
+    k = len(shares)
+    for j in range(k):  # at least one gap for each cell, from the left, and room for those that follow
+        ends[j] = np.maximum(ends[j], (ends[j - 1] if j else 0) + 1)
+        ends[j] = np.minimum(ends[j], np.asarray(totals) - (k - 1 - j))
+    gaps: Gaps = np.diff(ends, axis=0, prepend=0)
+    return gaps
+
+
+def threshold_rules(thresholds: Thresholds, directions: Sequence[str], groups: Sequence[str]) -> list[tuple[str, ...]]:
+    """Put the cells between thresholds into words: for each direction, the range of every group."""
+    n_directions, n_groups = len(directions), len(groups)
+    everything = np.stack([np.full((n_directions, n_groups), -np.inf), np.full((n_directions, n_groups), np.inf)])
+    nodes = {0: everything}
+    for j, (parent, direction) in enumerate(
+        zip(thresholds.parents.tolist(), thresholds.directions.tolist(), strict=True)
+    ):
+        below, above = nodes.pop(parent), None
+        above = below.copy()
+        below = below.copy()
+        below[1, direction] = np.minimum(below[1, direction], thresholds.at[j])
+        above[0, direction] = np.maximum(above[0, direction], thresholds.at[j])
+        nodes[2 * j + 1], nodes[2 * j + 2] = below, above
+    rules: list[tuple[str, ...]] = [()] * thresholds.n_cells
+    for j, pair in enumerate(thresholds.children.tolist()):
+        for side, child in enumerate(pair):
+            if child < 0:
+                low, high = nodes[2 * j + 1 + side]
+                rules[-1 - child] = tuple(
+                    f"{name} {_ranges(low[d], high[d], groups)}"
+                    for d, name in enumerate(directions)
+                    if np.isfinite(low[d]).any() or np.isfinite(high[d]).any()
+                )
+    return rules
+
+
+def _ranges(low: NDArray[np.float64], high: NDArray[np.float64], groups: Sequence[str]) -> str:
+    texts = []
+    for a, b, group in zip(low.tolist(), high.tolist(), groups, strict=True):
+        words = [f"> {a:.4g}"] if np.isfinite(a) else []
+        words += [f"≤ {b:.4g}"] if np.isfinite(b) else []
+        texts.append(f"{' and '.join(words)} ({group})")
+    return ", ".join(texts)

@@ -1,0 +1,279 @@
+"""The search for calibrated cells: plans compared on training records, one of them calibrated and certified.
+
+There is no select part, because no certification record is looked at before the plan is chosen, and nothing is tested:
+T* of every plan follows from its gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates import Certificate
+from certifare.certificates.assumptions import READS_GROUP
+from certifare.certificates.bounding import Evidence
+from certifare.certificates.calibrated import calibrated_bound, check_metric, forecast_bound
+from certifare.certificates.claims import Claim, estimate_of
+from certifare.certificates.issuing import issue
+from certifare.certification.ledger import statement_of
+from certifare.encoders.calibrated_cells import CalibratedEncoder
+from certifare.encoders.information import Spreads
+from certifare.encoders.plans import PlanPath
+from certifare.encoders.training import MemoryTraining
+from certifare.encoders.weighting import representative_rows
+from certifare.errors import ArgumentError
+from certifare.foundation.progress import listening
+from certifare.foundation.randomness import stream
+from certifare.frontier.fronts import knee, pareto
+from certifare.frontier.job import Job, JobOptions, Progress
+from certifare.frontier.paths import RETAINED_RECORDS, GrowthPath, PartCounts
+from certifare.frontier.search import Candidate
+from certifare.frontier.settings import Setting
+from certifare.frontier.target import Prediction
+from certifare.frontier.utility import left_out_beyond_chance, utility_left_out
+from certifare.tables.frames import Frame
+from certifare.tables.splitting import CERTIFY
+from certifare.tables.table import Table
+
+#: Shares of the records that scores and plan are learnt from, and that set the thresholds.
+PARTS = {"train": 0.5, CERTIFY: 0.5}
+#: Standard errors that a plan's forecasts must go with the label beyond chance, on training records.
+BEYOND_CHANCE = 1.0
+
+
+class CalibratedSearch(Job):
+    """Plans of calibrated cells, for a table.
+
+    Parameters
+    ----------
+    table, claim
+        As for :class:`~certifare.frontier.job.Job`.
+    parts : mapping of str to float
+        Shares of train and certify.
+    max_cells : int
+        The most cells of a plan.
+    **options
+        Of :class:`~certifare.frontier.job.JobOptions`.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        claim: Claim | None = None,
+        *,
+        parts: Mapping[str, float] = PARTS,
+        max_cells: int = 200,
+        **options: Any,
+    ) -> None:
+        if sorted(parts) != sorted(PARTS):
+            raise ArgumentError(
+                f"The parts of calibrated cells are {' and '.join(PARTS)}, because nothing is selected; got "
+                f"{', '.join(parts)}."
+            )
+        if options.get("pool_groups") is not None:
+            raise ArgumentError("pool_groups: cells that read the group need each by its own name. Leave one out.")
+        claim = claim or Claim()
+        check_metric(claim.metric)
+        super().__init__(table, claim, JobOptions(**options), parts)
+        self.max_cells = max_cells
+        self._calibrated: tuple[int, CalibratedEncoder] | None = None
+
+    def _choose_cap(self) -> None:
+        """Weights are not capped: what lies above a cap would be added to T*, which is then not known beforehand."""
+        return
+
+    # -- planning ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def learnt(self) -> Table:
+        """The training records with every label; if they weigh differently, resampled to the effective size."""
+        return self.train.take(self._learnt_rows)
+
+    @cached_property
+    def _learnt_rows(self) -> NDArray[np.int64]:
+        rows = np.flatnonzero(self.train.trainable)
+        if self.train.weights is None:
+            return rows
+        drawn = representative_rows(self.train.weights[rows], stream(self.seed, "weights of the train part"))
+        found: NDArray[np.int64] = rows[drawn]
+        return found
+
+    @cached_property
+    def _fitted(self) -> tuple[CalibratedEncoder, MemoryTraining]:
+        """An encoder with the score models, and the training records."""
+        labels, native = self.table.labels[0], None
+        if self.claim.positive is not None and self.claim.distance.strata == "positive":
+            native = labels.values[labels.names.index(self.claim.positive)]
+        encoder = CalibratedEncoder(
+            max_cells=self.max_cells,
+            metric=self.claim.metric,
+            confidence=self.claim.confidence,
+            utility=self.utility,
+            retain=self.retain,
+            positive_label=native,
+            random_state=self.seed,
+            n_jobs=self.options.n_jobs,
+        )
+        # A record that was drawn several times is one unit: no model may see it and be tried on it.
+        units = self._learnt_rows if self.learnt.clusters is None else self.learnt.clusters
+        training = encoder.prepare(
+            self.learnt.features, self.learnt.labels, sensitive_features=self.learnt.groups, units=units
+        )
+        assert isinstance(training, MemoryTraining)  # noqa: S101  (the table is in memory)
+        return encoder, training
+
+    def run(self, *, progress: Progress | None = None) -> CalibratedSearch:
+        """Fit the scores and make the plans."""
+        report = progress or (lambda *_: None)
+        report("fitting scores", 0, 1)
+        with listening(lambda done, total: report("fitting scores", done, total)):
+            _ = self._fitted
+        report("planning", 0, 1)
+        if not self.candidates:
+            raise ArgumentError(
+                "The smallest group has too few records for two cells: add records of it, or pool it with another."
+            )
+        return self
+
+    @cached_property
+    def _plan_paths(self) -> tuple[PlanPath, ...]:
+        encoder, training = self._fitted
+        return tuple(encoder.plans(training, self.counted_sizes()))
+
+    @cached_property
+    def paths(self) -> list[GrowthPath]:
+        """The training records by finest cell, and which of these begin a cell, for each path of plans."""
+        table, found = self.learnt, []
+        probe = table.take(np.arange(min(RETAINED_RECORDS, len(table))))
+        _, training = self._fitted
+        spreads = Spreads(Frame(probe.features).fields(), [column.categorical for column in training.columns])
+        for path in self._plan_paths:
+            n_cells = int(path.finest.max()) + 1
+            counts = {"train": PartCounts.of(table, path.finest, n_cells)}
+            retained = {k: spreads.retained(path.cells(k)[: len(probe)], k).mean for k in path.plans}
+            setting = Setting("calibrated", path.theta, None, max(path.plans, default=1))
+            found.append(GrowthPath(setting, path.starts, counts, np.zeros(0, dtype=np.uint16), retained))
+        return found
+
+    @cached_property
+    def _numbered(self) -> list[tuple[int, int]]:
+        """The path and the number of cells of each candidate."""
+        return [(i, k) for i, path in enumerate(self._plan_paths) for k in sorted(path.plans)]
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All plans. Numbers of candidates elsewhere are positions here."""
+        found = []
+        for i, k in self._numbered:
+            path, gaps = self.paths[i], self._plan_paths[i].plans[k].gaps
+            train = path.at("train", k)
+            figures = path.figures(k, train.labels)
+            pairs = [gaps[:, [a, b]] for a in range(gaps.shape[1]) for b in range(a)]
+            found.append(
+                Candidate(
+                    path=path,
+                    cells=k,
+                    accuracy=figures.accuracy,
+                    explained=figures.explained,
+                    auc=figures.auc,
+                    utility=utility_left_out(self.utility, train.labels),
+                    promising=left_out_beyond_chance(train.labels) > BEYOND_CHANCE,
+                    retained=path.retained[k],
+                    outlook=None,
+                    prediction=Prediction(
+                        max(map(estimate_of, pairs)), forecast_bound(gaps, 1.0 - self.claim.confidence), 0.0
+                    ),
+                )
+            )
+        return tuple(found)
+
+    def bound(self, number: int) -> float:
+        """Return T* of a plan, rounded up."""
+        i, k = self._numbered[number]
+        return calibrated_bound(self._plan_paths[i].plans[k].gaps, 1.0 - self.claim.confidence)
+
+    def best(self, target: float, min_cells: int = 2) -> int | None:
+        """Return the plan of the highest utility with T* within a target; None if there is none."""
+        near = [i for i in self.useful(min_cells) if self.candidates[i].prediction.bound <= 1.05 * target]
+        near.sort(key=lambda i: (-self.candidates[i].utility, self.candidates[i].prediction.bound))
+        return next((i for i in near if self.bound(i) <= target), None)
+
+    def useful(self, min_cells: int = 2) -> list[int]:
+        """Plans that predict the label better than chance, with at least so many cells."""
+        return [
+            i
+            for i, candidate in enumerate(self.candidates)
+            if candidate.promising and candidate.utility > 0.0 and candidate.cells >= min_cells
+        ]
+
+    def knee(self, min_cells: int = 2) -> list[int]:
+        """Choose the plan after which more utility begins to cost more distance; none if none is useful."""
+        useful = self.useful(min_cells)
+        chosen = [self.candidates[i] for i in useful]
+        return [useful[knee([c.prediction.bound for c in chosen], [c.utility for c in chosen])]] if useful else []
+
+    def front(self, min_cells: int = 2) -> list[int]:
+        """Plans with at least so many cells that no other of them beats in bound and utility."""
+        numbers = [i for i, candidate in enumerate(self.candidates) if candidate.cells >= min_cells]
+        chosen = [self.candidates[i] for i in numbers]
+        return [numbers[i] for i in pareto([c.prediction.bound for c in chosen], [c.utility for c in chosen])]
+
+    def glimpse(self, limit: float, min_cells: int = 2) -> None:
+        """Return nothing: cells read the group already."""
+
+    # -- calibrating ------------------------------------------------------------------------------------------
+
+    def encoder(self, number: int) -> CalibratedEncoder:
+        """Return the encoder of a plan, whose thresholds the certification records have set."""
+        if self._calibrated is None or self._calibrated[0] != number:
+            raise ArgumentError("An encoder is calibrated when it is certified: certify the plan first.")
+        return self._calibrated[1]
+
+    def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
+        """Let the certification records set the thresholds of some plans, each certified at ε divided by their number.
+
+        Returns
+        -------
+        list of (encoder, Certificate)
+        """
+        self._use(numbers, progress)
+        results = []
+        for done, number in enumerate(numbers):
+            if progress is not None:
+                progress("calibrating", done, len(numbers))
+            results.append(self._calibrate(number, replace(self.claim, candidates=len(numbers))))
+        self._count_look([statement_of(encoder.digest(), certificate) for encoder, certificate in results])
+        self._calibrated = (numbers[-1], results[-1][0])
+        return [(encoder, certificate.at_look(self.look)) for encoder, certificate in results]
+
+    def _calibrate(self, number: int, claim: Claim) -> tuple[CalibratedEncoder, Certificate]:
+        first, training = self._fitted
+        i, k = self._numbered[number]
+        path, table = self._plan_paths[i], self.certify_sample.table
+        encoder = CalibratedEncoder(**first.get_params(deep=False))
+        encoder.fit_plan(training, path.plans[k], path.cells(k))
+        frame = Frame(table.features)
+        groups = encoder.read_group_codes(frame, table.sensitive)
+        assert groups is not None  # noqa: S101  (the encoder reads groups)
+        counts = encoder.set_thresholds(encoder.read_fields(frame), groups, table.labels[0] if claim.labelled else None)
+        if encoder.tied_:
+            self.notes.append(f"{encoder.tied_:,} certification records equal a threshold; random numbers part them")
+        evidence = Evidence(counts.with_exclusions(self._exclusions()))
+        return encoder, issue(evidence, replace(claim, method="calibrated"), self._provenance(READS_GROUP))
+
+    def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
+        """Cells of the certification records."""
+        table = self.certify_sample.table
+        cells = encoder.apply(table.features, sensitive_features=table.sensitive)
+        return np.asarray(cells, dtype=np.int64)
+
+    def boosting(self, table: Table) -> list[NDArray[np.float64]] | None:
+        """Forecast the labels of a table by the score models, which see the group."""
+        if self._calibrated is None:
+            return None
+        return self._calibrated[1].forecasts(table.features, sensitive_features=table.sensitive)

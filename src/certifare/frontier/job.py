@@ -1,0 +1,447 @@
+"""A job: the table in its parts, what is claimed, and the certification records, which can be used once.
+
+Fitting and choosing see the other parts only. Of the certify part nothing is known beforehand but how many records of
+each group and label it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates import Exclusion, Subsample, one_per_cluster, thin
+from certifare.certificates.claims import Claim
+from certifare.certificates.exact import epsilon_at
+from certifare.certificates.looks import Look
+from certifare.certificates.population import Phrase
+from certifare.certificates.provenance import Provenance
+from certifare.certificates.sampling import assumptions_of, check_population
+from certifare.certificates.tail import Tail
+from certifare.certification.ledger import NO_LEDGER, Ledger, Traces
+from certifare.encoders.hashes import count_repeats
+from certifare.errors import ArgumentError, GroupError, RoleError
+from certifare.foundation.formatting import amount
+from certifare.foundation.levels import sort_key
+from certifare.frontier.capping import CapForecast, choose_cap
+from certifare.frontier.paths import PartCounts
+from certifare.frontier.utility import check_utility
+from certifare.tables.frames import Frame
+from certifare.tables.reading import POOLED, Reading
+from certifare.tables.splitting import CERTIFY, split
+from certifare.tables.table import Table, refuse_quantity, suggest_comparison
+
+#: Labels whose names say that they are the positive one.
+POSITIVE_NAMES = frozenset({"1", "1.0", "true", "yes", "y"})
+PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
+"""Why the certificate of a search need not look its records up among the training records."""
+#: A sensitive column of more numbers than this is probably a quantity.
+MANY_NUMBERS = 12
+#: Told what is being done, how much of it is done, and how much there is.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """How a job is done.
+
+    Attributes
+    ----------
+    utility : {"information", "explained", "accuracy"}
+        What encoders are compared by (:mod:`certifare.frontier.utility`).
+    retain : float
+        Weight of the table itself, for tasks that are not known yet.
+    pool_groups : int, optional
+        Groups that may be expected to have fewer certification records (for metrics that look at records of a label,
+        of each such label), by the numbers of the others, are pooled.
+    seed : int
+    n_jobs : int
+        How many growths are fitted at a time.
+    ledger : Ledger
+        Counts looks at the certification records; none unless given.
+    """
+
+    utility: str = "information"
+    retain: float = 0.0
+    pool_groups: int | None = None
+    seed: int = 0
+    n_jobs: int = 2
+    ledger: Ledger = NO_LEDGER
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Independent records of a part, and how they were drawn from it."""
+
+    table: Table
+    exclusions: tuple[Exclusion, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    effective_size: float | None = None
+    population: tuple[Phrase, ...] = ()
+    tail: Tail | None = None
+
+
+class Job:
+    """A table in its parts, and what is claimed.
+
+    Parameters
+    ----------
+    table : Table
+        With a label and groups.
+    claim : Claim
+        Of the certificates. The attribute of this name has the confidence of one look, and the positive label.
+    options : JobOptions
+    parts : mapping of str to float
+        Shares of the parts, ``certify`` among them.
+    """
+
+    _seen = ""
+    """Where the records are that decide what is pooled, in words."""
+
+    def __init__(self, table: Table, claim: Claim, options: JobOptions, parts: Mapping[str, float]) -> None:
+        _check_roles(table)
+        self.options = options
+        self.seed = int(options.seed)
+        self.rows = split(table, parts, self.seed, by_group=options.pool_groups is None)
+        self._pooled: tuple[str, ...] = ()
+        self.kept_groups: tuple[str, ...] | None = None  # all others are pooled
+        if options.pool_groups is not None:
+            self.kept_groups, self._pooled = _pool(table, self.rows, options.pool_groups, claim, self._seen)
+            table = table if self.kept_groups is None else table.pooled(self.kept_groups)
+        self.table = table
+        self.ledger = options.ledger
+        self.claim = replace(
+            claim,
+            confidence=self.ledger.confidence_of_look(claim.confidence, claim.looks),
+            positive=_positive(table, claim),
+        )
+        self.look: Look | None = None  # set when the certification records are used
+        self.utility = check_utility(options.utility)
+        self.retain = float(options.retain)
+        self.parts = dict(parts)
+        check_population(claim.population, clustered=table.clusters is not None)
+        self.notes: list[str] = [] if self.ledger.reason is None else [self.ledger.reason]
+        self._certified = False
+        self._repeats = _check_repeats(table)
+        self.notes += [*self._repeats, *self._pooled, *self._numbers(), *self._guessed(claim)]
+        self._progress: Progress | None = None
+        self.cap = self._choose_cap()
+        self.train = self._weighing("train")
+        self.certify_sample = self._independent(CERTIFY)
+        self._check_sizes()
+        unlabelled = int((~table.labelled).sum())
+        if unlabelled:
+            counted = "left out" if self.claim.labelled else "counted as all others, but cannot be learnt from"
+            self.notes.append(f"{unlabelled:,} records have no label: they are {counted}")
+
+    def certify_sizes(self) -> NDArray[np.int64]:
+        """Certification records of each group and first label: all that is known of them before they are counted."""
+        table = self.certify_sample.table
+        (sizes,) = PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups
+        return np.asarray(sizes)
+
+    def counted_sizes(self) -> NDArray[np.int64]:
+        """Certification records of each group that the metric is about: all, or those with the positive label."""
+        sizes = self.certify_sizes()
+        if self.claim.distance.strata != "positive":
+            return np.asarray(sizes.sum(axis=1))
+        names = self.certify_sample.table.labels[0].names
+        return np.asarray(sizes[:, names.index(str(self.claim.positive))])
+
+    def _use(self, numbers: Sequence[int], progress: Progress | None) -> None:
+        """Use the certification records, which can be done once."""
+        if self._certified:
+            raise ArgumentError(
+                "The certification records have been used: a second choice on them would void both certificates. "
+                "Certify on new records, or search with another seed before anything is certified."
+            )
+        if not numbers:
+            raise ArgumentError("There is no encoder to certify.")
+        self._certified = True
+        self._progress = progress
+
+    def _count_look(self, statement: Sequence[str]) -> None:
+        """Count this look at the certification records, before anyone sees what it found."""
+        self.look = self.ledger.count(self._traces(), statement, self.claim.confidence, self.claim.looks)
+
+    def _traces(self) -> Traces:
+        """Return what the ledger knows the certification records by."""
+        return self.ledger.trace(self.certify_sample.table, self.table)
+
+    @property
+    def _records(self) -> str:
+        """Digest of the records of the whole table."""
+        return self.table.records or self.table.digest
+
+    @property
+    def reading(self) -> Reading:
+        """How records become those that the certificates are about."""
+        roles, claim = self.table.roles, self.claim
+        return Reading(
+            sensitive=roles.sensitive,
+            label=roles.label[0],
+            label_cuts=roles.label_cuts,
+            positive=claim.positive if claim.distance.strata == "positive" else None,
+            kept_groups=self.kept_groups,
+            unknown_groups=roles.missing_groups == "unknown",
+            weight=roles.weight,
+            cap=None if self.cap is None else self.cap.cap,
+            cluster=roles.cluster,
+            population=claim.population,  # type: ignore[arg-type]  # checked by the claim
+            missing_words=self.table.missing_words,
+            decimal=self.table.decimal,  # type: ignore[arg-type]  # checked when the file was read
+        )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Records of the whole table, and of each part."""
+        return {"all": len(self.table), **{name: len(rows) for name, rows in self.rows.items()}}
+
+    @property
+    def certify_digest(self) -> str:
+        """A fingerprint of the certification records."""
+        return self.certify_sample.table.digest
+
+    def _weighing(self, part: str) -> Table:
+        """Take the records of a part, with weights up to the cap."""
+        table = self.table.take(self.rows[part])
+        if table.weights is None or self.cap is None:
+            return table
+        return replace(table, weights=np.minimum(table.weights, self.cap.cap))
+
+    def _independent(self, part: str) -> Sample:
+        """Draw records of a part that are independent draws of the population that the claim is about.
+
+        Each part has a stream of its own: drawn alike, the select part would say which certification records are kept.
+        The stream knows the records, so that other tables are drawn independently at the same seed.
+        """
+        table = self.table.take(self.rows[part])
+        left_out: tuple[Exclusion, ...] = ()
+        if self.claim.labelled:
+            labelled = table.of_labelled()
+            left_out, table = labelled.exclusions[len(table.exclusions) :], labelled
+        if table.clusters is not None:
+            drawn = one_per_cluster(
+                table.clusters,
+                weights=table.weights,
+                population=self.claim.population,
+                seed=self.seed,
+                part=f"{part} {self._records}",
+            )
+        elif table.weights is not None:
+            drawn = self._thin(table.weights, part)
+        else:
+            return Sample(table, left_out)
+        kept = replace(table.take(np.flatnonzero(drawn.keep)), weights=None, clusters=None)
+        left_out = (*left_out, *drawn.exclusions)
+        tail = drawn.tail(
+            lambda rows: table.take(np.flatnonzero(rows)).count(
+                np.zeros(rows.sum(), dtype=np.int64), 1, labels=self.claim.labelled
+            )
+        )
+        return Sample(kept, left_out, drawn.assumptions, drawn.effective_size, drawn.population, tail)
+
+    def _thin(self, weights: NDArray[np.float64], part: str) -> Subsample:
+        """Thin to the weights of a part; the largest in the table stands for the largest in the population."""
+        assert self.table.weights is not None  # noqa: S101  (a part has weights where the table has)
+        largest = float(self.table.weights.max())
+        cap = None if self.cap is None else self.cap.cap
+        drawn = thin(weights, seed=self.seed, part=f"{part} {self._records}", max_weight=largest, cap=cap)
+        return replace(drawn, assumptions=assumptions_of(largest, None, weighted=True))
+
+    def _choose_cap(self) -> CapForecast | None:
+        """Choose a cap on the weights, on training and select records; None where there is none, or none is best."""
+        table = self.table
+        if table.weights is None or table.clusters is not None:
+            return None
+        rows = np.concatenate([rows for part, rows in self.rows.items() if part != CERTIFY])
+        assert table.groups is not None  # noqa: S101  (checked at the start)
+        groups, (strata, _) = table.groups.codes[rows], _strata(table, self.claim, rows)
+        scale = len(self.rows["certify"]) / len(rows)
+        found = choose_cap(
+            table.weights[rows], groups, np.stack(strata), self.claim.metric, epsilon_at(self.claim.confidence), scale
+        )
+        if found is not None:
+            self.notes.append(
+                f"weights are capped at {found.cap:g}, where training and select records promise the smallest bound; "
+                "utility, accuracy, AUC and calibration are by capped weights"
+            )
+        return found
+
+    def _check_sizes(self) -> None:
+        """Refuse groups that are too small to be certified, before anything is fitted."""
+        table = self.certify_sample.table
+        counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=self.claim.labelled)
+        try:
+            self.claim.check(counts)
+        except GroupError as error:
+            raise type(error)(f"{error}{self._what_helps()}") from error
+        check_part(self.train, "train")
+
+    def _guessed(self, asked: Claim) -> tuple[str, ...]:
+        """Say which label is taken for the positive one, where nobody said so and its name does not."""
+        positive = self.claim.positive
+        said = asked.positive is not None or self.table.positive is not None
+        if positive is None or said or positive.lower() in POSITIVE_NAMES:
+            return ()
+        words = self.claim.distance.words
+        return (f"the {words} is about records with the label {positive!r}; another is named with --positive",)
+
+    def _numbers(self) -> tuple[str, ...]:
+        """Note groups that are many numbers: a quantity, perhaps, that was to be compared with one."""
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        suggested = self._comparison()
+        each = f"each of the {len(self.table.groups.names)} values of {self.table.groups.name!r} is a group of its own."
+        return (each + suggested,) if suggested else ()
+
+    def _comparison(self) -> str:
+        """Suggest a comparison where groups are many numbers."""
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        names = self.table.groups.names
+        numbers = [float(name) for name in names if sort_key(name)[0] == 0]
+        if len(names) <= MANY_NUMBERS or len(numbers) < len(names):
+            return ""
+        return suggest_comparison(self.table.groups.name, numbers, "sensitive column")
+
+    def _what_helps(self) -> str:
+        """Say what may be done about groups that are too small."""
+        if suggested := self._comparison():
+            return suggested
+        if self._pooled:
+            return " A larger --pool-groups pools more groups."
+        return f" Small groups are pooled by --pool-groups {self.claim.min_group_size}."
+
+    def _exclusions(self) -> tuple[Exclusion, ...]:
+        """Return the records that were left out, before and after the split."""
+        before = (Exclusion(f"{e.reason} (of all records, before the split)", e.records) for e in self.table.exclusions)
+        return (*before, *self.certify_sample.exclusions)
+
+    def _provenance(self, *besides: str) -> Provenance:
+        """Return what certificates say of the certification records."""
+        sample = self.certify_sample
+        return Provenance(
+            looked_up=PARTED,
+            besides=(*besides, *self._pooled, *self._repeats, *sample.assumptions),
+            seed=self.seed if sample.effective_size is not None else None,
+            effective_size=sample.effective_size,
+            population=sample.population,
+        )
+
+
+def _check_roles(table: Table) -> None:
+    """Refuse a table without a label or groups that something can be learnt about."""
+    if not table.labels:
+        raise RoleError("The table has no label: name one, so that encoders know what to keep.")
+    for label in table.labels:
+        refuse_quantity(label.name, label.names, "label")
+        if len(label.values) < 2:
+            found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
+            raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
+    if table.groups is None:
+        raise GroupError("The table has no groups: name a sensitive column.")
+    refuse_quantity(table.groups.name, table.groups.names, "sensitive column")
+    if len(table.groups.names) < 2:
+        raise GroupError(
+            f"The sensitive column {table.groups.name!r} has one group only, {table.groups.names[0]!r}: a distance "
+            "between groups needs two."
+        )
+
+
+def check_part(table: Table, part: str) -> None:
+    """Refuse a part of the table in which a group has no record with a label."""
+    assert table.groups is not None  # noqa: S101  (checked at the start)
+    found = table.groups.codes[table.labelled]
+    lacking = np.flatnonzero(np.bincount(found, minlength=len(table.groups.names)) == 0)
+    if len(lacking):
+        raise ArgumentError(
+            f"Group {table.groups.names[lacking[0]]!r} has no record with a label in the {part} part: pool it with "
+            "another group, or add records of it."
+        )
+
+
+def _check_repeats(table: Table) -> tuple[str, ...]:
+    """Refuse a table most of whose records repeat, before it is split: equal ones would be on both sides.
+
+    Returns what the certificate says of fewer. With clusters, equal records of one of them stay on one side.
+    """
+    if table.clusters is not None:
+        return ()
+    roles = (*table.labels, *([] if table.groups is None else [table.groups]))
+    return count_repeats(Frame(table.features).fields(), [values.codes for values in roles]).check()
+
+
+def _pool(
+    table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, claim: Claim, seen: str = ""
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Choose the groups that are not pooled, None if all stay, and say so. Certification records are not used."""
+    assert table.groups is not None  # noqa: S101  (checked at the start)
+    if fewest < 1:
+        raise ArgumentError(f"pool_groups={fewest}: give a number of records.")
+    others = np.concatenate([part for name, part in rows.items() if name != CERTIFY])
+    names = table.groups.names
+    groups, drawn = table.groups.codes[others], _drawn(table.take(others))
+    strata, where = _strata(table, claim, others)
+    there = np.stack([np.bincount(groups[at], weights=drawn[at], minlength=len(names)) for at in strata])
+    expected = there * (len(rows[CERTIFY]) / len(others))
+    present = np.bincount(groups, minlength=len(names)) > 0
+    order = [int(i) for i in np.argsort(expected.min(0), kind="stable") if present[i]]
+    n_small = int((expected.min(0)[order] < fewest).sum())
+    if not n_small and len(order) == len(names):
+        return None, ()
+    # One small group needs company, and so do several that are small together.
+    while n_small and (n_small < 2 or expected[:, order[:n_small]].sum(1).min() < fewest) and n_small < len(order):
+        n_small += 1
+    if len(order) - n_small < 1:
+        raise GroupError(
+            f"Pooled, the groups of fewer than {amount(fewest, 'certification record')}{where} leave no other group to "
+            "be compared with: pool fewer, or add records."
+        )
+    kept = {names[i] for i in order[n_small:]}
+    pooled = ", ".join(
+        f"{name!r} ({amount(int((table.groups.codes == i).sum()), 'record')})"
+        for i, name in enumerate(names)
+        if name not in kept
+    )
+    note = (
+        f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records{seen}, a group of it has "
+        f"fewer than {amount(fewest, 'certification record')}{where}, or is the next smallest."
+    )
+    return tuple(name for name in names if name in kept), (note,)
+
+
+def _strata(table: Table, claim: Claim, rows: NDArray[np.int64]) -> tuple[list[NDArray[np.bool_]], str]:
+    """Return which of these records are in each stratum of the metric, and which strata these are, in words."""
+    if not claim.labelled:
+        return [np.ones(len(rows), dtype=bool)], ""
+    labels = table.labels[0]
+    if claim.distance.strata == "positive":
+        positive = _positive(table, claim)
+        return [labels.codes[rows] == labels.names.index(str(positive))], f" with label {positive!r}"
+    return [labels.codes[rows] == code for code in range(len(labels.names))], " of each label"
+
+
+def _drawn(table: Table) -> NDArray[np.float64]:
+    """How likely each record is kept where one of each cluster is, or they are thinned to the largest weight."""
+    kept = np.ones(len(table))
+    if table.clusters is not None:
+        kept /= np.bincount(table.clusters)[table.clusters]
+    elif table.weights is not None and table.weights.any():
+        kept = table.weights / table.weights.max()
+    return kept
+
+
+def _positive(table: Table, claim: Claim) -> str | None:
+    """Find the positive label: as given, as the label's comparison says, or the last of two; None if none is needed."""
+    names = table.labels[0].names
+    positive = claim.positive if claim.positive is not None else table.positive
+    if positive is not None:
+        if positive not in names:
+            raise ArgumentError(f"positive={positive!r} is not among the labels {', '.join(map(repr, names))}.")
+        return positive
+    if claim.distance.strata == "positive":
+        if len(names) != 2:
+            raise ArgumentError(f"Which label is the positive one? Name one of {', '.join(map(repr, names))}.")
+        return names[-1]
+    return None

@@ -1,0 +1,145 @@
+"""CalibratedEncoder: fit, calibrate, transform."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from certifare import CalibratedEncoder, certify, load_encoder
+from certifare.encoders.calibrated_cells import label_model
+from certifare.errors import ArgumentError, EncoderError, GroupError, TrainingOverlapError, UnprovedClaimError
+from certifare.tables.frames import Frame
+
+
+def people(n=3000, seed=0, groups=2, atoms=False):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"age": rng.integers(18, 70, n), "income": rng.gamma(2.0, 20.0, n).round(1)})
+    if atoms:
+        table = pd.DataFrame({"band": rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])})
+    group = rng.integers(0, groups, n)
+    place = table["band"].map({"a": 0.0, "b": 1.0, "c": 2.0}) if atoms else table["income"] / 40 + group * 0.5
+    label = (place + rng.normal(size=n) > 1.2).astype(int)
+    return table, label.to_numpy(), group
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, s = people()
+    encoder = CalibratedEncoder(target=0.1, n_jobs=1).fit(X[:1500], y[:1500], sensitive_features=s[:1500])
+    certificate = encoder.calibrate(X[1500:], sensitive_features=s[1500:])
+    return encoder, certificate, (X, y, s)
+
+
+def test_the_bound_is_within_the_target_and_follows_from_the_plan(fitted):
+    encoder, certificate, _ = fitted
+    assert certificate.method == "calibrated"
+    assert 0.0 < certificate.lower < certificate.bound <= 0.1
+    assert np.array_equal(certificate.counts.table, encoder.plan_.counts)
+    assert certificate.counts.n_records == 1500
+
+
+def test_it_is_saved_and_read_bit_by_bit(fitted, tmp_path):
+    encoder, _, (X, _, s) = fitted
+    encoder.save(tmp_path / "encoder.json")
+    loaded = load_encoder(tmp_path / "encoder.json")
+    assert np.array_equal(loaded.apply(X, sensitive_features=s), encoder.apply(X, sensitive_features=s))
+    assert loaded.digest() == encoder.digest()
+    assert [cell.rules for cell in loaded.describe()] == [cell.rules for cell in encoder.describe()]
+    with pytest.raises(EncoderError, match="read from a file"):
+        loaded.calibrate(X, sensitive_features=s)
+
+
+def test_the_records_that_set_thresholds_cannot_certify(fitted):
+    encoder, _, (X, _, s) = fitted
+    for part in (slice(0, 1500), slice(1500, None)):
+        with pytest.raises(TrainingOverlapError):
+            certify(encoder, X[part], sensitive_features=s[part])
+    fresh, _, groups = people(2000, seed=9)
+    assert certify(encoder, fresh, sensitive_features=groups).method == "exact"
+
+
+def test_a_group_without_thresholds_is_refused(fitted):
+    encoder, _, (X, _, s) = fitted
+    with pytest.raises(GroupError, match="Only these have thresholds"):
+        encoder.apply(X, sensitive_features=s + 1)
+
+
+def test_too_few_records_are_refused_with_a_table_of_plans(fitted):
+    encoder, _, (X, _, s) = fitted
+    with pytest.raises(ArgumentError, match=r"T\* ≤ 0.1 needs about .* for 2 cells"):
+        encoder.calibrate(X[:60], sensitive_features=s[:60])
+
+
+def test_only_metrics_that_are_proved_can_be_asked_for():
+    X, y, s = people(400)
+    with pytest.raises(UnprovedClaimError, match="equalized_odds"):
+        CalibratedEncoder(metric="equalized_odds").fit(X, y, sensitive_features=s)
+
+
+def test_equal_opportunity_is_about_positives_and_needs_the_label():
+    X, y, s = people(4000, seed=2)
+    encoder = CalibratedEncoder(target=0.15, metric="equal_opportunity").fit(
+        X[:1500], y[:1500], sensitive_features=s[:1500]
+    )
+    with pytest.raises(EncoderError, match="pass y to calibrate"):
+        encoder.calibrate(X[1500:], sensitive_features=s[1500:])
+    certificate = encoder.calibrate(X[1500:], y[1500:], sensitive_features=s[1500:])
+    assert certificate.bound <= 0.15
+    assert certificate.counts.n_records == 2500
+    assert np.array_equal(certificate.counts.given_label("1").table, encoder.plan_.counts)
+
+
+def test_several_labels_and_retain_make_a_tree_over_directions(tmp_path):
+    X, y, s = people(5000, seed=3, groups=3)
+    labels = pd.DataFrame({"paid": y, "old": (X["age"] > 50).astype(int)})
+    encoder = CalibratedEncoder(target=0.25, retain=0.3).fit(X[:2000], labels[:2000], sensitive_features=s[:2000])
+    certificate = encoder.calibrate(X[2000:], sensitive_features=s[2000:])
+    assert certificate.bound <= 0.25
+    assert len(set(encoder.plan_.directions.tolist())) > 1
+    shares = encoder.plan_.gaps / encoder.plan_.totals
+    assert np.ptp(shares, axis=1).max() < 0.01
+    encoder.save(tmp_path / "encoder.json")
+    loaded = load_encoder(tmp_path / "encoder.json")
+    assert np.array_equal(loaded.apply(X, sensitive_features=s), encoder.apply(X, sensitive_features=s))
+
+
+@pytest.mark.parametrize("parted", [True, False], ids=["ties parted at random", "ties not parted"])
+def test_bounds_miss_in_five_percent_of_samples_unless_ties_are_not_parted(parted):
+    """A population of three kinds of records: every threshold falls on an atom."""
+    X, y, s = people(900, seed=5, atoms=True)
+    encoder = CalibratedEncoder(target=0.12, score_model=label_model(0, 900)).fit(X, y, sensitive_features=s)
+    rng = np.random.default_rng(0)
+    many, _, groups = people(60_000, seed=6, atoms=True)
+    population, groups = Frame(many), groups.astype(np.uint16)
+    values = encoder.directions_.values(encoder.read_fields(population), groups)
+    runs, misses, bound = 400, 0, None
+    for _ in range(runs):
+        rows = np.concatenate([rng.choice(np.flatnonzero(groups == g), 400) for g in (0, 1)])
+        if bound is None:
+            path, k = encoder.choose(encoder.plans(encoder._training, np.array([400, 400])), encoder._training)
+            plan, bound = path.plans[k], encoder.target
+        ties = rng.random(len(rows)) if parted else np.zeros(len(rows))
+        thresholds = plan.calibrate(values[rows], groups[rows], ties)
+        drawn = rng.random(len(groups)) if parted else np.zeros(len(groups))
+        cells = thresholds.cells(values, groups, drawn)
+        shares = [np.bincount(cells[groups == g], minlength=plan.n_cells) / (groups == g).sum() for g in (0, 1)]
+        misses += np.abs(shares[0] - shares[1]).sum() / 2 > bound
+    if parted:
+        assert misses <= 35  # of 400 at 5 %, more have a probability below 0.001
+    else:
+        assert misses > 100
+
+
+def test_a_record_on_a_threshold_gets_another_number_in_another_row():
+    X, y, s = people(2000, seed=7, atoms=True)
+    encoder = CalibratedEncoder(target=0.2).fit(X[:1000], y[:1000], sensitive_features=s[:1000])
+    encoder.calibrate(X[1000:], sensitive_features=s[1000:])
+    assert encoder.tied_ > 0
+    same = pd.concat([X[:1]] * 4000, ignore_index=True)
+    for group in (0, 1):
+        cells = encoder.apply(same, sensitive_features=np.full(4000, group))
+        assert np.array_equal(cells, encoder.apply(same, sensitive_features=np.full(4000, group)))
+    shares = [
+        np.bincount(encoder.apply(X[:1000], sensitive_features=s[:1000])[s[:1000] == g], minlength=encoder.n_cells_)
+        for g in (0, 1)
+    ]
+    assert np.abs(shares[0] / shares[0].sum() - shares[1] / shares[1].sum()).sum() / 2 < 0.25
