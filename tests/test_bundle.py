@@ -390,8 +390,8 @@ def test_the_report_of_a_bundle(saved, bundle):
     page = (saved[0] / "report.html").read_text()
     assert page.startswith("<!")
     assert "T* = 0.1200" in page
-    assert "nothing is claimed with their own limits" in page
-    assert "What the cells are worth" in page
+    assert "their own bounds are not claimed" in page
+    assert "Predictive performance" in page
 
 
 def test_suppression_hides_cells_and_keeps_the_bound(bundle, tmp_path):

@@ -1,7 +1,7 @@
-"""certifare: representations of tables about people that come with a certificate.
+"""certifare: fair representations of tables about people, with a certificate.
 
-``fit`` an encoder, ``certify`` it on records it has not seen, ``transform`` anything: with the stated confidence no
-classifier trained on the result can treat the groups more differently than the certificate's bound T*.
+``fit`` an encoder, ``certify`` it on other records, ``transform`` any table: with the stated confidence no
+classifier trained on the result has selection rates that differ between groups by more than the certificate's bound T*.
 """
 
 import lazy_loader
@@ -11,6 +11,6 @@ from certifare.foundation.version import __version__ as __version__
 
 register_engines()
 
-# Names are loaded when first asked for, so that `import certifare` stays quick: compilers and learners are slow.
-# The stub beside this file lists them, for this loader and for type checkers.
+# Names are loaded on first use, so that `import certifare` stays fast: compilers and learners are slow.
+# The stub next to this file lists them, for this loader and for type checkers.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -428,7 +428,7 @@ def produce(
     ('PASS', True)
     """
     if target is not None and not 0.0 < target <= 1.0:
-        raise ArgumentError(f"target={target}: a distance between groups lies in (0, 1].")
+        raise ArgumentError(f"target={target}: give a distance in (0, 1].")
     claim = Claim(
         metric=metric,
         confidence=confidence,

@@ -105,7 +105,7 @@ def test_numbers_of_visits_that_vary_from_person_to_person_are_no_chance(encoder
     """Counted as independent records, visits of one person promise a bound that is too low."""
     X, _ = fresh
     person = np.repeat(np.arange(len(X)), 1 + np.random.default_rng(0).poisson(0.5, len(X)))
-    with pytest.raises(RepeatedRecordsError, match="name the column that says of whom a record is as the cluster"):
+    with pytest.raises(RepeatedRecordsError, match="name the column that identifies people as the cluster"):
         certify(encoder, X.iloc[person])
     assert certify(encoder, X.iloc[person], clusters=person).counts.n_records == len(X)
 

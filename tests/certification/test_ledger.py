@@ -449,7 +449,7 @@ def test_a_look_beyond_the_plan_is_refused_and_not_counted() -> None:
         assert look is not None
         assert (look.number, look.planned) == (n, 3)
         assert look.joint(confidence_of_look(0.95, 3)) >= 0.95
-    with pytest.raises(LooksError, match=r"3 looks were planned.*looked at 3 times.*fresh"):
+    with pytest.raises(LooksError, match=r"3 looks were planned.*used 3 times.*fresh"):
         look_at(records, "look 4", planned=3)
     assert look_at(records, "look 3", planned=3) == look
     assert number(records, "look 4, unplanned") == 4

@@ -423,7 +423,7 @@ def test_digests_of_two_periods_without_one_are_not_the_same_records():
     year = begin().add("1", labelled(MONTHS[0])).add("2", labelled(MONTHS[1]), digest="a" * 64)
     assert len(year.add("3", labelled(MONTHS[2])).periods) == 3
     assert len(year.add("3", labelled(MONTHS[2]), digest="b" * 64).periods) == 3
-    with pytest.raises(FileError, match="already, as '2'"):
+    with pytest.raises(FileError, match="already in the history, as '2'"):
         year.add("3", labelled(MONTHS[2]), digest="a" * 64)
 
 
@@ -440,7 +440,7 @@ def test_a_thousand_periods_are_the_most():
         return msgspec.structs.replace(year, periods=tuple(periods))
 
     assert len(of_length(1000).periods) == 1000
-    with pytest.raises(FileError, match="1,000 are the most"):
+    with pytest.raises(FileError, match="at most 1,000 are allowed"):
         of_length(1001)
 
 

@@ -618,7 +618,7 @@ def test_a_label_that_is_named_must_be_there_even_if_nobody_looks_at_it(
     bundle = world.bundle(cli, "parity", CASES["parity"])
     refused = cli("certify", bundle, *desk("parity", way), "--label", "aproved", "-o", tmp_path / "certificate.json")
     assert refused.status == 2
-    assert "There is no column 'aproved' for the label. Did you mean 'approved'" in said(refused)
+    assert "No column 'aproved' (--label). Did you mean 'approved'" in said(refused)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -766,8 +766,8 @@ def test_a_draw_from_records_that_are_not_in_memory_is_refused_with_the_remedy(
     for command in commands:
         refused = cli(*command)
         assert refused.status == 2
-        assert f"The records are drawn by the column '{by}', which needs all of them in memory" in said(refused)
-        assert "export an extract that fits" in said(refused)
+        assert f"The records are sampled by the column '{by}', which needs all of them in memory" in said(refused)
+        assert "Export an extract that fits" in said(refused)
         assert "certifare count" in said(refused)
     assert list(tmp_path.iterdir()) == []
 
@@ -775,7 +775,7 @@ def test_a_draw_from_records_that_are_not_in_memory_is_refused_with_the_remedy(
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_draw_on_a_cluster_is_refused_with_the_remedy(cli: Any, client: Any, world: World, name: str) -> None:
     bundle = world.bundle(cli, name, DRAWN[name])
-    with pytest.raises(CountsError, match="which needs all of them in memory, and they are on a cluster: export"):
+    with pytest.raises(CountsError, match="which needs all of them in memory, but they are on a cluster. Export"):
         on_a_cluster(bundle, world.fresh(name))
 
 
@@ -837,7 +837,7 @@ def test_holders_of_capped_weights_are_told_what_they_can_do(cli: Any, world: Wo
     name, agreed = "capped weights", ("--max-weight", "9")
     refused = cli("certify", *count_by_holders(cli, world, desk, tmp_path, name, *agreed))
     assert refused.status == 2
-    remedy = re.search(r"count each file again with (--\S+) ([^\s.]+)", said(refused))
+    remedy = re.search(r"Count each file again with (--\S+) ([^\s.]+)", said(refused))
     assert remedy is not None, said(refused)
     made = cli("certify", *count_by_holders(cli, world, desk, tmp_path, name, *agreed, *remedy.groups()))
     assert made.status == 0, said(made)
@@ -874,11 +874,11 @@ REFUSALS: dict[str, Refusal] = {
     "a value that was not there": Refusal(
         "a column", partial(every, step=50, decision="perhaps"), "30 records have values of the column 'decision'"
     ),
-    "no group": Refusal("parity", lambda frame: frame.drop(columns="sex"), "There is no column 'sex'"),
-    "no feature": Refusal("parity", lambda frame: frame.drop(columns="hours"), "There is no column 'hours'"),
-    "no label": Refusal("odds of bands", lambda frame: frame.drop(columns="income"), "There is no column 'income'"),
+    "no group": Refusal("parity", lambda frame: frame.drop(columns="sex"), "No column 'sex'"),
+    "no feature": Refusal("parity", lambda frame: frame.drop(columns="hours"), "No column 'hours'"),
+    "no label": Refusal("odds of bands", lambda frame: frame.drop(columns="income"), "No column 'income'"),
     "a label of text that is to be cut": Refusal(
-        "odds of bands", lambda frame: frame.assign(income="much"), "a label that is cut must be numbers"
+        "odds of bands", lambda frame: frame.assign(income="much"), "A label with cuts must hold numbers"
     ),
     "no record with a label": Refusal(
         "odds, and some without a label",

@@ -32,7 +32,7 @@ BAD = {
     "truncated gzip": (lambda f: gzip.compress(csv_of(f).encode())[:-2000], "damaged"),
     "open quotation mark": (lambda f: csv_of(f).encode() + b'f,30,nurse,"1\nm,31,cook,0\n', "never closed"),
     "duplicate headers": (lambda f: csv_of(f).replace("age", "job", 1).encode(), "several columns called 'job'"),
-    "no label": (lambda f: csv_of(f.drop(columns="approved")).encode(), "There is no column 'approved'"),
+    "no label": (lambda f: csv_of(f.drop(columns="approved")).encode(), "No column 'approved'"),
     "no sensitive column": (lambda f: csv_of(f.rename(columns={"sex": "sexe"})).encode(), "Did you mean 'sexe'"),
     "single label": (lambda f: csv_of(f.assign(approved=1)).encode(), "one value only"),
     "single group": (lambda f: csv_of(f.assign(sex="f")).encode(), "one group only"),
@@ -40,7 +40,7 @@ BAD = {
         lambda f: csv_of(f.assign(sex=np.where(np.arange(len(f)) < 40, "f", "m"))).encode(),
         "Group 'f' has",
     ),
-    "too few records": (lambda f: csv_of(f.head(3)).encode(), "too few"),
+    "too few records": (lambda f: csv_of(f.head(3)).encode(), "Too few"),
     "all labels missing": (lambda f: csv_of(f.assign(approved=None)).encode(), "no value in any record"),
     "dates": (lambda f: csv_of(f.assign(since="2020-01-31")).encode(), "'since' (date32[day])"),
     "infinite": (lambda f: csv_of(f.assign(age=np.inf)).encode(), "'age' holds inf; give"),
@@ -125,7 +125,7 @@ def test_a_wrong_delimiter_is_refused(cli, frame, tmp_path):
     roles = ["--label", "approved", "--sensitive", "sex"]
     result = cli("fit", tmp_path / "people.csv", *roles, "--delimiter", ";", "-o", tmp_path / "bundle")
     assert result.status == 2
-    assert "',' seems to be the delimiter" in result.stderr
+    assert "delimiter seems to be ','" in result.stderr
 
 
 def test_very_many_columns_are_read(cli, frame, tmp_path):

@@ -88,5 +88,5 @@ def test_a_feature_with_a_role_is_refused(cli, scored, tmp_path):
     arguments = ["fit", scored / "scored.csv", "--label", "approved", "--sensitive", "sex", "-o", tmp_path / "x"]
     result = cli(*arguments, "--feature", "sex")
     assert result.status == 2
-    assert "as sensitive and as feature" in result.stderr
-    assert "no column 'scores'" in cli(*arguments, "--feature", "scores").stderr
+    assert "as both sensitive and feature" in result.stderr
+    assert "No column 'scores'" in cli(*arguments, "--feature", "scores").stderr

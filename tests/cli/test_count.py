@@ -186,7 +186,7 @@ def test_counts_with_another_number_of_cells_are_refused(cli, files, counted, tm
         (["certify", "encoder.json", "--sql", "duckdb:///no.db", "--sensitive", "sex"], "--table"),
         (["certify", "encoder.json", "fresh.csv", "--sql", "duckdb:///no.db", "--table", "t"], "not both"),
         (["certify", "encoder.json", "--sensitive", "sex"], "Which records"),
-        (["certify", "encoder.json", "fresh.csv", "fresh.csv", "--sensitive", "sex"], "was named twice"),
+        (["certify", "encoder.json", "fresh.csv", "fresh.csv", "--sensitive", "sex"], "is listed twice"),
     ],
 )
 def test_bad_input_is_refused(cli, files, monkeypatch, arguments, words):

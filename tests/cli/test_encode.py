@@ -53,7 +53,7 @@ def test_json_says_what_was_written(cli, files, tmp_path):
         (["encoder.json", "nothing.csv", "z.csv"], "There is no file"),
         (["encoder.json", "fresh.csv", "z.txt"], "ends in .csv or .parquet"),
         (["encoder.json", "fresh.csv", "z.csv", "--as", "pixels"], "choose representatives"),
-        (["encoder.json", "fresh.csv", "z.csv", "--keep", "salary"], "no column 'salary' for the columns to keep"),
+        (["encoder.json", "fresh.csv", "z.csv", "--keep", "salary"], "No column 'salary' (columns to keep)"),
         (["encoder.json", "lacking.csv", "z.csv"], "age"),
         (["encoder.json", "fresh.csv", "nowhere/z.csv"], "cannot be written"),
     ],

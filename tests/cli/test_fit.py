@@ -114,7 +114,7 @@ def test_a_bundle_is_replaced_only_if_asked(cli, table, tmp_path):
         (["--label", "aproved", "--sensitive", "sex"], "Did you mean 'approved'"),
         (["--label", "approved", "--sensitive", "Sex"], "Did you mean 'sex'"),
         (["--label", "approved>5", "--sensitive", "sex"], "one value only"),
-        (["--label", "age", "--sensitive", "sex"], 'as in "age>='),
+        (["--label", "age", "--sensitive", "sex"], 'such as "age>='),
         ([*ROLES, "--target", "7"], "Did you mean 0.07?"),
         ([*ROLES, "--confidence", "95"], "confidence=95"),
         ([*ROLES, "--kind", "forest"], "Unknown kind"),

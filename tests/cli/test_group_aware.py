@@ -84,7 +84,7 @@ def test_encode_needs_the_sensitive_column(cli, bundle, folder, tmp_path):
     pd.read_csv(folder / "fresh.csv").rename(columns={"sex": "gender"}).to_csv(tmp_path / "f.csv", index=False)
     result = cli("encode", bundle, tmp_path / "f.csv", tmp_path / "z.csv")
     assert result.status == 2
-    assert "no column 'sex' for the group, which the encoder reads" in result.stderr
+    assert "No column 'sex' (group column of the encoder)" in result.stderr
 
 
 def test_encode_refuses_records_of_unknown_groups(cli, bundle, folder, tmp_path):

@@ -27,7 +27,7 @@ def test_nothing_is_overwritten(cli, tmp_path):
     again = cli("key", "new", tmp_path / "producer")
 
     assert again.status == 2
-    assert "not overwritten" in again.stderr
+    assert "exists. Choose another name" in again.stderr
     assert (tmp_path / "producer.pem").read_bytes() == before
 
 

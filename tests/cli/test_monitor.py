@@ -91,7 +91,7 @@ def test_each_run_adds_a_period_and_a_refuted_target_exits_with_1(cli, desk):
     before = (desk / "history.json").read_bytes()
     again = cli("monitor", "bundle", "may.csv", "--period", "June")
     assert again.status == 2
-    assert "already, as 'may'" in again.stderr
+    assert "already in the history, as 'may'" in again.stderr
     assert (desk / "history.json").read_bytes() == before
     moved = cli("monitor", "bundle", "july.csv", "--output", "course.html", "--json")
     assert moved.status == 1
@@ -136,7 +136,7 @@ def test_what_the_first_run_chose_is_in_every_output(cli, desk):
     certificate = json.loads((desk / "bundle" / "certificate.json").read_text())["predicate"]["certificate"]
     assert found["certified"] == certificate["bound"]
     page = (desk / "course.html").read_text()
-    for words in ("target 0.12", "90 % confidence", "for the 4 periods", "fewer than 50 of them"):
+    for words in ("target 0.12", "90 % confidence", "for the 4 periods", "fewer than 50 records"):
         assert words in page
 
 
@@ -178,8 +178,8 @@ def test_training_records_are_refused(cli, desk, make_people, files):
         (["may.csv", "--target", "3"], "[0, 1]"),
         (["may.csv", "--sensitive", "sex"], "No such option: --sensitive"),
         (["--sql", "duckdb:///people.db", "--table", "may"], "--period"),
-        (["few.csv"], "Take a longer period"),
-        (["may.csv", "--history", "may.csv"], "no history"),
+        (["few.csv"], "Choose a longer period"),
+        (["may.csv", "--history", "may.csv"], "is not a history"),
     ],
 )
 def test_bad_input_leaves_nothing_behind(cli, desk, arguments, words):
@@ -258,7 +258,7 @@ def test_periods_are_drawn_as_the_certification_records_were(cli, desk, make_peo
     database = ["--sql", "duckdb:///people.db", "--table", "visits_may", "--period", "may"]
     refused = cli("monitor", "drawn", *database)
     assert refused.status == 2
-    assert "drawn by the column 'person', which needs all of them in memory" in refused.stderr
+    assert "sampled by the column 'person', which needs all of them in memory" in refused.stderr
     refused = cli("monitor", "drawn", "all.json")
     assert refused.status == 2
     assert "counts all records, but the certificate of the bundle is about records drawn by the clusters" in said(
@@ -301,4 +301,4 @@ def test_groups_that_are_written_otherwise_are_named(cli, desk, make_people):
     make_people(2_000, 23).replace({"sex": {"f": "F", "m": "M"}}).to_csv("upper.csv", index=False)
     refused = cli("monitor", "bundle", "upper.csv")
     assert refused.status == 2
-    assert "has the groups 'F', 'M', and the certificate is about 'f', 'm'" in refused.stderr
+    assert "has the groups 'F', 'M', but the certificate has 'f', 'm'" in refused.stderr

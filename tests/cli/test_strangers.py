@@ -134,7 +134,7 @@ def test_no_command_writes_over_its_input(cli, here, command):
     before = content(here)
     result = cli(*command)
     assert result.status == 2, result
-    assert "is read by this command" in result.stderr
+    assert "is an input of this command" in result.stderr
     assert content(here) == before
 
 

@@ -190,9 +190,9 @@ def test_files_that_name_groups_or_labels_in_other_ways(
     for (a, b), way in ways:
         reading = msgspec.structs.replace(b.reading, **way)
         other, same = (msgspec.structs.replace(file, reading=reading) for file in (b, a))
-        with pytest.raises(CountsError, match="'b' names groups or labels in another way than 'a'"):
+        with pytest.raises(CountsError, match="'b' names groups or labels differently from 'a'"):
             pool({"a": a, "b": other})
-        with pytest.raises(CountsError, match="'b' names groups .* than the certificate of the bundle"):
+        with pytest.raises(CountsError, match="'b' names groups .* from the certificate of the bundle"):
             pool({"b": b}, reading=reading)
         assert pool({"a": same, "b": other}, reading=reading).counted.counts == a.counts + b.counts
 
@@ -284,8 +284,8 @@ def test_other_files(holders: dict[str, Any], tmp_path: Path) -> None:
             CountsFile.load(tmp_path / "x.json")
         assert not is_counts_file(tmp_path / "x.json")
     for version, words in (
-        (5, "newer certifare"),
-        (3, "does not say how its records were read: count the records again"),
+        (5, "Install a newer"),
+        (3, "does not state how its records were read. Count the records again"),
     ):
         other = json.loads(holders["files"]["a"].read_text()) | {"version": version}
         (tmp_path / "x.json").write_text(json.dumps(other))
@@ -460,8 +460,8 @@ def test_draws_of_several_holders_add_up_with_their_assumptions(encoder: FairTre
     [
         ({}, {"cluster": "house"}, "the same --weight, --cluster"),
         ({}, {"population": "records"}, "the same --weight, --cluster"),
-        ({"population": "records"}, {"population": "records"}, "agree on the largest"),
-        ({"cluster": None, "weight": "w"}, {"cluster": None, "weight": "w"}, "agree on the largest"),
+        ({"population": "records"}, {"population": "records"}, "Agree on the largest"),
+        ({"cluster": None, "weight": "w"}, {"cluster": None, "weight": "w"}, "Agree on the largest"),
         (
             {"cluster": None, "weight": "w", "max_weight": 2.0},
             {"cluster": None, "weight": "w", "max_weight": 3.0},
@@ -470,7 +470,7 @@ def test_draws_of_several_holders_add_up_with_their_assumptions(encoder: FairTre
         (
             {"cluster": None, "weight": "w", "max_weight": 2.0, "cap": 1.0},
             {"cluster": None, "weight": "w", "max_weight": 2.0, "cap": 1.0},
-            "Weights of several holders are not capped",
+            "Weights of several holders cannot be capped",
         ),
     ],
 )

@@ -46,7 +46,7 @@ def read(X=X, y=Y, s=S, **parameters):
         ({"X": X.assign(sex=S)}, GroupError, "'sex' says which group"),
         ({"X": X.assign(sex=np.where(S, "f", "m"))}, GroupError, "'sex' says which group"),
         ({"sensitive": "sex"}, GroupError, "given twice"),
-        ({"s": None, "sensitive": "sex"}, GroupError, "no column 'sex'; the table has 'a', 'b'"),
+        ({"s": None, "sensitive": "sex"}, GroupError, "No column 'sex'. The table has 'a', 'b'"),
         ({"s": None, "sensitive": ["a", "a"]}, GroupError, "names a column twice"),
         ({"s": None, "sensitive": ["a", "b"]}, TableError, "No feature is left"),
         (
@@ -54,7 +54,7 @@ def read(X=X, y=Y, s=S, **parameters):
             EncoderError,
             "300 distinct",
         ),
-        ({"categorical_features": ["c"]}, MissingColumnError, "no column 'c'"),
+        ({"categorical_features": ["c"]}, MissingColumnError, "No column 'c'"),
         ({"categorical_features": [True]}, EncoderError, "mask of 1 values"),
         ({"X": X.assign(a=[str(v) for v in X.a]), "categorical_features": []}, TableError, "'a' holds text"),
         ({"min_cell_size": 41}, EncoderError, "min_cell_size is 41, but there are only 40 records"),

@@ -61,7 +61,7 @@ def test_counted_labels_fall_into_the_bands_of_memory():
     labels = [name_entry(Entry(0, ("f",), value, 1), reading).label for value in values]
     low, middle, high = band_names("income", (20.0, 50.0))
     assert labels == [low, middle, middle, high, high, None, None]
-    with pytest.raises(TableError, match="'income' holds 'much'; a label that is cut must be numbers"):
+    with pytest.raises(TableError, match="'income' holds 'much'. A label with cuts must hold numbers"):
         name_entry(Entry(0, ("f",), "much", 1), reading)
 
 

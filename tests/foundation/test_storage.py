@@ -22,7 +22,7 @@ from certifare.foundation.storage import (
 
 SOURCES = Path(storage.__file__).parents[1]
 #: Where certifare reads what it has brought along, or has just written itself.
-OWN = {("report/html.py", "read_text"), ("report/pdf.py", "read_bytes")}
+OWN = {("drawing/palette.py", "read_text"), ("report/html.py", "read_text"), ("report/pdf.py", "read_bytes")}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices are POSIX's")
 
 
@@ -63,7 +63,7 @@ def test_a_command_does_not_write_over_what_it_reads(tmp_path):
         with open_regular(source):
             pass
         for path in (source, link, hard):
-            with pytest.raises(FileError, match="is read by this command"), atomic_file(path):
+            with pytest.raises(FileError, match="is an input of this command"), atomic_file(path):
                 pass
         with atomic_file(tmp_path / "b.csv") as name:
             name.write_text("2")

@@ -137,7 +137,7 @@ def test_pooled_groups_and_cut_labels_are_those_of_memory(people: pd.DataFrame, 
 def test_groups_in_a_second_file_are_refused_with_the_remedy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_search, "LARGE", 100_000)
     roles = {"label": "paid", "sensitive": "sex", "grid": GRID}
-    with pytest.raises(ArgumentError, match="join the files first"):
+    with pytest.raises(ArgumentError, match="Join the files first"):
         produce(path, sensitive_file="groups.csv", on="id", **roles)
     with pytest.raises(ArgumentError, match="label_cuts"):
         produce(path, label_quantiles=2, **roles)

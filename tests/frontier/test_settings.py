@@ -29,7 +29,7 @@ def test_cell_sizes_follow_the_number_of_records():
         ({"kinds": ["forest"]}, "Unknown kind of encoder 'forest'"),
         ({"gammas": [1.5]}, "gamma=1.5"),
         ({"gammas": [float("nan")]}, "gamma=nan"),
-        ({"cells": [1, 2]}, "fewer than two cells"),
+        ({"cells": [1, 2]}, "needs at least two cells"),
         ({"min_cell_sizes": [0]}, "min_cell_size=0"),
     ],
 )

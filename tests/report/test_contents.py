@@ -97,12 +97,12 @@ def test_the_epsilon_that_was_used_is_shown():
 
     assert alone["epsilon_used"] == pytest.approx(0.05)
     assert one_of_four["epsilon_used"] == pytest.approx(0.0125)
-    assert "4 encoders share it" in one_of_four["epsilon_words"]
+    assert "4 encoders share ε" in one_of_four["epsilon_words"]
     assert one_of_four["epsilon_words"].endswith("0.0125.")
     labelled = CellCounts(np.full((3, 2, 2), 200), groups=["f", "m"], labels=["no", "yes"])
     mean = report_data(certify_counts(labelled, "equalized_odds"))["figures"]
     assert mean["epsilon_used"] == pytest.approx(0.025)
-    assert "2 labels share it" in mean["epsilon_words"]
+    assert "2 labels share ε" in mean["epsilon_words"]
 
 
 def test_nothing_is_said_twice(tmp_path):
@@ -112,7 +112,7 @@ def test_nothing_is_said_twice(tmp_path):
 
     assert len(sentences) > 10
     assert len(set(sentences)) == len(sentences)
-    assert text.count("is the chance, over samples") == 1
+    assert text.count("is the probability, over samples") == 1
 
 
 def test_the_four_fifths_rule():
@@ -120,7 +120,7 @@ def test_the_four_fifths_rule():
     data = report_data(certificate)["four_fifths"]
     (limit,) = data["limits"]
 
-    assert data["title"] == "What follows for the four-fifths rule"
+    assert data["title"] == "Four-fifths rule"
     assert data["whole_groups"] is None
     assert limit["rate"] == certificate.rate_for_impact_ratio()
     assert float(limit["rate_text"].removesuffix(" %")) / 100 >= limit["rate"]
@@ -190,7 +190,7 @@ def test_markdown_begins_with_what_fails(certificate):
     altered = sign(make_statement(msgspec.structs.replace(certificate, bound=0.01)), None)
     text = render_markdown(report_data(altered, target=0.3))
 
-    assert text.startswith("# A certificate that does not hold\n\n**FAIL")
+    assert text.startswith("# Invalid certificate\n\n**FAIL")
     assert "its counts give" in text
     assert "PASS" not in text
     assert "0.0100" not in text
@@ -199,7 +199,7 @@ def test_markdown_begins_with_what_fails(certificate):
 def test_an_encoder_of_another_shape_is_not_described(tmp_path, certificate):
     path, _ = bundle(tmp_path)
 
-    with pytest.raises(ArgumentError, match="has 9 cells, and the certificate counts 5"):
+    with pytest.raises(ArgumentError, match="has 9 cells, but the certificate has 5"):
         report_data(certificate, encoder=describe_encoder(path))
 
 
@@ -394,7 +394,7 @@ def test_markdown_says_what_the_page_says(tmp_path):
 
     assert f"# T\\* = {data['figures']['bound_text']}" in text
     assert "**PASS** (target 0.3)" in text
-    for heading in ("four-fifths", "left out", "assumes", "does not claim", "verify"):
+    for heading in ("Four-fifths", "Excluded", "Assumptions", "Not claimed", "verify"):
         assert any(heading in line.replace("\\", "") for line in text.splitlines() if line.startswith("## "))
     assert text.count("certifare verify") >= 3
 
@@ -421,7 +421,7 @@ def test_cells_that_predict_nothing_are_marked_in_every_form():
         data = report_data(certificate, measured={**figures, "worthless": worthless})
         for page in (render_html(data), render_markdown(data)):
             assert ("predict almost nothing" in page) is worthless
-            assert "95 % confidence, each by itself" in page.replace("\n", " ")
+            assert "confidence intervals of 95 %, each on its own" in page.replace("\n", " ")
 
 
 def test_nothing_from_data_changes_the_direction_of_text():

@@ -379,4 +379,4 @@ def test_a_large_tree_is_folded_and_paper_stays_short(browser, tmp_path):
     browser.open(tmp_path / "report.html", 718, media="print")
     pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 7
-    assert "are in the certificate’s file" in browser.run("document.querySelector('#cells').innerText")
+    assert "are in the certificate file" in browser.run("document.querySelector('#cells').innerText")

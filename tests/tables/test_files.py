@@ -56,7 +56,7 @@ def test_a_wrong_or_unknown_encoding_is_refused(tmp_path):
     path = write(tmp_path, "a,b\n1,é\n".encode("latin-1"))
     with pytest.raises(FileError, match="0xe9 does not fit"):
         read_file(path, encoding="utf-8")
-    with pytest.raises(FileError, match="unknown"):
+    with pytest.raises(FileError, match="not a known"):
         read_file(path, encoding="klingon")
     assert rows(path, encoding="latin-1") == [{"a": 1, "b": "é"}]
 
@@ -177,7 +177,7 @@ def test_a_value_of_the_wrong_type_is_told_only_where_it_is_a_word(tmp_path, val
 
 
 def test_a_wrong_delimiter_is_refused(tmp_path):
-    with pytest.raises(FileError, match="',' seems to be the delimiter"):
+    with pytest.raises(FileError, match="delimiter seems to be ','"):
         read_file(write(tmp_path, PEOPLE), delimiter=";")
     with pytest.raises(FileError, match="one character"):
         read_file(write(tmp_path, PEOPLE), delimiter=";;")
@@ -340,7 +340,7 @@ def test_a_table_larger_than_memory_is_not_read_as_a_whole(tmp_path, monkeypatch
     write_arrow(tmp_path / "a.arrow", [column.combine_chunks() for column in table.columns], pa.ipc.new_stream)
     monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1024, "SC_PHYS_PAGES": 10}[name])
     for name in ("a.parquet", "a.arrow"):
-        with pytest.raises(FileError, match="memory of this machine"):
+        with pytest.raises(FileError, match="of memory. Select fewer"):
             read_file(tmp_path / name)
         assert sum(batch.num_rows for batch in open_batches(tmp_path / name)) == 1000
 
@@ -352,7 +352,7 @@ def test_what_compressed_text_unpacks_to_is_bounded(tmp_path, monkeypatch, codec
     assert read_file(tmp_path / "bomb.csv")[0].num_rows == 1_000_000
     monkeypatch.setattr(files, "UNPACKED", 1 << 20)
     monkeypatch.setattr(files, "UNPACKED_RATIO", 10)
-    with pytest.raises(FileError, match="unpacks to more than"):
+    with pytest.raises(FileError, match="decompresses to more than"):
         read_file(tmp_path / "bomb.csv")
 
 
@@ -415,7 +415,7 @@ def test_a_header_may_be_long_but_not_a_name(tmp_path):
     "name", ["rot13", "hex", "base64", "zlib", "uu", "undefined", "idna", "punycode", "a\0b", "", "x" * 999]
 )
 def test_codecs_that_are_no_text_encodings_are_refused(tmp_path, name):
-    with pytest.raises(FileError, match="no encoding of text"):
+    with pytest.raises(FileError, match="not a known text encoding"):
         read_file(write(tmp_path, PEOPLE), encoding=name)
 
 

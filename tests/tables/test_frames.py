@@ -118,14 +118,14 @@ def test_mixed_and_nested_values_are_refused(values):
 
 
 def test_missing_columns_are_named():
-    with pytest.raises(MissingColumnError, match=r"no column 'c'; the table has 'a', 'b'"):
+    with pytest.raises(MissingColumnError, match=r"No column 'c'. The table has 'a', 'b'"):
         Frame(pd.DataFrame({"a": [1], "b": [2]})).read("c")
-    with pytest.raises(MissingColumnError, match="no column 2"):
+    with pytest.raises(MissingColumnError, match="No column 2"):
         Frame(np.ones((1, 2))).read(2)
 
 
 def test_infinite_numbers_and_text_are_refused_as_numbers():
-    with pytest.raises(TableError, match="'a' holds an infinite value;"):
+    with pytest.raises(TableError, match="'a' holds an infinite value."):
         Field("a", np.array([0.0, np.inf]), "number", False).numbers()
     with pytest.raises(TableError, match="'a' holds text"):
         Field("a", Dictionary(np.array([0]), ("x",)), "text", True).numbers()

@@ -108,7 +108,7 @@ def test_impossible_shares_are_refused(parts):
 
 
 def test_too_few_records_are_refused():
-    with pytest.raises(ArgumentError, match="too few"):
+    with pytest.raises(ArgumentError, match="Too few"):
         split(make(["a", "b"], [0, 1]))
 
 

@@ -1,7 +1,7 @@
-"""What follows from a bound, for each metric: ratios of rates, score gaps, guesses of the group, shifts, noise.
+"""Consequences of a bound, for each metric: ratios of rates, score gaps, guessing the group, shifts, noise.
 
-:data:`CONSEQUENCES` says in which form ``docs/theory.md`` proves each of them; what is not proved is refused. The
-methods of a certificate, the report and the documentation all go by it.
+:data:`CONSEQUENCES` lists the form in which ``docs/theory.md`` proves each of them; anything else is refused. The
+methods of a certificate, the report and the documentation all use it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from certifare.certificates.rounding import at_least, percent_up, round_up, writ
 from certifare.errors import ArgumentError, UnprovedClaimError
 from certifare.foundation.levels import name_of
 
-#: Why a metric that looks at labels has no consequence for whole groups.
+#: Why a metric that conditions on labels has no consequence for whole groups.
 WHOLE_GROUPS = (
     "The {metric} is about records of one label: nothing follows from it for the selection rates of whole groups, and "
     "so for the four-fifths rule."
@@ -26,7 +26,7 @@ WHOLE_GROUPS = (
 
 
 class Basis(Enum):
-    """Which records a consequence is about, and which limit proves it."""
+    """The records that a consequence is about, and the bound that proves it."""
 
     GROUPS = "whole groups, by T*"
     LABEL = "records of one label, by T*"
@@ -35,7 +35,7 @@ class Basis(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """Something that follows from a bound: for each metric, the form in which ``docs/theory.md`` proves it.
+    """A consequence of a bound: for each metric, the form in which ``docs/theory.md`` proves it.
 
     A metric that is not among ``forms`` has no such consequence.
     """
@@ -46,7 +46,7 @@ class Consequence:
     two_groups: bool = False
 
     def basis(self, metric: Metric, groups: Sequence[str]) -> Basis:
-        """Return the form for a metric; refuse what is not proved."""
+        """Return the form for a metric; raise if it is not proved."""
         if metric.name not in self.forms:
             raise UnprovedClaimError(f"Nothing about the {self.words} is proved for the metric {metric.name}.")
         if self.two_groups and len(groups) != 2:
@@ -63,7 +63,7 @@ _FORMS = {
     "equalized_odds": Basis.OWN_LIMIT,
     "equalized_odds_max": Basis.LABEL,
 }
-#: What follows from a bound, by the name of the certificate's method. ``docs/theory.md`` proves each entry.
+#: Consequences of a bound, by the name of the certificate's method. ``docs/theory.md`` proves each entry.
 CONSEQUENCES = {
     consequence.name: consequence
     for consequence in (
@@ -82,7 +82,7 @@ CONSEQUENCES = {
 
 
 class Consequences:
-    """What follows from the bound of a certificate: :class:`~certifare.certificates.Certificate` inherits it."""
+    """Methods for the consequences of a bound, which :class:`~certifare.certificates.Certificate` inherits."""
 
     method: str
     bound: float
@@ -96,10 +96,10 @@ class Consequences:
         raise NotImplementedError
 
     def within(self, label: object) -> float:
-        """Bound on the distance between groups among the records of one label.
+        """Return a bound on the distance between groups among the records with one label.
 
-        It holds for all labels of the metric together, with the certificate's confidence. Where the metric is a mean
-        over labels, it is the label's own limit, or with a sequence T* times the number of labels; else it is T*.
+        It holds for all labels of the metric together, with the certificate's confidence. If the metric is a mean over
+        labels, it is the label's own bound, or with a sequence T* times the number of labels; otherwise it is T*.
 
         >>> from certifare import CellCounts, certify_counts
         >>> counts = CellCounts([[[500, 90], [480, 60]], [[500, 60], [520, 90]]], ["f", "m"], ["no", "yes"])
@@ -116,7 +116,7 @@ class Consequences:
         return limits[name]
 
     def _limits(self) -> dict[str | None, float]:
-        """Bound within each label that the metric looks at."""
+        """Return the bound within each label of the metric."""
         basis = self._basis("within")
         if basis is Basis.LABEL:
             return dict.fromkeys(self.claim.strata(self.counts), self.bound)
@@ -126,11 +126,11 @@ class Consequences:
         return limits
 
     def impact_ratio(self, rate: float, *, label: object = None) -> float:
-        """Smallest possible ratio of selection rates of a classifier whose highest group rate is ``rate``.
+        """Return the smallest possible ratio of selection rates of a classifier whose highest group rate is ``rate``.
 
-        The four-fifths rule asks for 0.8. It compares rates of whole groups, and so follows from demographic parity
-        alone. With a metric that looks at labels, name the ``label``: rate and ratio are then those among the records
-        of that label.
+        The four-fifths rule requires 0.8. It compares rates of whole groups, and so follows from demographic parity
+        only. With a metric that conditions on labels, name the ``label``: rate and ratio are then those among its
+        records.
 
         >>> from certifare import CellCounts, certify_counts
         >>> c = certify_counts(CellCounts([[5000, 5050], [5000, 4950]], groups=["f", "m"]))
@@ -143,30 +143,30 @@ class Consequences:
         return max(0.0, -at_least(written(limit) / written(rate) - 1))
 
     def rate_for_impact_ratio(self, ratio: float = 0.8, *, label: object = None) -> float | None:
-        """Smallest highest selection rate from which ``ratio`` is guaranteed; None where no rate suffices."""
+        """Return the smallest highest selection rate from which ``ratio`` is guaranteed; None if no rate suffices."""
         if not 0.0 <= ratio < 1.0:
             raise ArgumentError(f"ratio={ratio}: a ratio below 1 is needed.")
         rate = at_least(written(self._limit("impact_ratio", label)) / (1 - written(ratio)))
         return rate if rate <= 1.0 else None
 
     def score_gap(self, low: float, high: float, *, label: object = None) -> float:
-        """Largest possible difference of two groups' mean scores, for scores between ``low`` and ``high``.
+        """Return the largest possible difference of two groups' mean scores, for scores between ``low`` and ``high``.
 
-        With a metric that looks at labels, name the ``label``: the means are then those over its records.
+        With a metric that conditions on labels, name the ``label``: the means are then those over its records.
         """
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ArgumentError(f"low={low}, high={high}: give the smallest and the largest score.")
         return at_least((written(high) - written(low)) * written(self._limit("score_gap", label)))
 
     def guessing_accuracy(self, *, label: object = None) -> float:
-        """Largest balanced accuracy with which any rule on the cells guesses a record's group (two groups).
+        """Return the largest balanced accuracy with which any rule on the cells guesses a record's group (two groups).
 
-        With a metric that looks at labels, name the ``label``: the records are then those of that label.
+        With a metric that conditions on labels, name the ``label``: the records are then those with that label.
         """
         return at_least((1 + written(self._limit("guessing_accuracy", label))) / 2)
 
     def under_shift(self, rho: float | Mapping[object, float], *, given_label: bool = False) -> float:
-        """Bound after each group's distribution of cells moved by at most ρ in total variation.
+        """Return the bound after each group's distribution over cells moved by at most ρ in total variation.
 
         Shares of groups, and of labels, may change freely.
 
@@ -175,8 +175,8 @@ class Consequences:
         rho : float or mapping
             One number for all groups, or one per group.
         given_label : bool
-            With a metric that looks at labels, ρ must be that among the records of each label it looks at; True says
-            that it is. A small shift of a whole group can be a large one among its positives.
+            With a metric that conditions on labels, ρ must hold among the records of each label of the metric; pass
+            True to confirm that. A small shift of a whole group can be a large one among its positives.
         """
         self._about_the_same_records("under_shift", "rho", given_label)
         if isinstance(rho, Mapping):
@@ -197,17 +197,17 @@ class Consequences:
         return min(whole, combine(self.claim.distance, shifted))
 
     def under_group_noise(self, error_rates: Sequence[float], *, given_label: bool = False) -> float:
-        """Bound for the true groups where recorded groups are wrong at known rates (two groups).
+        """Return the bound for the true groups if recorded groups are wrong at known rates (two groups).
 
         Parameters
         ----------
         error_rates : two floats
-            At most which share of the records *recorded* as group 0, and as group 1, belongs to the other group. Given
-            the true group, the error must not depend on the cell. Where the encoder reads the group, it does, and the
-            bound is refused.
+            The largest share of the records *recorded* as group 0, and as group 1, that belongs to the other group.
+            Given the true group, the error must not depend on the cell. If the encoder reads the group, it does, and an
+            error is raised.
         given_label : bool
-            With a metric that looks at labels, the shares must be those among the records of each label it looks at,
-            and the error must not depend on the cell given group and label; True says that it is so.
+            With a metric that conditions on labels, the shares must hold among the records of each label of the metric,
+            and the error must not depend on the cell given group and label; pass True to confirm that.
         """
         self._about_the_same_records("under_group_noise", "error_rates", given_label)
         if READS_GROUP in self.assumptions:
@@ -223,9 +223,9 @@ class Consequences:
         return min(1.0, at_least(written(self.bound) / (1 - sum(map(written, rates)))))
 
     def cases(self, consequence: str) -> tuple[tuple[str | None, str], ...]:
-        """Labels for which a consequence has a limit of its own, each with words that say which records are meant.
+        """Return the labels for which a consequence has a separate bound, each with a description of its records.
 
-        (None, "") stands for whole groups. Where all labels share T*, the first one stands for them.
+        (None, "") means whole groups. If all labels share T*, the first one represents them.
         """
         basis = self._basis(consequence)
         strata = self.claim.strata(self.counts)
@@ -236,7 +236,7 @@ class Consequences:
         return tuple((label, f"among the records with label {label!r}") for label in strata)
 
     def what_follows(self) -> tuple[str, ...]:
-        """Say in sentences what follows from the bound, in the form that is proved for the metric."""
+        """Return the consequences of the bound in sentences, in the form that is proved for the metric."""
         sentences = []
         for label, among in self.cases("impact_ratio"):
             limit = self.bound if label is None else self.within(label)
@@ -260,11 +260,11 @@ class Consequences:
         return tuple(sentences)
 
     def _basis(self, consequence: str) -> Basis:
-        """Return the form in which something follows from the bound; refuse what is not proved."""
+        """Return the form in which something follows from the bound; raise if it is not proved."""
         return CONSEQUENCES[consequence].basis(self.claim.distance, self.counts.groups)
 
     def _limit(self, consequence: str, label: object) -> float:
-        """Return the limit that a consequence rests on: for whole groups, or among the records of one label."""
+        """Return the bound that a consequence uses: for whole groups, or among the records with one label."""
         declared, metric, strata = CONSEQUENCES[consequence], self.claim.distance, self.claim.strata(self.counts)
         basis = self._basis(consequence)
         if basis is not Basis.GROUPS and label is not None:
@@ -282,7 +282,7 @@ class Consequences:
         return self.bound
 
     def _about_the_same_records(self, consequence: str, argument: str, given_label: bool) -> None:
-        """Make the caller say that an argument is about the records that the metric looks at."""
+        """Raise unless the caller confirms that an argument is about the records of the metric."""
         metric, basis = self.claim.distance, self._basis(consequence)
         if basis is not Basis.GROUPS and not given_label:
             labels = " and ".join(map(repr, self.claim.strata(self.counts)))

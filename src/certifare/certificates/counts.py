@@ -1,4 +1,4 @@
-"""Counts of records by cell, group and label: all that a certificate ever looks at."""
+"""Counts of records by cell, group and label, from which certificates are computed."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from certifare.foundation.levels import UNKNOWN, Levels, intersect, name_of
 
 Missing = Literal["refuse", "unknown", "drop"]
 
-#: Why records without a value in a column that plays a role are left out.
+#: Reasons for leaving out records without a value in a column that has a role.
 GROUP_MISSING, LABEL_MISSING = "group missing", "label missing"
 WEIGHT_MISSING, CLUSTER_MISSING = "weight missing", "cluster missing"
-#: Why a draw leaves records out.
+#: Reasons for records that sampling leaves out.
 THINNED = "left out by thinning to the weights"
 OTHER_KEPT = "another record of the same cluster was kept"
 THINNED_CLUSTERS = "left out by thinning clusters to their size"
-#: Counts stay exact as floating-point numbers up to here.
+#: Up to here counts are exact as floats.
 MAX_RECORDS = 2**53
-#: The largest table that is read from a file, and the most groups, labels and reasons for leaving records out in it.
+#: The largest table that is read from a file, and the most groups, labels and exclusions in it.
 MOST_ENTRIES, MOST_NAMES = 2**20, 1_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Exclusion:
-    """Records left out of a table of counts, and why."""
+    """A number of records that were left out of the counts, and the reason."""
 
     reason: str
     records: int
@@ -48,7 +48,7 @@ class CellCounts:
     labels : sequence, optional
         Names of the labels, for a table with three axes.
     exclusions : iterable of Exclusion
-        What was left out while counting. It adds up like the counts do.
+        Records that were left out; they add up like the counts.
 
     Examples
     --------
@@ -112,16 +112,16 @@ class CellCounts:
         cells : array-like of int
             The cell id of each record, in 0 … n_cells − 1.
         sensitive_features : array-like or table
-            The group of each record. Several columns (a data frame, a mapping of columns, or a two-dimensional
-            array) count their intersections as groups.
+            The group of each record. Several columns (a dataframe, a mapping of columns, or a two-dimensional array)
+            are intersected.
         y : array-like, optional
             The label of each record.
         n_cells : int, optional
-            The number of cells, ``max(cells) + 1`` unless given. Give it: a cell may be empty in a sample.
+            The number of cells, by default ``max(cells) + 1``. Better pass it: a cell may be empty in a sample.
         missing : {"refuse", "unknown", "drop"}
-            What to do with records that lack a group: raise an error; count them as a group "unknown"; or drop
-            them and record how many. Records that lack a label are refused, or dropped with ``"drop"``. (Demographic
-            parity is about them as well: count without y for it.)
+            What to do with records without a group: raise an error; count them as a group "unknown"; or drop and count
+            them. Records without a label raise an error, or are dropped with ``"drop"``. (Demographic parity is also
+            about them: count without y for it.)
 
         Examples
         --------
@@ -132,12 +132,12 @@ class CellCounts:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells, empty ones included."""
+        """Number of cells, including empty ones."""
         return int(self.table.shape[0])
 
     @property
     def n_records(self) -> int:
-        """Number of records counted."""
+        """Number of records."""
         return int(self.table.sum())
 
     @property
@@ -147,15 +147,15 @@ class CellCounts:
         return {group: int(size) for group, size in zip(self.groups, sizes, strict=True)}
 
     def _by_group(self) -> NDArray[np.int64]:
-        """Return the cells × groups table, whatever the label."""
+        """Return the cells × groups table, summed over labels."""
         return self.table if self.table.ndim == 2 else self.table.sum(axis=2)
 
     def without_labels(self) -> CellCounts:
-        """Return the same records by cell and group alone."""
+        """Return the same records by cell and group only."""
         return CellCounts(self._by_group(), self.groups, exclusions=self.exclusions)
 
     def given_label(self, label: object) -> CellCounts:
-        """Return the records with this label alone, by cell and group."""
+        """Return the records with this label, by cell and group."""
         if self.labels is None:
             raise ArgumentError(
                 "These counts have no labels. Count with y= to make statements about records of one label."
@@ -166,7 +166,7 @@ class CellCounts:
         return CellCounts(self.table[:, :, self.labels.index(name)], self.groups, exclusions=self.exclusions)
 
     def of_groups(self, *groups: object) -> CellCounts:
-        """Return the records of these groups alone, in this order."""
+        """Return the records of these groups, in this order."""
         names = [name_of(group) for group in groups]
         for name in names:
             if name not in self.groups:
@@ -175,9 +175,9 @@ class CellCounts:
         return CellCounts(self.table[:, chosen], names, self.labels, self.exclusions)
 
     def like(self, other: CellCounts) -> CellCounts:
-        """Return these counts by the groups and labels of another table, in its order.
+        """Return these counts with the groups and labels of another table, in its order.
 
-        Groups that the other lacks are left out; a label that it lacks is an error, one that it has besides is empty.
+        Groups that the other table does not have are left out; labels that it does not have raise an error.
         """
         if other.labels is None:
             return self.without_labels().of_groups(*other.groups)
@@ -190,7 +190,7 @@ class CellCounts:
         return CellCounts(chosen._spread(other.groups, other.labels), other.groups, other.labels, self.exclusions)
 
     def with_exclusions(self, exclusions: Iterable[Exclusion]) -> CellCounts:
-        """Say in place of what was said which records were left out of the counts."""
+        """Return the same counts with other exclusions."""
         return CellCounts(self.table, self.groups, self.labels, exclusions)
 
     def merge_cells(self, mapping: ArrayLike, n_cells: int | None = None) -> CellCounts:
@@ -221,7 +221,7 @@ class CellCounts:
         return CellCounts(table, groups, labels, self.exclusions + other.exclusions)
 
     def _spread(self, groups: Sequence[str], labels: Sequence[str] | None) -> NDArray[np.int64]:
-        """Return the table laid out for more groups and labels, zeros where there are none."""
+        """Return the table for more groups and labels, with zeros for the new ones."""
         columns = [groups.index(group) for group in self.groups]
         if labels is None or self.labels is None:
             table = np.zeros((self.n_cells, len(groups)), dtype=np.int64)
@@ -232,7 +232,7 @@ class CellCounts:
         return table
 
     def __eq__(self, other: object) -> bool:
-        """Equal tables, names and exclusions."""
+        """Return whether tables, names and exclusions are equal."""
         if not isinstance(other, CellCounts):
             return NotImplemented
         return (
@@ -251,7 +251,7 @@ class CellCounts:
         return f"<CellCounts: {self.n_cells} cells, {sizes}{labels}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, dictionaries, strings and integers, ready for JSON."""
+        """Return plain lists, dictionaries, strings and integers for JSON."""
         return {
             "groups": list(self.groups),
             "labels": None if self.labels is None else list(self.labels),
@@ -261,7 +261,7 @@ class CellCounts:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> CellCounts:
-        """Read what :meth:`to_dict` wrote, checking everything."""
+        """Read and validate the result of :meth:`to_dict`."""
         unknown = set(document) - {"groups", "labels", "table", "exclusions"}
         if unknown or not {"groups", "table"} <= set(document):
             raise CountsError('Counts need the fields "groups" and "table", may have "labels" and "exclusions".')
@@ -295,20 +295,20 @@ class CellCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedRecords:
-    """Records by cell, group and label, ready to be counted in parts that all have the same groups and labels.
+    """Records by cell, group and label, to be counted in parts with the same groups and labels.
 
     Attributes
     ----------
     places : ndarray of int64
-        Where in the flat table of counts each record belongs.
+        Index of each record in the flat table of counts.
     shape : tuple of int
-        Of the table of counts.
+        Shape of the table of counts.
     groups, labels
         Their names.
     known : ndarray of bool
-        False for records that are left out because they lack a group or label.
+        False for records that are left out because they have no group or label.
     exclusions : tuple of Exclusion
-        How many those are.
+        The numbers of those.
     """
 
     places: NDArray[np.int64]
@@ -352,7 +352,7 @@ class PlacedRecords:
         labels = Levels.of(y, "y")
         _same_length(ids, labels.codes, "cells", "y")
         lacking = known & labels.missing
-        # Labels of records that are left out are none that anything is said about.
+        # Labels that only occur in records that are left out do not count.
         labels = replace(labels, codes=np.where(known, labels.codes, -1)).sorted().by_name()
         if lacking.any() and missing != "drop":
             raise TableError(
@@ -368,17 +368,17 @@ class PlacedRecords:
         )
 
     def count(self, rows: NDArray[np.bool_] | None = None) -> CellCounts:
-        """Count all known records; or some of them, and leave it to the caller to say what became of the others."""
+        """Count all known records, or some of them; the caller must then account for the others."""
         places = self.places[self.known if rows is None else self.known & rows]
         table = np.bincount(places, minlength=int(np.prod(self.shape))).reshape(self.shape)
         return CellCounts(table, self.groups, self.labels, self.exclusions if rows is None else ())
 
 
 def joint_cells(*releases: ArrayLike, n_cells: Sequence[int]) -> tuple[NDArray[np.int64], int]:
-    """Cells of several releases of the same records, taken together.
+    """Return the joint cells of several releases of the same records.
 
-    Two encodings of the same people tell more than either. Certifying the pair of cells bounds what both
-    together allow.
+    Two encodings of the same people reveal more than either. Certifying the joint cells bounds what both together
+    allow.
 
     Parameters
     ----------
@@ -411,7 +411,7 @@ def joint_cells(*releases: ArrayLike, n_cells: Sequence[int]) -> tuple[NDArray[n
 
 
 def encode_counts(value: object) -> object:
-    """Make plain data of counts, for msgspec."""
+    """Convert counts to plain data, for msgspec."""
     if isinstance(value, CellCounts):
         return value.to_dict()
     raise NotImplementedError(f"cannot write {type(value).__name__}")
@@ -438,7 +438,7 @@ def _distinct(what: str, values: Iterable[object]) -> tuple[str, ...]:
 
 
 def merge_exclusions(exclusions: Iterable[Exclusion]) -> tuple[Exclusion, ...]:
-    """Add up exclusions of the same reason."""
+    """Add up exclusions with the same reason."""
     totals: dict[str, int] = {}
     for exclusion in exclusions:
         if not 0 <= exclusion.records <= MAX_RECORDS:
@@ -498,11 +498,11 @@ def _cell_ids(cells: ArrayLike, n_cells: int | None) -> tuple[NDArray[np.int64],
 
 
 def columns_of(values: Any) -> list[Any]:
-    """Return the columns of a table, or the one column that ``values`` is."""
+    """Return the columns of a table, or the single column that ``values`` is."""
     if isinstance(values, Mapping):
         columns = list(values.values())
     elif hasattr(values, "columns") and hasattr(values, "shape") and len(values.shape) == 2:
-        # A data frame of any library; pyarrow's ``columns`` are arrays, the others' are names.
+        # A dataframe of any library; pyarrow's ``columns`` are arrays, those of others are names.
         columns = [c if hasattr(c, "__array__") else values[c] for c in values.columns]
     elif isinstance(values, np.ndarray) and values.ndim == 2:
         columns = list(values.T)

@@ -263,7 +263,7 @@ def _tilted_tail(n0: int, n1: int, r: float, a: float, b: float) -> float:
     return bound if bound < 1.0 else 1.0
 
 
-@lru_cache(maxsize=1024)  # whoever issues a certificate computes its limits again, to check them
+@lru_cache(maxsize=1024)  # a certificate's limits are computed again when they are checked
 @kernel
 def _search(
     n0: int, n1: int, quotient: int, remainder: int, r: float, compatible: float, epsilon: float, radius: float

@@ -1,7 +1,7 @@
-"""Looks: how often certification records were used, and the confidence with which all looks hold together.
+"""Looks: how often certification records were used, and the joint confidence of all looks.
 
-Each look spends its ε. The certificates of several looks at the same records hold together with 1 less the sum of what
-they spent: the union bound (docs/theory.md).
+Each look spends its ε. The certificates of several looks at the same records hold together with 1 minus the sum of what
+they spent, by the union bound (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from certifare.certificates.exact import epsilon_at
 from certifare.certificates.rounding import percent
 from certifare.errors import ArgumentError, DocumentError
 
-#: What a certificate says whose records nobody looked up.
+#: Statement of a certificate whose looks were not counted.
 NOT_COUNTED = "How often the certification records were looked at was not counted."
-#: More looks than anyone plans.
+#: Upper limit of planned looks.
 MAX_LOOKS = 1000
-#: Digits of the ε of a planned look. Rounded down, so that all planned looks together spend no more than was asked.
+#: Digits of the ε of a planned look, rounded down, so that all planned looks together spend at most the total.
 DIGITS = 6
-#: What an earlier look counts with at least, unless the confidence of this one is higher still.
+#: The least ε that an earlier look counts with, unless the confidence of this one is higher still.
 LEAST_SPENT = 1e-6
 
 
@@ -30,11 +30,11 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     number : int
-        Which look this is, from 1.
+        Number of this look, from 1.
     spent : float
         The ε of all earlier looks.
     planned : int or None
-        How many looks were planned, if any were.
+        Number of planned looks, if any.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     planned: int | None = None
 
     def check(self, confidence: float) -> None:
-        """Refuse figures that contradict each other, or the confidence of this look."""
+        """Raise if the figures contradict each other, or the confidence of this look."""
         if self.number < 1 or not 0.0 <= self.spent < float("inf"):
             raise DocumentError("looks are numbered from 1, and spent is the sum of their ε.")
         if (self.number == 1) != (self.spent == 0.0):
@@ -55,22 +55,22 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def least_spent(self, confidence: float) -> float:
-        """Return what the looks before one of this confidence count with at least (``docs/theory.md``)."""
+        """Return the least ε that the looks before one with this confidence count with (``docs/theory.md``)."""
         return float((self.number - 1) * Decimal(repr(min(LEAST_SPENT, epsilon_at(confidence)))))
 
     def next(self, confidence: float) -> Look:
-        """Return the look that would come after this one, which has this confidence."""
+        """Return the look after this one, which has this confidence."""
         spent = Decimal(repr(self.spent)) + Decimal(repr(epsilon_at(confidence)))
         return Look(number=self.number + 1, spent=float(spent))
 
     def joint(self, confidence: float) -> float:
-        """Confidence with which this look, all earlier ones, and those that are planned hold together."""
+        """Return the confidence with which this look, all earlier ones and all planned ones hold together."""
         ahead = 1 if self.planned is None else self.planned - self.number + 1
         spent = Decimal(repr(self.spent)) + ahead * Decimal(repr(epsilon_at(confidence)))
         return float(max(Decimal(0), 1 - spent))
 
     def words(self, confidence: float) -> str:
-        """Say in a sentence which look at the certification records this is."""
+        """State in a sentence which look at the certification records this is."""
         together = f"all of them hold together with {percent(self.joint(confidence))} confidence"
         if self.planned is not None:
             planned = f"look {self.number} of {self.planned} that are planned"
@@ -84,7 +84,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def confidence_of_look(confidence: float, planned: int | None) -> float:
-    """Confidence of each of several planned looks, so that all of them hold together with ``confidence``.
+    """Return the confidence of each of several planned looks, so that all hold together with ``confidence``.
 
     >>> confidence_of_look(0.95, 2)
     0.975

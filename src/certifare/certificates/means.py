@@ -1,12 +1,12 @@
-"""Limits of means and of ratios of means that hold for every number of records, however rare what is counted.
+"""Confidence limits of means and of ratios of means that hold for any number of records and any rare event.
 
-:func:`mean_limits` is for a mean of numbers in [0, 1], and for what is an average of such means, as an area under the
-ROC curve is. Whatever the numbers are, their mean is less spread than that of ones and zeros with the same
-expectation, in the sense of every convex function; so a binomial variable bounds its tails.
+:func:`mean_limits` is for a mean of numbers in [0, 1], and for an average of such means, such as an area under the ROC
+curve. Whatever the numbers are, their mean is less spread than that of ones and zeros with the same expectation, in
+the sense of every convex function; so a binomial variable bounds its tails.
 
-:func:`ratio_limits` is for a ratio of two means over the same records, such as the share of a loss that forecasts
-leave. It bets against each value of the ratio: if the value is right, no bet can be expected to gain, and a capital
-that has grown to 1/δ is a proof against it, but for a chance of δ. ``docs/theory.md`` proves both.
+:func:`ratio_limits` is for a ratio of two means over the same records, such as the share of a loss that remains. It
+bets against each value of the ratio: if the value is right, no bet gains in expectation, and a capital that has grown
+to 1/δ disproves it, except with probability δ. ``docs/theory.md`` proves both.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from scipy.special import betainc
 
 from certifare.certificates.exact import check_epsilon
 
-#: At so many thresholds the tail of a mean is bounded; the least of the bounds is taken.
+#: Number of thresholds at which the tail of a mean is bounded; the smallest bound is used.
 _THRESHOLDS = 24
-#: Of more numbers than these the tail is bounded in closed form: tails of binomials would lose too many digits.
+#: For more numbers than this the tail is bounded in closed form: binomial tails would lose too many digits.
 _MANY = 100_000
-#: Steps by which an interval that holds a limit is halved. What is returned is the end that is proved.
+#: Number of times that an interval around a limit is halved. The proved end is returned.
 _STEPS = 30
-#: Bets stop short of all that could be lost, because a capital of 0 has no logarithm.
+#: The largest share of the capital that is bet, because a capital of 0 has no logarithm.
 _BOLDEST = 0.99
-#: Ratios between which bets keep their stakes: closer together next to 1, where what can be lost changes most.
+#: Ratios between which bets keep their stakes: closer together next to 1, where the possible loss changes most.
 _PLACES = (
     *(1.0 - 2.0 ** -(j / 4) for j in range(1, 41)),
     1.0,
@@ -39,25 +39,25 @@ _PLACES = (
 )
 #: Places at which this many times as much is at risk, or less, are taken together.
 _ALIKE = 1.1
-#: Covers the rounding of tails and of sums of logarithms, and that of a limit itself.
+#: Covers the rounding of tails, of sums of logarithms, and of the limit itself.
 _TAIL_ROUNDING, _ROUNDING = 1e-6, 1e-12
 
 Numbers = NDArray[np.float64]
 
 
 def mean_limits(mean: float, n: int, epsilon: float) -> tuple[float, float]:
-    """Limits of the expectation of a mean of n independent numbers in [0, 1] of one distribution, both at level ε/2.
+    """Return confidence limits of the expectation of a mean of n i.i.d. numbers in [0, 1], each at level ε/2.
 
-    They also hold for an average of such means that are not independent of each other.
+    They also hold for an average of such means that depend on each other.
 
     Parameters
     ----------
     mean : float
-        What was observed.
+        The observed mean.
     n : int
-        Of how many numbers; without any, the limits are 0 and 1.
+        How many numbers it is the mean of; if 0, the limits are 0 and 1.
     epsilon : float
-        The probability with which the expectation may lie outside.
+        The probability that the expectation is outside.
 
     Examples
     --------
@@ -72,12 +72,12 @@ def mean_limits(mean: float, n: int, epsilon: float) -> tuple[float, float]:
 
 def _upper_mean(mean: float, n: int, level: float) -> float:
     """Return a number that the expectation exceeds with probability at most ``level``."""
-    # Were the sum larger by a rounding, so would be its tail.
+    # If rounding made the sum larger, its tail would be larger, too.
     total = mean * n * (1.0 + _ROUNDING) + _ROUNDING
     if total >= n:
         return 1.0
     first = math.floor(total) + 1
-    # The best threshold lies some hundredths to some standard deviations above the sum.
+    # The best threshold is some hundredths to some standard deviations above the sum.
     spread = math.sqrt(max(total * (1.0 - total / n), 1.0))
     steps = np.ceil(spread * np.geomspace(0.02, 8.0, _THRESHOLDS)).astype(np.int64) - 1
     thresholds = np.unique(np.minimum(first + steps, n))
@@ -90,7 +90,7 @@ def _upper_mean(mean: float, n: int, level: float) -> float:
 
 
 def _tail(thresholds: NDArray[np.int64], total: float, n: int, share: float) -> float:
-    """Bound the probability of so small a sum: the least of E(t − B)⁺ / (t − sum), B ~ Bin(n, share)."""
+    """Bound the probability of so small a sum: the minimum of E(t − B)⁺ / (t − sum), B ~ Bin(n, share)."""
     below = betainc(n - thresholds + 1, thresholds, 1.0 - share)  # P(B < t)
     fewer = np.where(thresholds > 1, betainc(n - thresholds + 1, np.maximum(thresholds - 1, 1), 1.0 - share), 0.0)
     missing = np.maximum(thresholds * below - n * share * fewer, 0.0)
@@ -114,21 +114,21 @@ def ratio_limits(
     *,
     possible: tuple[Numbers, Numbers] | None = None,
 ) -> tuple[float, float]:
-    """Limits of E[top] / E[bottom] over independent records of one distribution, both at level ε/2.
+    """Return confidence limits of E[top] / E[bottom] over i.i.d. records, each at level ε/2.
 
     The lower limit is at most 1.
 
     Parameters
     ----------
     tops, bottoms : ndarray
-        Two figures of each kind of record; tops are not negative, bottoms positive.
+        Two figures of each kind of record; tops are not negative, bottoms are positive.
     counts : ndarray
-        How many records of each kind there are.
+        Number of records of each kind.
     epsilon : float
-        The probability with which the ratio may lie outside.
+        The probability that the ratio is outside.
     possible : (ndarray, ndarray), optional
-        Tops and bottoms that a record could have, the extremes at least. Those of all kinds, unless given: then all
-        kinds must be there, also those of which no record was seen.
+        Tops and bottoms that a record could have, at least the extremes. By default those of all kinds: then all
+        kinds must be listed, also those that no record has.
 
     Examples
     --------
@@ -146,36 +146,36 @@ def ratio_limits(
         return 0.0, most
     # A sum of n logarithms near 1 is wrong by less than n · 10⁻¹⁵.
     wanted = math.log(2.0 / epsilon) + _TAIL_ROUNDING + n * 1e-15
-    # From all that may be staked down to what suits the largest spread that there can be.
+    # From the largest possible stake down to what suits the largest possible spread.
     halvings = 1 + max(0, math.ceil(0.5 * math.log2(n / (2.0 * wanted))))
     stakes = _BOLDEST * 0.5 ** np.arange(halvings)
 
     def refuted(ratio: float, side: float, risk: float) -> bool:
-        """Whether bets that the ratio is larger (1) or smaller (−1) have multiplied what was staked by 2/ε."""
+        """Return whether bets that the ratio is larger (1) or smaller (−1) have multiplied the stakes by 2/ε."""
         gains = (top - ratio * bottom) * (side / risk)
         capitals = [float((times * np.log(1.0 + stake * gains)).sum()) for stake in stakes]
         largest = max(capitals)
         return largest + math.log(sum(math.exp(c - largest) for c in capitals) / halvings) >= wanted
 
     def limit(places: Sequence[float], side: float) -> float:
-        """Walk over all ratios from the first place on; where they are no longer refuted is the limit."""
+        """Go over all ratios from the first place on; the limit is where they are no longer refuted."""
         at = np.array(places)
-        # Most that a record can take from a bet, per unit.
+        # The most that a record can take from a bet, per unit.
         risks = np.maximum((side * (at[:, None] * all_bottoms - all_tops)).max(axis=1), _ROUNDING)
         for out, within in pairwise(_alike(risks)):
             if not refuted(places[within], side, risks[within]):
                 return _boundary(partial(refuted, side=side, risk=risks[within]), places[out], places[within])
         return places[-1]
 
-    # Along the way what is at risk grows, so stakes that can be paid at the end of a step can be paid on all of it.
-    # There they stay the same, and the capital falls. Where steps end is fixed, as stakes must be.
+    # The risk grows along the way, so stakes that can be paid at the end of a step can be paid throughout the step.
+    # Within a step they stay the same, and the capital falls. The ends of steps are fixed, as stakes must be.
     lower = limit([0.0, *(place for place in _PLACES if place <= 1.0)], 1.0)
     upper = limit([most, *(place for place in reversed(_PLACES) if place < most), 0.0], -1.0)
     return max(lower - _ROUNDING, 0.0), min(upper * (1.0 + _ROUNDING) + _ROUNDING, most)
 
 
 def _alike(risks: Numbers) -> list[int]:
-    """Choose the places at which steps end: as far from each other as about as much is at risk."""
+    """Choose the places at which steps end: as far apart as the risk is about the same."""
     ends, first = [0], 1
     for place in range(1, len(risks)):
         if place + 1 == len(risks) or risks[place + 1] > _ALIKE * risks[first]:
@@ -185,7 +185,7 @@ def _alike(risks: Numbers) -> list[int]:
 
 
 def _boundary(refuted: Callable[[float], bool], out: float, within: float) -> float:
-    """Find where values begin to be refuted, between one that is and one that is not: the last that is known to be."""
+    """Find the boundary between a refuted and an accepted value; return the last one that is known to be refuted."""
     for _ in range(_STEPS):
         middle = 0.5 * (out + within)
         if refuted(middle):

@@ -1,7 +1,7 @@
-"""Whom a claim is about, where that is not everybody whom the records are a sample of.
+"""The population of a claim, if it is not everybody that the records were sampled from.
 
-A population is a tuple of phrases that follow the word "records"; an empty one stands for all records. Part of it can
-be read off the records that were left out, so a certificate that left some out cannot forget to say so.
+A population is a tuple of phrases that follow the word "records"; an empty one means all records. Part of it follows
+from the records that were left out, so a certificate that left some out must say so.
 """
 
 from collections.abc import Iterable
@@ -25,11 +25,11 @@ Phrase = Literal[
     "in proportion to their weights",
 ]
 
-#: Phrases that a draw adds.
+#: Phrases for sampled records.
 ONE_OF_CLUSTER: Phrase = "one at random of a random cluster"
 BY_WEIGHT: Phrase = "in proportion to their weights"
 
-#: What leaving records out says about those that were counted.
+#: Phrases that follow from records that were left out.
 _IMPLIED: dict[str, Phrase] = {
     GROUP_MISSING: "with a known group",
     LABEL_MISSING: "with a known label",
@@ -40,13 +40,13 @@ _IMPLIED: dict[str, Phrase] = {
 
 
 def population_of(exclusions: Iterable[Exclusion], *more: Phrase) -> tuple[Phrase, ...]:
-    """Say what follows from records that were left out, and what is known besides, in a fixed order.
+    """Return the phrases that follow from records that were left out, and further ones, in a fixed order.
 
     >>> from certifare.certificates.counts import Exclusion
     >>> population_of([Exclusion("label missing", 3), Exclusion("no consent", 2)], "with a known group")
     ('with a known group', 'with a known label')
     """
-    # What was left out before a split, say, has a remark in brackets.
+    # Records that were left out before a split, for example, have a remark in brackets.
     found = {*more, *(_IMPLIED.get(exclusion.reason.partition(" (")[0]) for exclusion in exclusions)}
     return tuple(phrase for phrase in get_args(Phrase) if phrase in found)
 
@@ -62,11 +62,11 @@ def whom(population: Iterable[Phrase]) -> str:
 
 
 def among_whom(population: Iterable[Phrase]) -> str:
-    """Name them at the end of a claim: " among records with a known group"; nothing where they are all."""
+    """Return the end of a claim, such as " among records with a known group"; "" if it is about all records."""
     named = whom(population)
     return "" if named == whom(()) else f" among {named}"
 
 
 def draw_of(population: Iterable[Phrase]) -> tuple[Phrase, ...]:
-    """Take what a draw by weights or clusters says: records drawn in other ways are of other populations."""
+    """Return the phrases about sampling: records that were sampled in other ways are of other populations."""
     return tuple(phrase for phrase in population if phrase in (ONE_OF_CLUSTER, BY_WEIGHT))

@@ -1,4 +1,4 @@
-"""Where counted records come from: what a certificate says of them besides its figures."""
+"""Provenance of counted records: what a certificate states about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from certifare.errors import TrainingOverlapError
 
 
 class LookedUp(Protocol):
-    """What looking records up among the training records gave."""
+    """The result of looking records up among the training records."""
 
     @property
     def excessive(self) -> bool:
@@ -22,22 +22,22 @@ class LookedUp(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where counted records come from.
+    """The provenance of counted records.
 
     Attributes
     ----------
     void : str or None
-        Why the certificate is not valid, which it says in the place of its first assumption; None if it is.
+        Why the certificate is not valid, which replaces its first assumption; None if it is valid.
     looked_up : str
         Whether the records were compared with the training records.
     besides : tuple of str
-        What else the certificate assumes of the encoder and the records.
+        Further assumptions about the encoder and the records.
     seed : int or None
-        Of a random draw or split; None if there was none.
+        Seed of random sampling or splitting; None if there was none.
     effective_size : float or None
-        Kish's effective sample size of the records that were drawn from; None if all were counted.
+        Kish's effective sample size before sampling; None if all records were counted.
     population : tuple of str
-        Whom the draw makes the claim be about.
+        The population that sampling gives the claim.
     """
 
     void: str | None = None
@@ -48,7 +48,7 @@ class Provenance:
     population: tuple[Phrase, ...] = ()
 
     def assumptions(self, method: str, of_bound: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return all that a certificate by a method takes for granted, given what its bound does."""
+        """Return all assumptions of a certificate by a method, including those of its bound."""
         first, *others = assumed(method)
         return tuple(dict.fromkeys((self.void or first, *others, *of_bound, self.looked_up, *self.besides)))
 
@@ -57,7 +57,7 @@ class Provenance:
         return replace(self, besides=(*self.besides, *words))
 
     def drawn(self, sample: Subsample) -> Provenance:
-        """Return the same for records that a draw left."""
+        """Return the same for sampled records."""
         return replace(
             self,
             besides=(*self.besides, *sample.assumptions),
@@ -68,16 +68,16 @@ class Provenance:
 
 
 def provenance_of(overlap: LookedUp | None, *, reads_groups: bool, allow_training_records: bool = False) -> Provenance:
-    """Refuse records that were used to fit; say what a certificate assumes of others.
+    """Raise if records were used to fit; otherwise return their provenance.
 
     Parameters
     ----------
     overlap : LookedUp or None
-        How many of the records are training records; None if they were not looked up.
+        Number of the records that are training records; None if they were not looked up.
     reads_groups : bool
         Whether the encoder reads the group.
     allow_training_records : bool
-        Accept training records. The certificate then says that it is not valid.
+        Accept training records. The certificate is then marked invalid.
     """
     besides = (READS_GROUP,) if reads_groups else ()
     if overlap is None:

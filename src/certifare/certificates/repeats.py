@@ -1,4 +1,4 @@
-"""Records that repeat: whether chance explains how often equal records occur.
+"""Test whether chance explains how often equal records occur.
 
 Independent records of one population may be equal, the more often the fewer values they can have. Copies of a record
 are equal because they are of one person. How often records occur does not always tell the two apart: numbers of visits
@@ -42,51 +42,51 @@ from numpy.typing import NDArray
 from certifare.errors import RepeatedRecordsError
 
 DEVIATIONS = 4.0
-"""How many standard deviations a number of records may be off."""
+"""Tolerance of a number of records, in standard deviations."""
 
 MOST_TIMES = 255
-"""Records that occur more often are counted as if they occurred so often; nothing is concluded from them."""
+"""Records that occur more often are counted as if they occurred this often; nothing is concluded from them."""
 
 REFUSED = 0.5
-"""Where chance does not explain repeats, and this share of the records has an equal one, no bound is certified."""
+"""If chance does not explain repeats, and this share of the records has an equal one, no bound is certified."""
 
 MOST_BLOCKS = 8
-"""Columns are left out one by one if there are so few, and else in so many blocks."""
+"""Up to this many columns are left out one by one; more columns in this many blocks."""
 
 DEPENDENCE = 4.0
-"""Records that agree in all other columns may agree in a block at odds that are so many times those of others."""
+"""Records that agree in all other columns may agree in a block at odds that are this many times those of others."""
 
 MOST_ODDS = 16.0
-"""Higher odds that records differ in a block are taken for these: such blocks depend most on other columns."""
+"""Higher odds that records differ in a block are reduced to these: such blocks depend most on other columns."""
 
 LEVEL = 1e-6
 """Chance is ruled out if it gives so few mixed groups with a smaller probability than this."""
 
 CROWDED = 0.25
-"""A block is crowded if leaving it out gives fewer groups of a size than this share of the records that occur so
+"""A block is crowded if leaving it out gives fewer groups of a size than this share of the records that occur that
 often: they are in larger groups."""
 
 ALONE = 0.1
 """Nothing is concluded if fewer than this share of all different records is in groups that are alike."""
 
 NOTABLE = 0.01
-"""Copies of a smaller share of all different records are no concern: they move no bound."""
+"""Copies of a smaller share of all different records are ignored: they do not affect a bound."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Grouping:
     """Groups of records that agree in all columns but some, counted by size.
 
-    The arrays are as :func:`frequencies` gives them.
+    The arrays have the form of :func:`frequencies`.
 
     Attributes
     ----------
     alike : ndarray of int64
-        How many groups of each size have equal records: these agree in the left-out columns too.
+        Number of groups of each size whose records are equal: these agree in the left-out columns, too.
     mixed : ndarray of int64
-        How many groups of each size hold different records.
+        Number of groups of each size that hold different records.
     beside : ndarray of int64
-        How many different records that occur so often are in mixed groups.
+        Number of different records that occur that often and are in mixed groups.
     agreement : float
         Probability that records of two different groups agree in the left-out columns: the higher of two, where equal
         records count as often as they occur, and where they count once.
@@ -111,16 +111,16 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """How many records equal another one.
+    """Numbers of records that equal another one.
 
     Attributes
     ----------
     records : int
-        How many there are, in the sample of records that were compared.
+        Number of records that were compared.
     repeated : int
-        How many of them are equal, in every column, to another one.
+        Number of those that equal another one in every column.
     copied : int
-        About how many of them are, although chance does not explain it; 0 if chance explains all.
+        Estimated number of those that chance does not explain; 0 if chance explains all.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class Repeats:
 
     @classmethod
     def of(cls, times: NDArray[np.integer], groupings: Sequence[Grouping] = ()) -> Repeats:
-        """Judge how often different records occur, and what leaving out blocks of columns shows."""
+        """Test how often different records occur, and the groupings with blocks of columns left out."""
         times = times[times > 0]
         records, repeated = int(times.sum()), int(times[times > 1].sum())
         found = frequencies(times)
@@ -152,7 +152,7 @@ class Repeats:
         return self.copied > 0
 
     def check(self, what: str = "records") -> tuple[str, ...]:
-        """Refuse records most of which repeat; return what a certificate must say of fewer."""
+        """Raise if most records repeat; return the certificate's statement about fewer repeats."""
         if not self.excessive:
             return ()
         found = (
@@ -161,15 +161,15 @@ class Repeats:
         )
         if self.copied >= REFUSED * self.records:
             raise RepeatedRecordsError(
-                f"{found}. A bound takes records for independent draws. If several records are of the same person, "
-                "name the column that says of whom a record is as the cluster (--cluster; in Python clusters=). If "
-                "every record is of another person, name a column that numbers the records as the cluster."
+                f"{found}. A bound assumes independent records. If several records belong to the same person, name the "
+                "column that identifies people as the cluster (--cluster; in Python clusters=). If every record "
+                "belongs to a different person, name a column that numbers the records as the cluster."
             )
         return (f"{found}; they are taken for records of different people. If they are not, the bound is too low.",)
 
 
 def repeats_of_multiplicities(times: Iterable[tuple[int, int]], groupings: Sequence[Grouping] = ()) -> Repeats:
-    """Judge repeats, given pairs of a number of times and how many different records occur so often.
+    """Test repeats, given pairs of a number of occurrences and the number of different records that occur that often.
 
     >>> repeats_of_multiplicities([(1, 900), (2, 50)])
     Repeats(records=1000, repeated=100, copied=0)
@@ -179,7 +179,7 @@ def repeats_of_multiplicities(times: Iterable[tuple[int, int]], groupings: Seque
 
 
 def blocks_of(n_columns: int) -> list[list[int]]:
-    """Part columns into the blocks that are left out in turn.
+    """Split columns into the blocks that are left out in turn.
 
     >>> blocks_of(3), blocks_of(11)
     ([[0], [1], [2]], [[0, 1], [2, 3], [4, 5], [6], [7], [8], [9], [10]])
@@ -188,7 +188,7 @@ def blocks_of(n_columns: int) -> list[list[int]]:
 
 
 def agreement_of(same: float, equal: float, grouped: float, n: int) -> float:
-    """Probability that two records of different groups agree in the left-out columns.
+    """Return the probability that two records of different groups agree in the left-out columns.
 
     Parameters
     ----------
@@ -196,20 +196,20 @@ def agreement_of(same: float, equal: float, grouped: float, n: int) -> float:
         Sums of the squares of numbers of records: that agree in the left-out columns, that are equal, and that are in
         one group.
     n : int
-        How many records there are.
+        Number of records.
     """
     apart = float(n) ** 2 - grouped
     return (same - equal) / apart if apart > 0.0 else 1.0
 
 
 def copied_share(groupings: Sequence[Grouping]) -> float:
-    """Estimate the share of records that are copied, from what leaving out each block shows; 0 if chance explains all.
+    """Estimate the share of copied records from the groupings of all blocks; 0 if chance explains all.
 
     Sizes of groups are judged class by class (2, 3, 4–5, 6–7, 8–11, …), because copies of different numbers meet in
     mixed groups of larger sizes.
     """
     classes = np.floor(2.0 * np.log2(np.arange(1, MOST_TIMES))).astype(np.int64)
-    # Two columns that follow from each other never differ: two blocks are enough only if there are no more.
+    # Two columns that follow from each other never differ: two blocks suffice only if there are no more.
     n_needed = max(2, min(3, len(groupings) - 1))
     share = 0.0
     for number in range(2, int(classes[-1]) + 1):
@@ -222,17 +222,17 @@ def copied_share(groupings: Sequence[Grouping]) -> float:
 
 
 def frequencies(times: NDArray[np.integer]) -> NDArray[np.int64]:
-    """How many different records occur r times, for r from 0 to two above the most that is told apart."""
+    """Return the number of different records that occur r times, for r from 0 to ``MOST_TIMES + 2``."""
     return np.bincount(np.minimum(times, MOST_TIMES), minlength=MOST_TIMES + 3)
 
 
 def is_chance(found: NDArray[np.int64]) -> bool:
-    """Say whether chance explains how many different records occur once, twice and so on."""
+    """Return whether chance explains the numbers of different records that occur once, twice and so on."""
     return most_beyond_chance(found) == 0
 
 
 def most_beyond_chance(found: NDArray[np.int64]) -> int:
-    """Find the largest r for which more records occur r times than chance explains; 0 if there is none."""
+    """Return the largest r for which more records occur r times than chance explains; 0 if there is none."""
     r = np.arange(2, MOST_TIMES - 1)
     least = np.maximum(found[r] - DEVIATIONS * np.sqrt(found[r]), 0.0)
     beyond = least**2 * r / (r + 1) > at_most(found[r - 1]) * at_most(found[r + 1])
@@ -240,14 +240,14 @@ def most_beyond_chance(found: NDArray[np.int64]) -> int:
 
 
 def at_most(found: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Upper limit of the mean of a Poisson variable, for a level far below one in a thousand."""
+    """Return an upper bound of the mean of a Poisson variable, for a level far below one in a thousand."""
     return found + DEVIATIONS * np.sqrt(found) + 10.0
 
 
 def _repeated_share(found: NDArray[np.int64], times: int) -> float:
-    """Share of records with an equal one, given that those that occur so many times show copies; 0 times: none do.
+    """Return the share of records with an equal one, if those that occur this many times show copies; 0: none do.
 
-    Records that occur more than twice as often are left out of account: they may be popular.
+    Records that occur more than twice as often are ignored: they may be popular.
     """
     records = (found * np.arange(len(found)))[: 2 * times + 1]
     return float(records[2:].sum() / max(records.sum(), 1))
@@ -259,7 +259,7 @@ def _is_crowded(grouping: Grouping, sizes: NDArray[np.int64]) -> bool:
 
 
 def _rules_out_chance(groupings: Sequence[Grouping], sizes: NDArray[np.int64], n_needed: int) -> bool:
-    """Say whether groups of these sizes are mixed more seldom than chance explains, whatever block is left out.
+    """Return whether groups of these sizes are mixed more rarely than chance explains, whatever block is left out.
 
     A block with few groups, or few different values, cannot rule chance out by itself. Such blocks are judged together,
     and none of them may have clearly more mixed groups than chance gives at least. So many of the others are needed.
@@ -285,7 +285,7 @@ def _rules_out_chance(groupings: Sequence[Grouping], sizes: NDArray[np.int64], n
 
 
 def _tail(found: int, n: int, chance: float) -> float:
-    """Bound the probability of so few successes among n independent trials of a mean chance (Hoeffding 1963)."""
+    """Bound the probability of so few successes in n independent trials with a mean probability (Hoeffding 1963)."""
     share = found / max(n, 1)
     if not n or share >= chance:
         return 1.0

@@ -1,4 +1,4 @@
-"""Numbers as text that is never on the wrong side: bounds are rounded up, lower limits and confidences down."""
+"""Format numbers rounded to the safe side: bounds up, lower bounds and confidences down."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 
 def round_up(value: float, digits: int = 4) -> str:
-    """Decimal text that is never below the value as it is written: 0.1 is shown as 0.1000.
+    """Return decimal text that is never below the value as it is written: 0.1 is shown as 0.1000.
 
     The nearest binary number may be above 0.1 by 10⁻¹⁷, which the margins of the bounds cover.
     """
@@ -16,27 +16,27 @@ def round_up(value: float, digits: int = 4) -> str:
 
 
 def round_down(value: float, digits: int = 4) -> str:
-    """Decimal text that is never above the value as it is written."""
+    """Return decimal text that is never above the value as it is written."""
     return str(Decimal(repr(float(value))).quantize(Decimal(10) ** -digits, ROUND_FLOOR))
 
 
 def confidence_text(confidence: float) -> str:
-    """Confidence as a decimal, such as "0.95": never above it, and with three digits of what it lacks of 1 at least."""
+    """Return a confidence such as "0.95", rounded down, with at least three digits of its distance from 1."""
     return f"{_shown(confidence):f}"
 
 
 def percent(confidence: float) -> str:
-    """Confidence as text, such as "95 %", rounded like :func:`confidence_text`."""
+    """Return a confidence such as "95 %", rounded like :func:`confidence_text`."""
     return f"{(100 * _shown(confidence)).normalize():f} %"
 
 
 def percent_up(rate: float) -> str:
-    """Return a share as text, such as "13.3 %", that is never below it."""
+    """Return a share such as "13.3 %", rounded up."""
     return f"{(100 * Decimal(repr(float(rate)))).quantize(Decimal('0.1'), ROUND_CEILING).normalize():f} %"
 
 
 def _shown(confidence: float) -> Decimal:
-    # What was written, not the nearest binary number: 0.95, not 0.94999…
+    # The number as written, not the nearest binary number: 0.95, not 0.94999…
     value = Decimal(repr(float(confidence)))
     places = max(5 - value.adjusted(), 2 - (1 - value).adjusted())
     return value.quantize(Decimal(1).scaleb(-places), ROUND_FLOOR).normalize()
@@ -48,6 +48,6 @@ def written(value: float) -> Fraction:
 
 
 def at_least(value: Fraction) -> float:
-    """Smallest floating-point number that, as it is written, is not below the value."""
+    """Return the smallest float that, as it is written, is not below the value."""
     nearest = float(value)
     return nearest if written(nearest) >= value else math.nextafter(nearest, math.inf)

@@ -1,8 +1,8 @@
-"""Turning weighted or clustered records into independent ones.
+"""Sample independent records from weighted or clustered ones.
 
-The bounds ask for independent records of the population that the claim is about. Survey weights and clusters
-(households, several rows per patient) break that. Both are mended by keeping some whole records at random, with a
-recorded seed: the kept ones are independent again, and the price is a smaller sample, which is reported.
+The bounds need independent records of the population that the claim is about. Survey weights and clusters
+(households, several rows per patient) violate that. Keeping some whole records at random, with a recorded seed, makes
+them independent again; the price is a smaller sample, which is reported.
 """
 
 import math
@@ -18,32 +18,32 @@ from certifare.certificates.tail import Tail
 from certifare.errors import ArgumentError, DocumentError
 from certifare.foundation.randomness import stream
 
-#: What would come about by chance less often than this is taken for a contradiction.
+#: An event that is rarer by chance than this counts as a contradiction.
 LUCK = 1e-9
-#: Sums of weights may be rounded by this share.
+#: Relative rounding error of sums of weights.
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subsample:
-    """Which records were kept, and what became of the others.
+    """The records that were kept, and what happened to the others.
 
     Attributes
     ----------
     keep : ndarray of bool
         True for the records kept.
     exclusions : tuple of Exclusion
-        How many were left out, and why.
+        Numbers of records that were left out, and the reasons.
     effective_size : float
-        Kish's effective sample size (Σw)²/Σw² of all records: what an ideal use of the weights could reach.
+        Kish's effective sample size (Σw)²/Σw² of all records, the best that the weights allow.
     seed : int
         The seed of the random choice.
     assumptions : tuple of str
-        What the choice takes for granted.
+        Assumptions of the sampling.
     population : tuple of str
-        Whom a claim from these records is about (``Certificate.population``).
+        The population of a claim from these records (``Certificate.population``).
     beyond : ndarray of bool or None
-        With a cap on the weights: the records kept that a second coin found beyond it
+        With a cap on the weights: the kept records that a second random draw marked as above it
         (:class:`~certifare.certificates.tail.Tail`).
     cap, largest : float or None
         The cap, and the largest weight.
@@ -60,7 +60,7 @@ class Subsample:
     largest: float | None = None
 
     def tail(self, count: Callable[[NDArray[np.bool_]], CellCounts]) -> Tail | None:
-        """Return the weight above the cap, given how records are counted by group and label; None without a cap."""
+        """Return the weight above the cap, given a function that counts by group and label; None without a cap."""
         if self.beyond is None or self.cap is None or self.largest is None:
             return None
         return Tail.of(self.cap, self.largest, count(self.beyond))
@@ -77,8 +77,8 @@ def thin(
     """Keep record j with probability w_j / max w: an independent sample of the weighted population.
 
     With a cap, keep it with probability min(w_j, cap) / cap: more records stay, as a sample of the population by capped
-    weights, and ``beyond`` tells how much weight lies above the cap. One that is not below the largest weight caps
-    nothing.
+    weights, and ``beyond`` shows how much weight is above the cap. A cap that is not below the largest weight has no
+    effect.
 
     Parameters
     ----------
@@ -87,13 +87,13 @@ def thin(
     seed : int
         Seed of the random choice.
     part : str
-        Which records these are, where several parts of a table are thinned with one seed: the choices in parts of
-        different names are independent. Two parts without names, or of one name, are thinned alike.
+        Name of the part, if several parts of a table are thinned with one seed: choices in parts with different names
+        are independent. Two parts with the same name, or without one, are thinned alike.
     max_weight : float, optional
-        The largest weight in the population. Unless given, the largest in the sample stands for it, and the
-        certificate says so.
+        The largest weight in the population. By default the largest one in the sample is used, and the certificate
+        says so.
     cap : float, optional
-        Fixed without looking at these records.
+        Must be fixed without looking at these records.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def thin(
     capped = cap is not None and check_cap(cap) < largest
     scale = cap if cap is not None and capped else largest
     keep = stream(seed, "thinning", part).random(len(w)) * scale < w
-    # A coin of its own for what is above the cap: those records are kept for certain.
+    # A separate random draw for the weight above the cap: those records are always kept.
     beyond = stream(seed, "beyond the cap", part).random(len(w)) * (largest - scale) < w - scale if capped else None
     return Subsample(
         keep=keep,
@@ -143,12 +143,12 @@ def one_per_cluster(
         With ``"records"``, a random (weighted) record: a cluster is kept with a probability proportional to its
         size (total weight), so that large clusters count as much as their records do.
     max_weight : float, optional
-        With ``population="records"``: the largest size (total weight) of a cluster in the population; the largest
-        in the sample stands for it unless given.
+        With ``population="records"``: the largest size (total weight) of a cluster in the population; by default the
+        largest one in the sample.
     seed : int
         Seed of the random choice.
     part : str
-        Which records these are, as in :func:`thin`.
+        Name of the part, as in :func:`thin`.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def one_per_cluster(
     if len(w) != len(cluster):
         raise ArgumentError(f"weights has {len(w):,} records, clusters has {len(cluster):,}.")
     rng = stream(seed, "one per cluster", part)
-    # The largest of u^(1/w) falls on each record of a cluster with probability w / Σw (Efraimidis, Spirakis).
+    # The largest of u^(1/w) is at each record of a cluster with probability w / Σw (Efraimidis, Spirakis).
     with np.errstate(divide="ignore"):
         key = np.where(w > 0, np.log(rng.random(len(w))) / w, -np.inf)
     order = np.lexsort((key, cluster))
@@ -187,7 +187,7 @@ def one_per_cluster(
 
 
 def check_population(population: str, *, clustered: bool) -> None:
-    """Refuse a population that nobody knows, or that would be ignored because there are no clusters."""
+    """Raise if a population is unknown, or given without clusters."""
     if population not in ("clusters", "records"):
         raise ArgumentError(f'population={population!r}: choose "clusters" or "records".')
     if population != "clusters" and not clustered:
@@ -197,7 +197,7 @@ def check_population(population: str, *, clustered: bool) -> None:
 
 
 def check_cap(cap: float, *, weighted: bool = True, clustered: bool = False) -> float:
-    """Refuse what is no cap on weights, or has no weights to cap."""
+    """Raise if a cap is not positive, or if there are no weights to cap."""
     if not weighted:
         raise ArgumentError(f"cap={cap:g} is about weights, and none were given: name them, or leave it out.")
     if clustered:
@@ -222,14 +222,14 @@ def _weights(weights: ArrayLike) -> NDArray[np.float64]:
 def assumptions_of(
     largest: float, max_weight: float | None, *, weighted: bool, population: str | None = None
 ) -> tuple[str, ...]:
-    """Say what a draw takes for granted.
+    """Return the assumptions of sampling.
 
     Parameters
     ----------
     largest : float
         The largest weight, or size (total weight) of a cluster, in the sample.
     max_weight : float or None
-        The largest in the population, if it is known.
+        The largest one in the population, if known.
     weighted : bool
         Whether records have weights.
     population : {"clusters", "records"} or None
@@ -247,7 +247,7 @@ def assumptions_of(
 
 
 def drawn_population(*, weighted: bool, population: str | None = None) -> tuple[Phrase, ...]:
-    """Say whom a claim from drawn records is about; the parameters are those of :func:`assumptions_of`."""
+    """Return the population of a claim from sampled records; the parameters are those of :func:`assumptions_of`."""
     of_cluster: tuple[Phrase, ...] = (ONE_OF_CLUSTER,) if population == "clusters" else ()
     return (*of_cluster, BY_WEIGHT) if weighted else of_cluster
 
@@ -260,7 +260,7 @@ def check_draw(
     effective_size: float | None,
     capped: bool,
 ) -> None:
-    """Refuse what a certificate says of a draw where that contradicts itself (``docs/theory.md``).
+    """Raise if a certificate's statements about sampling contradict each other (``docs/theory.md``).
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 """A fixed sequence: encoders tested against a target one after another, each at the full ε, until one fails.
 
-The encoders, their order and the target are fixed before any certification record is looked at. With probability 1 − ε
-*every* encoder that passed has a distance of at most the target: an error needs the first one that is above the target
-to pass, and that one is a fact of the population (``docs/theory.md``). So the last that passed may be published, with
-the target as its bound, however many there are in the sequence.
+The encoders, their order and the target are fixed before any certification record is used. With probability 1 − ε
+*every* encoder that passed has a distance of at most the target: an error needs the first one above the target to pass,
+and which one that is is a fact of the population (``docs/theory.md``). So the last one that passed may be published,
+with the target as its bound, whatever the length of the sequence.
 
-Of the other encoders only what the test looks at is kept: two numbers of records and M for each pair of groups and
-stratum. Anyone can compute the limits again, and nobody learns their cells.
+For the other encoders only the test statistics are stored: two numbers of records and M for each pair of groups and
+stratum. Anyone can recompute the bounds, without learning their cells.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     Attributes
     ----------
     encoder : str or None
-        SHA-256 digest of the encoder's document without training statistics; None where only counts are known.
+        SHA-256 digest of the encoder's document without training statistics; None if only counts are known.
     cells : int
     statistics : tuple of (n_0, n_1, M)
         For each pair of groups in each stratum, in the order of the certificate's parts.
     limit : float
-        The upper confidence limit at full ε. It was tested against the target; by itself nothing is claimed with it.
+        The upper confidence bound at full ε, which was tested against the target. It is not claimed on its own.
     """
 
     encoder: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | None = None
@@ -60,11 +60,11 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     Attributes
     ----------
     target : float
-        The largest distance to be accepted.
+        The largest distance to accept.
     length : int
-        How many encoders the sequence had, those that were not reached included.
+        Number of encoders in the sequence, including those that were not reached.
     steps : tuple of Step
-        Those that were tested.
+        The tested ones.
 
     Examples
     --------
@@ -84,13 +84,13 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def passed(self) -> int:
-        """How many encoders passed: those before the first whose limit is above the target."""
+        """Number of encoders that passed: those before the first whose bound is above the target."""
         limits = [step.limit for step in self.steps]
         return next((i for i, limit in enumerate(limits) if limit > self.target), len(limits))
 
     @property
     def published(self) -> Step | None:
-        """The last encoder that passed; None where the first one failed."""
+        """The last encoder that passed; None if the first one failed."""
         return self.steps[self.passed - 1] if self.passed else None
 
     @classmethod
@@ -104,25 +104,25 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         encoders: Sequence[str] | None = None,
         tail: Tail | None = None,
     ) -> FixedSequence:
-        """Test encoders in their order until one fails.
+        """Test encoders in order until one fails.
 
         Parameters
         ----------
         tables : iterable of CellCounts
-            The certification sample as each encoder counts it. No more are drawn from it than are tested.
+            The certification counts of each encoder. Only as many are computed as are tested.
         target : float
-            The largest distance to be accepted.
+            The largest distance to accept.
         claim : Claim, optional
-            Of each encoder; demographic parity with 95 % confidence unless given.
+            The claim about each encoder; by default demographic parity with 95 % confidence.
         length : int, optional
-            How many encoders there are, where ``tables`` does not know.
+            Number of encoders, if ``tables`` has no length.
         encoders : sequence of str, optional
             Their digests.
         tail : Tail, optional
-            The weight above a cap, where the records were thinned to capped weights; the same for all encoders.
+            The weight above a cap, if the records were thinned to capped weights; the same for all encoders.
         """
         if not 0.0 < target <= 1.0:
-            raise ArgumentError(f"target={target}: a distance between groups lies in (0, 1].")
+            raise ArgumentError(f"target={target}: give a distance in (0, 1].")
         if length is None:
             tables = list(tables)
             length = len(tables)
@@ -147,7 +147,7 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return cls(target=float(target), length=length, steps=tuple(steps))
 
     def check(self, counts: CellCounts, claim: Claim, tail: Tail | None = None) -> None:
-        """Compute every limit again, and refuse a sequence that does not end with the encoder of these counts."""
+        """Recompute every bound, and raise if the sequence does not end with the encoder of these counts."""
         if self.published is None:
             raise DocumentError("No encoder of the sequence passed, so none can be certified by it.")
         if not 0.0 < self.target <= 1.0:
@@ -181,7 +181,7 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def statistics_of(counts: CellCounts, strata: Sequence[str | None]) -> tuple[Statistic, ...]:
-    """n_0, n_1 and M of each pair of groups in each stratum."""
+    """Return n_0, n_1 and M of each pair of groups in each stratum."""
     return tuple(
         statistic(stratum(counts, label).of_groups(*pair).table)
         for label in strata
@@ -192,7 +192,7 @@ def statistics_of(counts: CellCounts, strata: Sequence[str | None]) -> tuple[Sta
 def shares_of(
     counts: CellCounts, claim: Claim, strata: Sequence[str | None], tail: Tail | None
 ) -> tuple[float, ...] | None:
-    """Upper limits of the weight above the cap for each pair of groups in each stratum; None without a cap."""
+    """Return upper bounds of the weight above the cap for each pair of groups in each stratum; None without a cap."""
     if tail is None:
         return None
     epsilon = claim.epsilon(strata)
@@ -207,7 +207,7 @@ def limit_of(
     statistics: Sequence[Statistic],
     shares: Sequence[float] | None = None,
 ) -> float:
-    """Upper confidence limit of the metric, from statistics and, with a cap on the weights, shares above it."""
+    """Return the upper confidence bound of the metric, from statistics and, with a cap, the shares above it."""
     level = distance_level(claim.epsilon(strata), capped=shares is not None)
     pairs = len(statistics) // len(strata)
     labels = [label for label in strata for _ in range(pairs)]

@@ -1,10 +1,10 @@
-"""Weights with a cap: what is above it is not drawn, but bounded.
+"""Capped weights: the weight above the cap is not sampled, but bounded.
 
 Thinning to the largest weight of a survey leaves few records. With a cap c, records are kept with probability
-min(w, c) / c instead: far more of them, but a sample of the population by *capped* weights. Within a group that
-population differs from the one by whole weights by the share ρ of the weight that lies above the cap. A second coin,
-for records above the cap alone, makes a binomial variable whose chance of success tells ρ. So (records kept, records
-beyond) give an upper limit of ρ, and every distance by capped weights gives one by whole weights (``docs/theory.md``).
+min(w, c) / c instead: far more of them, but as a sample of the population by *capped* weights. Within a group that
+population differs from the one by whole weights by the share ρ of the weight above the cap. A second random draw, for
+records above the cap only, gives a binomial variable whose success probability determines ρ. So (records kept, records
+beyond) give an upper bound of ρ, and every distance by capped weights gives one by whole weights (``docs/theory.md``).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     largest : float
         The largest weight in the population.
     beyond : tuple of tuples of int
-        For each group of the counts, and each label (one entry where there are none): how many of the records kept were
-        *beyond* the cap, by a coin that falls so with probability (w − cap) / (largest − cap) for weights above it.
+        For each group of the counts, and each label (one entry if there are none): the number of kept records that are
+        *beyond* the cap, by a draw with probability (w − cap) / (largest − cap) for weights above it.
     """
 
     cap: float
@@ -51,7 +51,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @classmethod
     def of(cls, cap: float, largest: float, beyond: CellCounts) -> Tail:
-        """Take counts of the records beyond the cap, by the groups and labels of the certificate."""
+        """Make a tail from counts of the records beyond the cap, by the groups and labels of the certificate."""
         totals = beyond.table.sum(axis=0).reshape(len(beyond.groups), -1)
         return cls(cap=float(cap), largest=float(largest), beyond=tuple(map(tuple, totals.tolist())))
 
@@ -60,7 +60,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return msgspec.structs.replace(self, beyond=tuple((sum(row),) for row in self.beyond))
 
     def check(self, counts: CellCounts) -> None:
-        """Refuse what does not fit the counts of the records that were kept."""
+        """Raise if it does not fit the counts of the records that were kept."""
         if not 0.0 < self.cap < self.largest < math.inf:
             raise DocumentError("the cap on the weights must lie between 0 and the largest weight.")
         kept = counts.table.sum(axis=0).reshape(len(counts.groups), -1).tolist()
@@ -70,7 +70,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise DocumentError("more records are beyond the cap than were kept.")
 
     def share(self, counts: CellCounts, groups: tuple[str, str], label: str | None, epsilon: float) -> float:
-        """Upper limit of the larger of two groups' shares of weight above the cap, at the tail's share of ε.
+        """Return an upper bound of the larger of two groups' shares of weight above the cap, at the tail's share of ε.
 
         Parameters
         ----------
@@ -78,21 +78,21 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             Of the certificate.
         groups : (str, str)
         label : str or None
-            Among whose records.
+            The label of the records.
         epsilon : float
-            Of the statement as a whole.
+            ε of the whole statement.
         """
         column = 0 if label is None or counts.labels is None else counts.labels.index(label)
         rows = [counts.groups.index(group) for group in groups]
         kept = counts.table.sum(axis=0).reshape(len(counts.groups), -1)[rows, column]
         beyond = np.array([self.beyond[row][column] for row in rows])
-        # Which of the two is larger is a fact of the population: they share no ε.
+        # Which of the two is larger is a fact of the population, so they share no ε.
         return max(
             share_limit(int(b), int(n), self.cap, self.largest, epsilon) for b, n in zip(beyond, kept, strict=True)
         )
 
     def words(self, counts: CellCounts, parts: Sequence[Part], epsilon: float) -> str:
-        """Say in a sentence how much weight lies above the cap in the groups of these parts."""
+        """State in a sentence how much weight is above the cap in the groups of these parts."""
         above = max(self.share(counts, part.groups, part.label, epsilon) for part in parts)
         within = "" if parts[0].label is None else ", among the records of a label,"
         return (
@@ -103,7 +103,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def share_limit(beyond: float, kept: float, cap: float, largest: float, epsilon: float) -> float:
-    """Upper limit of the share of a group's weight above the cap, at the tail's share of ε.
+    """Return an upper bound of the share of a group's weight above the cap, at the tail's share of ε.
 
     Of the records kept, those beyond the cap are a share q = ρ/(1 − ρ) · cap/(largest − cap).
     """
@@ -113,12 +113,12 @@ def share_limit(beyond: float, kept: float, cap: float, largest: float, epsilon:
 
 
 def distance_level(epsilon: float, *, capped: bool) -> float:
-    """Return what of ε bounds the distance in the sample: all of it where there is no cap on the weights."""
+    """Return the share of ε for the distance in the sample: all, if weights are not capped."""
     return (1.0 - TAIL_SHARE) * epsilon if capped else epsilon
 
 
 def raised(limit: Limit, share: Limit) -> Limit:
-    """Upper limit of a difference by whole weights, from that by capped weights and the share above the cap.
+    """Return the upper bound of a difference by whole weights, from that by capped weights and the share above the cap.
 
     >>> raised(0.1, 0.0), round(raised(0.1, 0.05), 3)
     (0.1, 0.145)
@@ -137,5 +137,5 @@ def unlowered(limit: float, share: float) -> float:
 
 
 def lowered(limit: Limit, share: Limit) -> Limit:
-    """Lower limit by whole weights from that by capped weights: :func:`raised`, with the groups exchanged."""
+    """Return the lower bound by whole weights from that by capped weights: :func:`raised` with groups exchanged."""
     return -raised(-limit, share)

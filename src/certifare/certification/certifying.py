@@ -1,7 +1,7 @@
 """Count the records that a certificate is about, and certify encoders and existing columns on them.
 
-:func:`count_records` is the one way from records to counts, wherever they lie: every source counts its own records as a
-:class:`~certifare.tables.reading.Reading` says, and what must be checked is checked here.
+:func:`count_records` counts records from any source: every source counts its own records as a
+:class:`~certifare.tables.reading.Reading` describes, and the checks are here.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Where records lie: in memory, in Parquet files, on a cluster, in a database, or in counts files."""
+    """A source of records: memory, Parquet files, a cluster, a database, or counts files."""
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
-        """Count the records as the reading says; refuse what cannot be done here, with the remedy."""
+        """Count the records as the reading describes; raise if this source cannot, and say what to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class TableSource:
-    """Records of a table that was read as the reading says."""
+    """The records of a table in memory."""
 
     table: Table
 
@@ -69,7 +69,7 @@ class TableSource:
 def count_records(
     encoder: RestrictedEncoder, source: Source, reading: Reading, request: CountRequest | None = None
 ) -> CountedRecords:
-    """Count records by cell, group and label, wherever they lie, as a reading says.
+    """Count records by cell, group and label, from any source.
 
     Parameters
     ----------
@@ -81,15 +81,13 @@ def count_records(
     Returns
     -------
     CountedRecords
-        From which :meth:`~certifare.engines.counting.CountedRecords.certify` makes a certificate.
+        Call its :meth:`~certifare.engines.counting.CountedRecords.certify` for a certificate.
     """
     request = request or CountRequest()
     if not reading.sensitive:
-        raise GroupError("Which column holds the groups? Pass --sensitive (in Python sensitive=).")
+        raise GroupError("Pass --sensitive to name the column that holds the groups (in Python sensitive=).")
     if request.labelled and reading.label is None:
-        raise ArgumentError(
-            "The metric looks at records of each label: name their column with --label (in Python label=)."
-        )
+        raise ArgumentError("The metric conditions on labels: name their column with --label (in Python label=).")
     counted = source.count(encoder, reading if request.labelled else reading.unlabelled(), request)
     refuse_quantity(INTERSECTION.join(reading.sensitive), counted.counts.groups, "sensitive column")
     refuse_quantity(str(reading.label), counted.counts.labels or (), "label")
@@ -97,7 +95,7 @@ def count_records(
 
 
 def _checked(encoder: Any, counted: CountedRecords) -> CountedRecords:
-    """Refuse values of an existing column that its encoder does not know; say what its cells are."""
+    """Raise if an existing column has values that its encoder does not know; add its cells to the assumptions."""
     if not isinstance(encoder, RestrictedEncoder) or not encoder.is_column:
         return counted
     check_values(encoder, counted.counts)
@@ -113,21 +111,21 @@ def certify_records(
     allow_training_records: bool = False,
     **claim: Any,
 ) -> Certificate:
-    """Certify an encoder on records that it has not seen, wherever they lie.
+    """Certify an encoder on records from any source that were not used to fit it.
 
     Parameters
     ----------
     encoder, source, reading
         As in :func:`count_records`.
     seed : int
-        Of random choices.
+        Seed of random choices.
     allow_training_records : bool
         As in :func:`certify`.
     **claim
         Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence`` …
     """
     if "population" in claim:
-        raise ArgumentError("population: the reading says what a claim is about.")
+        raise ArgumentError("population: it is part of the reading.")
     positive = claim.pop("positive", None) or reading.positive
     asked = Claim(positive=positive, **claim, population=reading.population)
     request = CountRequest(
@@ -160,7 +158,7 @@ def certify(
     exclusions: Iterable[Exclusion] = (),
     allow_training_records: bool = False,
 ) -> Certificate:
-    """Certify a fitted encoder on records that it has not seen.
+    """Certify a fitted encoder on records that were not used to fit it.
 
     Parameters
     ----------
@@ -179,22 +177,22 @@ def certify(
     weights : array-like, optional
         Survey weights; records are thinned to them (:func:`certifare.thin`).
     cap : float, optional
-        Thin to weights capped here, so that more records stay, and bound what lies above the cap. Choose it without
-        looking at these records: by the smallest T* on others, for instance (``fit`` does so).
+        Thin to weights capped here, so that more records stay, and bound the part above the cap. Choose it without
+        these records, such as by the smallest T* on others (``fit`` does so).
     clusters : array-like, optional
         Clusters of dependent records; one of each is kept (:func:`certifare.one_per_cluster`).
     population : {"clusters", "records"}
         With ``clusters``: what the claim is about.
     missing : {"refuse", "unknown", "drop"}
-        What to do with records that lack a group or label (:meth:`CellCounts.from_cells`). Demographic parity looks
-        at no label, and counts records without one. Records that are left out take no part in a draw.
+        What to do with records without a group or label (:meth:`CellCounts.from_cells`). Demographic parity uses no
+        labels, and counts records without one. Records that are left out are not sampled.
     seed : int
-        Seed of random choices (thinning, clusters, halves). Choices on other records are independent of these,
-        whatever the seed.
+        Seed of random choices (thinning, clusters, halves). Different records get independent choices, whatever the
+        seed.
     exclusions : iterable of Exclusion
-        Records that were left out before, to be recorded in the certificate.
+        Records that were left out before, to state in the certificate.
     allow_training_records : bool
-        Certify even if records were used to fit. The result is then no valid certificate, and says so.
+        Certify even if records were used to fit. The result is then marked as invalid.
 
     Returns
     -------
@@ -215,14 +213,17 @@ def certify(
     if is_dask(X):
         from certifare.engines.dask.cluster import certify_dask
 
+        if weights is not None or clusters is not None or method == "lemmas":
+            raise ArgumentError(
+                'weights, clusters and method="lemmas" sample records from the whole table, which must be in memory. '
+                "Use X.compute(), or sample the records before."
+            )
         return certify_dask(
-            encoder,  # type: ignore[arg-type]  # one that can also read pieces
+            encoder,  # type: ignore[arg-type]  # one that can also read blocks
             X,
             y,
             claim,
             sensitive_features=sensitive_features,
-            weights=weights,
-            clusters=clusters,
             exclusions=exclusions,
             missing=missing,
             allow_training_records=allow_training_records,
@@ -253,18 +254,18 @@ def certify_column(
     cuts: Sequence[float] | None = None,
     **options: Any,
 ) -> Certificate:
-    """Bound the distance between groups of every rule that reads only this column: a decision, a band, a score.
+    """Certify an existing column (a decision, a band, a score): bound the distance between groups of any use of it.
 
     Parameters
     ----------
     column : array, series or sequence
-        What the existing model said of each certification record. The model must not have been fitted on them.
+        The existing model's output for each certification record. The model must not have been fitted on them.
     y : array-like, optional
         Labels, for metrics that condition on them.
     sensitive_features : array-like or table
         The group of each record.
     name : str
-        What the column is called.
+        Name of the column.
     cuts : sequence of float, optional
         The bins of a score, as in :func:`column_encoder`.
     **options

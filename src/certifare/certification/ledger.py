@@ -1,16 +1,15 @@
-"""The ledger: which certification records were looked at before, so that a second look is counted as one.
+"""The ledger: it remembers certification records, so that repeated looks at them are counted.
 
-It is a file in the user's state folder, and holds salted digests alone. Of each look it keeps what it spent (ε),
-digests of what the records came from, the sizes of their groups, and a sample of the records, each column of each
-hashed by itself, whatever the column was for. Two looks share records if
+It is a file in the user's state folder, and holds only salted digests. For each look it stores the ε spent, digests of
+where the records came from, the sizes of their groups, and a sample of the records, each column hashed separately,
+whatever its role. Two looks share records if
 
-- they have an origin in common: the file or frame, the records in any order, or the order of the groups in them;
-- or the records of one are among those of the other, in some of the columns that both have. Those of a new look are
-  compared with the sample in all of these columns, in each, in parts of them, and in those whose values agree. So
-  records are recognised in another order, as a part of others, after columns were dropped or scaled. Chance matches,
-  if different people have equal records, are told from shared records by how often the new records equal each other
-  (Good and Turing);
-- or they have no column in common to compare, and their groups are equally large: a file, and the counts of it.
+- they have an origin in common: the file or dataframe, the records in any order, or the order of the groups in them;
+- or records of one are among those of the other, in some of the columns that both have. New records are compared with
+  the sample in all of these columns, in each, in parts of them, and in those whose values agree. So records are
+  recognised in another order, as a subset, and after columns were dropped or scaled. Different people may have equal
+  records by chance; how often the new records equal each other shows how often this happens (Good–Turing);
+- or they have no column in common, and their groups are equally large: a file, and counts of it.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
 from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.exact import epsilon_at
@@ -49,33 +49,33 @@ from certifare.foundation.randomness import stream
 from certifare.foundation.storage import open_regular
 from certifare.tables.table import Table
 
-#: Names the state folder; ``off`` switches the ledger off.
+#: Environment variable with the state folder; ``off`` switches the ledger off.
 VARIABLE, OFF = "CERTIFARE_STATE", "off"
 FILE = "ledger.sqlite"
 VERSION = 2
-#: So many records of a look are kept; fewer of wide tables, of which so many values are kept, but not fewer than this.
+#: Records kept of a look; fewer for wide tables, up to this many values, but at least the last number of records.
 SAMPLE, VALUES, LEAST_SAMPLE = 512, 1 << 16, 64
-#: Of more looks than this the oldest are forgotten.
+#: If there are more looks, the oldest are deleted.
 MOST_LOOKS = 2_000
-#: Records are shared if chance would explain so many matches with a smaller probability than this, although its
-#: estimate is raised by so many standard deviations. A look too many costs confidence; one too few would overstate it.
+#: Records are shared if chance explains the matches with a smaller probability than this level, even if its estimate is
+#: raised by this many standard deviations. A look too many costs confidence; one too few would overstate it.
 LEVEL, DEVIATIONS = 1e-3, 3.0
-#: A sieve has a mark for each value of so many bits at most.
+#: The most bits of a hash that a filter indexes.
 MOST_BITS = 24
 #: A column agrees with an earlier look if this share of the look's values occur in it.
 AGREEING = 0.9
-#: A column numbers the records, and says nothing about people, if its values are different multiples of one step that
+#: A column numbers the records, and does not describe people, if its values are different multiples of one step that
 #: fill more than this share of their range, although random ones would repeat more often than this.
 FILLED, REPEATS = 0.01, 8
-#: The order of the groups tells records apart if it compresses to more bytes than these, and more than any pattern that
-#: recurs; so many records are tried.
+#: The order of the groups identifies records if its first records compress to more bytes than this, and more than any
+#: repeating pattern would.
 ORDER_BYTES, ORDER_RECORDS = 48, 1 << 16
-#: The first word of an origin that is the sizes of groups.
+#: First word of an origin that consists of group sizes.
 SIZES = "sizes"
-#: What stands for a value that is missing: the bits of NaN.
+#: The bits that represent a missing value: those of NaN.
 MISSING_BITS = 0x7FF8000000000000
 _NUMERIC = tuple("+-.0123456789")
-#: So many seconds another run may hold the ledger.
+#: Seconds to wait for another run that holds the ledger.
 PATIENCE = 60.0
 
 SCHEMA = """
@@ -89,14 +89,14 @@ CREATE TABLE looks (
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """What is known of the certification records of a look.
+    """What the ledger knows about the certification records of a look.
 
     Attributes
     ----------
     origins : frozenset of str
-        Digests of the records as a set, and of what they were drawn from. Looks that share one share records.
+        Digests of the records as a set, and of what they were sampled from. Looks that share one share records.
     sizes : frozenset of str
-        Digests of the sizes of groups. They decide if two looks have no column in common.
+        Digests of the group sizes, which are compared if two looks have no column in common.
     columns : mapping of str to ndarray of uint32
         Hashes of each record, by column. Empty if the records were counted elsewhere.
     """
@@ -110,7 +110,7 @@ class Traces:
         return {}
 
     def share_records(self, names: Sequence[str], sample: NDArray[np.uint32]) -> bool:
-        """Say whether a sample of an earlier look, one row for each of the named columns, is among these records."""
+        """Return whether these records contain a sample of an earlier look (a row for each of the named columns)."""
         place = {name: i for i, name in enumerate(names) if name in self.columns}
         shared = tuple(sorted(place))
         if not shared or not sample.shape[1]:
@@ -122,14 +122,14 @@ class Traces:
 
 @dataclass(frozen=True, eq=False)
 class _Sieve:
-    """Says which hashes may be among those of the records, by column: few that are not pass.
+    """A filter by column for hashes that may be among those of the records, with few false positives.
 
     Attributes
     ----------
     first, last : ndarray of uint8
-        By column, a bit for each beginning and for each end of a hash: whether some record has it.
+        For each column, a bit for each possible prefix and suffix of a hash: whether some record has it.
     n_distinct : ndarray of int64
-        By column, how many beginnings occur: as many as hashes, if these are few.
+        For each column, the number of prefixes that occur; if they are few, the number of hashes.
     """
 
     first: NDArray[np.uint8]
@@ -138,7 +138,7 @@ class _Sieve:
 
     @classmethod
     def of(cls, columns: Sequence[NDArray[np.uint32]]) -> _Sieve:
-        """Mark the hashes of columns, all of one length."""
+        """Build the filter from columns of hashes with equal lengths."""
         bits = min(MOST_BITS, max(8, len(columns[0]).bit_length() + 4))
         marks = np.zeros((len(columns), 2, 1 << bits - 3), dtype=np.uint8)
         n_distinct = np.zeros(len(columns), dtype=np.int64)
@@ -151,7 +151,7 @@ class _Sieve:
         return cls(marks[:, 0].ravel(), marks[:, 1].ravel(), n_distinct)
 
     def passes(self, values: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Say which values may be among the records'; a row for each column."""
+        """Return which values (a row for each column) may be among those of the records."""
         n_bytes = len(self.first) // len(self.n_distinct)
         bits = n_bytes.bit_length() + 2
         offsets = np.arange(0, len(self.first), n_bytes)[:, np.newaxis]
@@ -165,7 +165,7 @@ class _Sieve:
 
 
 class _View(NamedTuple):
-    """The records in some columns.
+    """The records in some of the columns.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class _View(NamedTuple):
         Hashes, sorted.
     sieve : _Sieve
     chance : float
-        How probable it is that a fresh record is among them.
+        Probability that a fresh record is among them.
     """
 
     distinct: NDArray[np.uint64]
@@ -182,32 +182,32 @@ class _View(NamedTuple):
 
     @classmethod
     def of(cls, records: NDArray[np.uint64], level: float) -> _View:
-        """Estimate the chance by how many of the records are like no other (Good and Turing).
+        """Estimate the chance from the share of records that occur once (Good–Turing).
 
-        If a whole sample would be no surprise at the level, nobody looks for one: then the hashes are not kept.
+        If a full sample of matches would be no surprise at the level, the hashes are not needed and not kept.
         """
         distinct, times = np.unique(records, return_counts=True)
         n, once, twice = len(records), int((times == 1).sum()), int((times == 2).sum())
         single = once / n
         spread = math.sqrt((single * (1.0 - single) + 2.0 * twice / n) / n)
-        # Hashes of one column have 32 bits, and may be equal by chance themselves.
+        # Hashes of one column have 32 bits, and may be equal by chance.
         chance = min(1.0, 1.0 - single + DEVIATIONS * (spread + 1.0 / n) + n / 2**32)
         if chance**SAMPLE >= level:
             distinct = distinct[:1].copy()
         return cls(distinct, _Sieve.of([_first_half(distinct)]), chance)
 
     def among(self, values: NDArray[np.uint64]) -> int:
-        """Count the values that are among the records."""
+        """Return the number of values that are among the records."""
         values = values[self.sieve.passes(_first_half(values)[np.newaxis])[0]]
         place = np.searchsorted(self.distinct, values)
         return int((self.distinct[np.minimum(place, len(self.distinct) - 1)] == values).sum())
 
 
 class _Comparison:
-    """Compares the records of a look with samples of earlier ones in columns that both have.
+    """Compares the records of a look with samples of earlier looks, in columns that both have.
 
-    They are compared in all columns, in each alone, in the parts that halving the columns again and again makes, and
-    in those that agree. Each of these sets has an equal share of the level.
+    They are compared in all columns, in each column, in parts from repeated halving of the columns, and in the columns
+    that agree. Each of these comparisons has an equal share of the level.
 
     Parameters
     ----------
@@ -222,25 +222,23 @@ class _Comparison:
         self._sieve = _Sieve.of(self._columns)
         self._sets = _halvings(len(names))
         self._level = LEVEL / (len(self._sets) + 1)
-        # Combinations that are fewer than the records repeat.
+        # Records repeat if there are fewer combinations of values than records.
         digits = np.log(self._sieve.n_distinct)
         combinations = np.array([digits[a:b].sum() for a, b in self._sets]) - math.log(len(self._columns[0]))
         self._least_chance = 1.0 - np.exp(np.minimum(0.0, combinations))
         self._views: dict[bytes, _View] = {}
 
     def finds(self, sample: NDArray[np.uint32]) -> bool:
-        """Say whether more of a sample is among the records than chance explains; a row for each column."""
-        from scipy.special import bdtrc  # how probable more than so many are
-
+        """Return whether more of a sample (a row for each column) is among the records than chance explains."""
         n, n_records = sample.shape[1], len(self._columns[0])
         among = self._sieve.passes(sample)
         hashes = sample * self._factors[:, np.newaxis]
         agreeing = np.flatnonzero(among.mean(axis=1) >= AGREEING)
         if len(agreeing) and self._finds(agreeing, hashes, among):
             return True
-        # A record that is among these is so in each column.
+        # A record that is among these is among them in each column.
         packed = np.packbits(among, axis=1)
-        packed = np.concatenate([packed, packed[:1]])  # the last sets end there
+        packed = np.concatenate([packed, packed[:1]])  # the last slices end here
         most = np.unpackbits(np.bitwise_and.reduceat(packed, self._sets.ravel())[::2], axis=1).sum(axis=1)
         if n_records < n:
             most = np.where(most > 0, n_records, 0)
@@ -253,12 +251,10 @@ class _Comparison:
         return False
 
     def _finds(self, columns: NDArray[np.intp], hashes: NDArray[np.uint64], among: NDArray[np.bool_]) -> bool:
-        """Say whether more of a sample is among the records, in some columns, than chance explains.
+        """Return whether more of a sample is among the records, in some columns, than chance explains.
 
-        The larger side tells more about chance: if the records are fewer, they are looked for in the sample.
+        If there are fewer records than in the sample, they are searched in the sample: the larger side estimates it.
         """
-        from scipy.special import bdtrc
-
         earlier, n_records = hashes[columns].sum(axis=0), len(self._columns[0])
         if n_records < len(earlier):
             n, tried, view = n_records, self._hash(columns), _View.of(earlier, self._level)
@@ -275,7 +271,7 @@ class _Comparison:
         return self._views[key]
 
     def _hash(self, columns: NDArray[np.intp]) -> NDArray[np.uint64]:
-        """Hash the records in some columns."""
+        """Return hashes of the records in some columns."""
         records = np.zeros(len(self._columns[0]), dtype=np.uint64)
         for i in columns:
             records += self._columns[i] * self._factors[i]
@@ -283,7 +279,7 @@ class _Comparison:
 
 
 class _Earlier(NamedTuple):
-    """An earlier look, as the ledger has it, but for its sample.
+    """An earlier look in the ledger, without its sample.
 
     ``shared`` are the looks before it that share records with it.
     """
@@ -300,14 +296,14 @@ class _Earlier(NamedTuple):
 
 @dataclass(frozen=True)
 class Ledger:
-    """Where looks are counted.
+    """The file in which looks are counted.
 
     Attributes
     ----------
     path : Path or None
-        None where looks are not counted.
+        None if looks are not counted.
     reason : str or None
-        Why not, if that was nobody's wish.
+        Why looks are not counted, if the user did not switch the ledger off.
     """
 
     path: Path | None
@@ -315,31 +311,31 @@ class Ledger:
 
     @cached_property
     def salt(self) -> bytes:
-        """Makes the ledger's digests its own: without it they tell nobody anything."""
+        """Key of the ledger's digests, which reveal nothing without it."""
         with self._open() as connection:
             return bytes(connection.execute("SELECT salt FROM about").fetchone()[0])
 
     def digest(self, *parts: str) -> str:
-        """Digest of what records came from."""
+        """Return a digest of where records came from."""
         content = "\0".join(parts).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(content, key=self.salt, digest_size=16).hexdigest()
 
     def confidence_of_look(self, confidence: float, planned: int | None) -> float:
-        """Confidence of each of several planned looks; looks that cannot be counted cannot be planned."""
+        """Return the confidence of each of several planned looks; raise if looks cannot be counted."""
         if planned is not None and self.path is None:
             raise LooksError(
-                f"Planned looks must be counted, and the ledger is off{f' ({self.reason})' if self.reason else ''}: "
-                "switch it on, or leave --looks out."
+                f"Planned looks must be counted, but the ledger is off{f' ({self.reason})' if self.reason else ''}. "
+                "Switch it on, or leave --looks out."
             )
         return confidence_of_look(confidence, planned)
 
     def origin(self, *sources: Sequence[str]) -> Traces:
-        """Describe certification records that were counted elsewhere.
+        """Return the traces of certification records that were counted elsewhere.
 
         Parameters
         ----------
         *sources : sequences of str
-            What they came from, each in words of its own; and the sizes of their groups (:func:`sizes_origin`).
+            Where they came from, each as a sequence of words; and the sizes of their groups (:func:`sizes_origin`).
         """
         if self.path is None:
             return Traces()
@@ -350,13 +346,13 @@ class Ledger:
         return Traces(others, sizes)
 
     def trace(self, records: Table, source: Table | None = None) -> Traces:
-        """Describe certification records.
+        """Return the traces of certification records.
 
         Parameters
         ----------
         records : Table
         source : Table, optional
-            The table that they were drawn from. Looks at parts of one table share records.
+            The table that they were sampled from. Looks at parts of one table share records.
         """
         if self.path is None:
             return Traces()
@@ -368,16 +364,16 @@ class Ledger:
         if whole.groups is not None and (order := _order(whole.groups)) is not None:
             origins.append(self.digest("order", order))
         sizes = (self.digest(*sizes_origin(groups)) for table in tables for groups in _groups(table))
-        # What numbers the records of the whole table says as little about those of a part.
+        # A column that numbers the records of the whole table also numbers those of a part.
         compared = {name: hashes for name, hashes in columns[0].items() if name in columns[-1]}
         return Traces(frozenset(origins), frozenset(sizes), compared)
 
     def count(
         self, traces: Traces, statement: Sequence[str], confidence: float, planned: int | None = None
     ) -> Look | None:
-        """Count a look, and say which one it is; None where looks are not counted.
+        """Count a look and return its number; None if looks are not counted.
 
-        A look that certified the same before, on the same records, is the same look: it says nothing new.
+        Certifying the same again on the same records is not a new look.
 
         Parameters
         ----------
@@ -385,9 +381,9 @@ class Ledger:
         statement : sequence of str
             Digests of what was certified: encoders, and certificates or tests.
         confidence : float
-            Of this look.
+            Confidence of this look.
         planned : int, optional
-            How many looks were planned. One more is refused.
+            Number of planned looks; raise if there are more.
         """
         if self.path is None:
             return None
@@ -407,8 +403,8 @@ class Ledger:
     def _checked(self, look: Look) -> Look:
         if look.planned is not None and look.number > look.planned:
             raise LooksError(
-                f"{look.planned} looks were planned, and these certification records, or some of them, were looked at "
-                f"{look.number - 1} times before: certify on fresh records. Nothing of this look is shown."
+                f"{look.planned} looks were planned, but these certification records, or some of them, were used "
+                f"{look.number - 1} times before. Certify on fresh records. This look's results are not shown."
             )
         return look
 
@@ -422,9 +418,9 @@ class Ledger:
             raise self._damaged(error) from error
 
     def _shared(self, traces: Traces, connection: sqlite3.Connection) -> list[_Earlier]:
-        """Find the earlier looks that share records with one whose traces are these.
+        """Return the earlier looks that share records with a new one.
 
-        Looks with an origin in common are looks at the same records: what shares records with one does so with all.
+        Looks with a common origin use the same records: a look that shares records with one shares them with all.
         """
         rows = connection.execute(
             "SELECT number, statement, epsilon, records, shared, origins, sizes, columns FROM looks ORDER BY number"
@@ -443,7 +439,7 @@ class Ledger:
         return [earlier for earlier in looks if earlier.number in numbers]
 
     def _shares(self, traces: Traces, earlier: _Earlier, connection: sqlite3.Connection) -> bool:
-        """Say whether an earlier look of other origins shares records with one whose traces are these."""
+        """Return whether an earlier look with other origins shares records with a new one."""
         if traces.columns.keys().isdisjoint(earlier.columns):
             return not traces.sizes.isdisjoint(earlier.sizes)
         (kept,) = connection.execute("SELECT sample FROM looks WHERE number = ?", (earlier.number,)).fetchone()
@@ -470,9 +466,9 @@ class Ledger:
         connection.execute("DELETE FROM looks WHERE number <= (SELECT max(number) FROM looks) - ?", (MOST_LOOKS,))
 
     def _columns(self, table: Table) -> dict[str, NDArray[np.uint32]]:
-        """Hash every column of each record, whatever its role, but for columns that number the records.
+        """Hash every column of each record, whatever its role, except columns that number the records.
 
-        Columns are named by digests of their names alone. Equal values have equal hashes, whatever their type.
+        The keys are digests of the column names. Equal values have equal hashes, whatever their type.
         """
         columns = list(zip(table.features.column_names, table.features.columns, strict=True))
         if table.others is not None:
@@ -497,11 +493,11 @@ class Ledger:
         if pa.types.is_decimal(kind):
             column, kind = column.cast(pa.string()).cast(pa.float64()), pa.float64()
         if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-            numbers = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64) + 0.0  # one zero …
+            numbers = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64) + 0.0  # no −0 …
             bits = numbers.view(np.uint64)
             missing = np.isnan(numbers)
             if missing.any():
-                bits = np.where(missing, np.uint64(MISSING_BITS), bits)  # … and one NaN
+                bits = np.where(missing, np.uint64(MISSING_BITS), bits)  # … and only one NaN
             return None if _numbers_records(numbers) else bits
         try:
             encoded = column.dictionary_encode().unify_dictionaries()
@@ -511,11 +507,11 @@ class Ledger:
         indices: NDArray[np.int64] = np.concatenate(
             [chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy() for chunk in encoded.chunks]
         )
-        # The last bits are those of missing values, whose index is -1.
+        # The last entry is for missing values, whose index is −1.
         return self._bits_of([*encoded.chunk(0).dictionary.to_pylist(), None])[indices]
 
     def _bits_of(self, values: Sequence[Any]) -> NDArray[np.uint64]:
-        """Return 64 bits for the text of each value: those of the number if it is one."""
+        """Return 64 bits for the text of each value; for numbers, the bits of the float."""
         keyed = hashlib.blake2b(key=self.salt, digest_size=8)
 
         def bits(text: str) -> bytes:
@@ -531,7 +527,7 @@ class Ledger:
         return np.frombuffer(joined, dtype="<u8").astype(np.uint64)
 
     def _checksum(self, columns: Mapping[str, NDArray[np.uint32]]) -> str:
-        """Digest of records in any order."""
+        """Return a digest of records, whatever their order."""
         names = sorted(columns)
         records = np.zeros(len(columns[names[0]]) if names else 0, dtype=np.uint64)
         for name in names:
@@ -541,8 +537,8 @@ class Ledger:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """Hold the ledger: no other run reads or writes it meanwhile, and what fails leaves it as it was."""
-        assert self.path is not None  # noqa: S101  (asked before)
+        """Open and lock the ledger; if anything fails, it is left unchanged."""
+        assert self.path is not None  # noqa: S101  (callers check)
         try:
             connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
             try:
@@ -554,8 +550,8 @@ class Ledger:
                     connection.execute("INSERT INTO about VALUES (?, ?)", (VERSION, secrets.token_bytes(32)))
                 if [*connection.execute("SELECT version FROM about")] != [(VERSION,)]:
                     raise FileError(
-                        f"The ledger {str(self.path)!r} is not of version {VERSION}, which this certifare knows: use "
-                        "the certifare that wrote it, or move it away, and looks are counted anew."
+                        f"The ledger {str(self.path)!r} does not have version {VERSION}, which this certifare needs. "
+                        "Use the certifare that wrote it, or move it away to start counting looks again."
                     )
                 yield connection
                 connection.execute("COMMIT")
@@ -565,24 +561,24 @@ class Ledger:
             if "locked" not in str(error):
                 raise self._damaged(error) from error
             raise FileError(
-                f"The ledger {str(self.path)!r} is held by another run: try again, or do not count looks (--no-ledger)."
+                f"Another run holds the ledger {str(self.path)!r}. Try again, or do not count looks (--no-ledger)."
             ) from error
         except sqlite3.Error as error:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> FileError:
         return FileError(
-            f"The ledger {str(self.path)!r} is damaged or cannot be read ({error}): put back a copy of it, or move it "
-            "away, and looks are counted anew; or do not count them (--no-ledger; in Python ledger=False)."
+            f"The ledger {str(self.path)!r} is damaged or cannot be read ({error}). Restore a copy, or move it away to "
+            "start counting looks again, or do not count them (--no-ledger; in Python ledger=False)."
         )
 
 
-#: Counts nothing.
+#: A ledger that counts nothing.
 NO_LEDGER = Ledger(None)
 
 
 def open_ledger(wanted: bool = True) -> Ledger:
-    """Find the user's ledger; one that counts nothing where it is not wanted, off, or cannot be written."""
+    """Return the user's ledger; one that counts nothing if it is not wanted, off, or not writable."""
     folder = state_folder() if wanted else None
     if folder is None:
         return NO_LEDGER
@@ -591,7 +587,7 @@ def open_ledger(wanted: bool = True) -> Ledger:
         path = folder / FILE
         path.touch(mode=0o600)
         open_regular(path).close()
-        # The journal of a change lies beside it.
+        # SQLite writes its journal next to the file.
         if not (os.access(folder, os.W_OK) and os.access(path, os.W_OK)):
             raise PermissionError(errno.EACCES, "it cannot be written", str(path))
     except OSError as error:
@@ -600,7 +596,7 @@ def open_ledger(wanted: bool = True) -> Ledger:
 
 
 def state_folder() -> Path | None:
-    """Where certifare keeps what it remembers: as CERTIFARE_STATE says, or as the platform does; None if off."""
+    """Return the folder for state: CERTIFARE_STATE or the platform's default; None if off."""
     named = os.environ.get(VARIABLE)
     if named:
         return None if named.lower() == OFF else Path(named).expanduser()
@@ -612,13 +608,13 @@ def state_folder() -> Path | None:
 
 
 def statement_of(encoder: str, certificate: Certificate) -> str:
-    """Digest of what a look says: which encoder has which certificate."""
+    """Return a digest of a look's result: which encoder has which certificate."""
     plain = json.dumps(certificate.to_dict(), sort_keys=True)
     return hashlib.sha256(f"{encoder}\0{plain}".encode()).hexdigest()
 
 
 def sizes_origin(groups: CellCounts | Levels | Mapping[str, int]) -> tuple[str, ...]:
-    """Return the sizes of groups as an origin of records: the same whatever counted them, and whatever the encoder.
+    """Return the group sizes as an origin of records, which does not depend on the encoder or the source.
 
     >>> sizes_origin({"m": 20, "f": 30, "other": 0})
     ('sizes', 'f', '30', 'm', '20')
@@ -630,7 +626,7 @@ def sizes_origin(groups: CellCounts | Levels | Mapping[str, int]) -> tuple[str, 
 
 
 def _of_origins(looks: Sequence[_Earlier], origins: Iterable[str]) -> set[int]:
-    """Find the looks that have one of some origins, or one in common with a look that has."""
+    """Return the looks that have one of the origins, or a common origin with a look that does."""
     known, found = set(origins), set[int]()
     while more := [look for look in looks if look.number not in found and not known.isdisjoint(look.origins)]:
         found.update(look.number for look in more)
@@ -639,16 +635,16 @@ def _of_origins(looks: Sequence[_Earlier], origins: Iterable[str]) -> set[int]:
 
 
 def _groups(table: Table) -> tuple[Levels, ...]:
-    """Return the groups of a table's records; and of those with a label, which some metrics count alone."""
+    """Return the groups of all records, and of those with a label, which some metrics count alone."""
     if table.groups is None:
         return ()
     return (table.groups, table.groups.take(np.flatnonzero(table.labelled)))
 
 
 def _order(groups: Levels) -> str | None:
-    """Digest the order of groups in the records; None if it may be that of other records, as if they are sorted.
+    """Return a digest of the order of groups; None if other records may have the same order, such as sorted ones.
 
-    What the groups are called does not matter.
+    The names of the groups do not matter.
     """
     found, first, codes = np.unique(groups.codes, return_index=True, return_inverse=True)
     place = np.argsort(np.argsort(first)).astype(np.uint16)[codes]
@@ -661,11 +657,11 @@ def _order(groups: Levels) -> str | None:
 
 
 def _numbers_records(values: NDArray[np.float64]) -> bool:
-    """Say whether numbers count the records, or most of the records that they were taken from."""
+    """Return whether numbers count the records, or most of the records that they were taken from."""
     n = len(values)
     low, high = (float(values.min()), float(values.max())) if n else (0.0, 0.0)
     span = high - low
-    if not 0.0 < span < math.inf:  # nor if some are missing
+    if not 0.0 < span < math.inf:  # also if some are missing
         return False
     whole = span < 2**53 and bool((values == np.floor(values)).all())
     if whole and span + 1.0 < n:
@@ -674,7 +670,7 @@ def _numbers_records(values: NDArray[np.float64]) -> bool:
     places = span / step + 1.0 if step else math.inf
     if n <= FILLED * places or n * n <= 2.0 * REPEATS * places:
         return False
-    for part in (values[:100], values):  # a few tell most columns
+    for part in (values[:100], values):  # the first few decide for most columns
         place = (part - low) / step
         if np.abs(place - np.rint(place)).max() > 1e-6:
             return False
@@ -682,7 +678,7 @@ def _numbers_records(values: NDArray[np.float64]) -> bool:
 
 
 def _halvings(n: int) -> NDArray[np.intp]:
-    """Halve n columns again and again: the start and end of all, of either half and so on, down to single columns."""
+    """Return the start and end of all n columns, of either half and so on, down to single columns."""
     found, whole = [], [(0, n)]
     while whole:
         found += whole

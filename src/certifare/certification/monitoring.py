@@ -1,9 +1,8 @@
-"""Monitoring: what fresh records say of a certificate, period after period, with an error that lasts for all of them.
+"""Monitor a certificate: test it on fresh records in every period, with one confidence for all periods together.
 
-A history holds counts and nothing else: those that the certificate was made from, and those of every period. What
-follows from them is computed whenever it is asked for, so there is nothing in the file to be believed. Every period has
-its share of ε, and every statement in it a share of that; ``docs/theory.md`` proves that all statements of a whole
-history hold together with the confidence that was asked for.
+A history holds only counts: those of the certificate, and those of every period. Findings are always computed from
+them, so the file holds no claims to trust. Every period has a share of ε, and every statement a share of that;
+``docs/theory.md`` proves that all statements of a history hold together with its confidence.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ VERSION = 2
 MAX_BYTES = 64 << 20
 MOST_PERIODS = 1_000
 MOST_STATEMENTS = 10_000
-"""Statements about one period: three, and two for each group and label."""
+"""Most statements about one period: three, and two for each group and label."""
 
 FORGETTING = 0.5
-"""What a period counts, beside the one after it, where the direction of a movement is looked for."""
+"""Weight of a period relative to the next one, when the direction of a movement is estimated."""
 
 NEW_GROUP = "a group that the certificate does not know"
 TOO_FEW = "too few records of the group {group} in this period"
@@ -49,7 +48,7 @@ PeriodName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class Period(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The counts of one period, and when they were added."""
+    """The counts of a period, and when they were added."""
 
     name: PeriodName
     added: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
@@ -59,17 +58,17 @@ class Period(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Whether the cells of a group have moved since the certificate.
+    """How far the distribution of a group over cells has moved since the certificate.
 
     Attributes
     ----------
     group : str
     label : str or None
-        Among the records of this label, where the metric looks at labels.
+        The label that it is conditional on, if the metric uses labels.
     estimate : float
-        Distance between the group's cells then and now, as it appears in the records; biased upwards.
+        Distance between the group's distributions over cells then and now, in the records; biased upwards.
     lower : float
-        With the history's confidence they have moved by at least this much.
+        Lower bound of the movement, with the history's confidence.
     """
 
     group: str
@@ -79,29 +78,29 @@ class Movement:
 
     @property
     def moved(self) -> bool:
-        """Whether it is certain that they have moved at all."""
+        """Whether the lower bound shows that there is a movement."""
         return self.lower > 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one period's records say. All findings of a history hold together, with its confidence.
+    """What one period's records show. All findings of a history hold together, with its confidence.
 
     Attributes
     ----------
     number : int
-        From 1.
+        Number of the period, from 1.
     name : str
     groups : dict of str to int
         Records of each group.
     small : tuple of str
-        Groups of the certificate with too few records, or none, to say anything of them in this period.
+        Groups of the certificate that have too few records in this period for a statement.
     epsilon : float
         The period's share of ε.
     bound, estimate, lower : float
-        T*, plug-in distance and lower limit of this period's records.
+        T*, plug-in distance and lower bound in this period.
     by_chance : float
-        What of the estimate chance alone gives, on average, if the groups are alike.
+        The average estimate for equal groups, by chance alone.
     needed : int or None
         About how many records would confirm the target; None if the distance seems to be above it.
     target : float
@@ -126,19 +125,19 @@ class Finding:
 
     @property
     def refuted(self) -> bool:
-        """Whether the distance is above the target for certain."""
+        """Whether the lower bound of the distance is above the target."""
         return self.lower > self.target
 
     @property
     def moved(self) -> tuple[Movement, ...]:
-        """Groups whose cells have moved for certain."""
+        """Groups that have moved, by their lower bounds."""
         return tuple(movement for movement in self.movements if movement.moved)
 
     @property
     def outcome(self) -> Literal["REFUTED", "CONFIRMED", "NOT REFUTED"]:
-        """Whether the target is exceeded for certain, met for certain, or neither.
+        """Whether the target is exceeded (REFUTED), met (CONFIRMED), or neither is proved (NOT REFUTED).
 
-        It is met if it is for all groups of the certificate, not if nothing is known of some.
+        It is met only if it is met for all groups of the certificate, including those with few records.
         """
         if self.refuted:
             return "REFUTED"
@@ -153,7 +152,7 @@ class Finding:
         return f"The distance is {measured}: the target is not refuted; {confirming_words(self.needed, self.target)}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data for JSON."""
         return {
             **asdict(self),
             "outcome": self.outcome,
@@ -163,7 +162,7 @@ class Finding:
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A certificate's counts, and those of all periods since.
+    """The counts of a certificate, and of all periods since.
 
     Attributes
     ----------
@@ -172,21 +171,21 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     metric, positive
         What is bounded, as in the certificate.
     confidence : float
-        With which all findings of all periods hold together.
+        Confidence with which all findings of all periods hold together.
     target : float
-        What the distance is held against.
+        The distance that periods are compared with.
     planned : int or None
-        How many periods share ε evenly; None: no end is planned, and later periods have ever smaller shares.
+        Number of periods that share ε evenly. None: no end is planned, and later periods get smaller shares.
     trials : int
-        How many encoders the certified one was chosen from on the same records.
+        Number of encoders from which the certified one was chosen on the same records.
     reference : CellCounts
         The certification records.
     set_thresholds : bool
         Whether these set the thresholds of the encoder: the counts are then those of a plan.
     training : CellCounts or None
-        The encoder's training records by cell and group, if they are known: beside them one sees whither cells move.
+        The encoder's training records by cell and group, if known: they show in which direction cells move.
     pools : tuple of tuple of int
-        Cells that are published together.
+        Cells that are published as one.
     min_group_size : int
         Groups with fewer records in a period are left out of it.
     periods : tuple of Period
@@ -221,21 +220,21 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         metric = metric_of(self.metric)
         if metric.labelled and self.reference.labels is None:
-            raise ArgumentError(f"The {metric.words} looks at labels, and the certification records have none.")
+            raise ArgumentError(f"The {metric.words} needs labels, but the certification records have none.")
         pooled = [cell for pool in self.pools for cell in pool]
         if any(cell >= self.reference.n_cells for cell in pooled) or len(set(pooled)) < len(pooled) or () in self.pools:
-            raise FileError("Pools name a cell that does not exist, a cell twice, or none.")
+            raise FileError("Pools contain a cell that does not exist, a cell twice, or no cell.")
         self._strata(self.reference)
         if self.training is not None and self.training.n_cells != self.reference.n_cells:
-            raise CountsError("Training records and certification records are counted by different cells.")
+            raise CountsError("Training records and certification records were counted with different cells.")
         if 3 + 2 * len(self.reference.groups) * len(self.reference.labels or (None,)) > MOST_STATEMENTS:
-            raise FileError(f"There are more than {MOST_STATEMENTS:,} groups and labels to make statements about.")
+            raise FileError(f"Too many groups and labels: more than {MOST_STATEMENTS:,} statements per period.")
         if len(self.periods) > MOST_PERIODS:
-            raise FileError(f"There are {len(self.periods):,} periods; {MOST_PERIODS:,} are the most.")
+            raise FileError(f"There are {len(self.periods):,} periods; at most {MOST_PERIODS:,} are allowed.")
         if self.planned is not None and len(self.periods) > self.planned:
             raise FileError(
-                f"{self.planned} periods were planned, and ε was shared among them: a further one has none left. Begin "
-                "a new history."
+                f"{self.planned} periods were planned, and they share all of ε, so no more can be added. Start a new "
+                "history."
             )
         names = [period.name for period in self.periods]
         if len(set(names)) < len(names):
@@ -255,7 +254,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         training: CellCounts | None = None,
         min_group_size: int = 30,
     ) -> History:
-        """Begin a history with a certificate.
+        """Start the history of a certificate.
 
         Parameters
         ----------
@@ -263,21 +262,21 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         encoder : str
             SHA-256 digest of the encoder's file.
         target : float, optional
-            The certificate's bound T*, unless given.
+            By default the certificate's bound T*.
         confidence : float
-            With which all findings of all periods hold together.
+            Confidence with which all findings of all periods hold together.
         planned : int, optional
-            For how many periods.
+            Number of planned periods.
         training : CellCounts, optional
-            ``encoder.training_counts_``: with them a movement is found earlier.
+            ``encoder.training_counts_``: with them a movement is detected earlier.
         min_group_size : int
             Groups with fewer records in a period are left out of it.
         """
         epsilon_at(confidence)
         if target is not None and not 0.0 <= target <= 1.0:
-            raise ArgumentError(f"target={target}: a distance between groups lies in [0, 1].")
+            raise ArgumentError(f"target={target}: give a distance in [0, 1].")
         if certificate.tail is not None:
-            raise ArgumentError("The certificate rests on capped weights; periods cannot be held against it.")
+            raise ArgumentError("The certificate uses capped weights; monitoring does not support them.")
         labelled = certificate.claim.labelled
         return cls(
             encoder=encoder,
@@ -286,7 +285,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             confidence=float(confidence),
             target=float(certificate.bound if target is None else target),
             planned=planned,
-            # What was chosen on these records, by this or an earlier look, looks better on them than it is.
+            # An encoder that was chosen on these records, by this or an earlier look, looks better on them than it is.
             trials=certificate.candidates * (certificate.look or 1),
             reference=certificate.counts if labelled else certificate.counts.without_labels(),
             set_thresholds=certificate.method == "calibrated",
@@ -296,11 +295,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
 
     def check_against(self, certificate: Certificate, encoder: str, training: CellCounts | None = None) -> None:
-        """Refuse a history that is not that of a certificate, or that says something else of it than it does itself.
+        """Raise if this is not the history of a certificate, or if it contradicts the certificate.
 
-        The file may come from a stranger, so that nothing which the certificate says is taken from there. Target,
-        confidence, planned periods and the smallest group are the choice of whoever began it: they are shown with what
-        is found.
+        The file may come from a stranger, so everything that the certificate states is compared. Target, confidence,
+        planned periods and smallest group size were chosen when the history was started; findings show them.
 
         Parameters
         ----------
@@ -308,7 +306,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         encoder : str
             SHA-256 digest of the encoder's file.
         training : CellCounts, optional
-            ``encoder.training_counts_``; a history that has none of its own needs none.
+            ``encoder.training_counts_``; only needed if the history has training counts.
         """
         own = History.begin(certificate, encoder, training=training)
         names = ["encoder", "metric", "positive", "trials", "pools", "reference", "set_thresholds"]
@@ -318,72 +316,70 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         other = [name for name in names if stated[name] != known[name]]
         if other:
             raise FileError(
-                f"This is the history of another certificate, or was changed: it differs from the bundle in "
+                f"This is the history of another certificate, or it was changed: it differs from the bundle in "
                 f"{', '.join(other)}."
             )
 
     def add(self, name: str, counts: CellCounts, *, digest: str | None = None, added: str | None = None) -> History:
-        """Return the history with a period more.
+        """Return the history with another period.
 
         Parameters
         ----------
         name : str
-            What the period is called; no two have one name.
+            Name of the period, which must be unique.
         counts : CellCounts
-            Of fresh records, by the same cells; groups that the certificate does not know are left out.
+            Counts of fresh records by the same cells; groups that the certificate does not have are left out.
         digest : str, optional
-            Digest of the records, by which they are recognised if they come again.
+            Digest of the records, which detects that they are added again.
         added : str, optional
-            When (UTC); now, unless given.
+            When it is added (UTC); by default now.
         """
         for period in self.periods:
             if period.name == name:
-                raise FileError(f"The period {name!r} is in the history already: name another (--period).")
+                raise FileError(f"The period {name!r} is already in the history. Choose another name (--period).")
             if (digest is not None and digest == period.digest) or _same(counts, period.counts):
-                raise FileError(
-                    f"These records are in the history already, as {period.name!r}: a period is about fresh records."
-                )
+                raise FileError(f"These records are already in the history, as {period.name!r}. Add fresh records.")
         if _same(counts, self.reference):
-            raise FileError("These are the certification records themselves: a period is about fresh records.")
+            raise FileError("These are the certification records. Add fresh records.")
         added = added or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
             period = msgspec.convert(
                 {"name": name, "added": added, "counts": counts, "digest": digest}, Period, dec_hook=_decode
             )
         except msgspec.ValidationError as error:
-            raise FileError(f"The period {name[:60]!r} cannot be kept: {error}.") from error
+            raise FileError(f"The period {name[:60]!r} is invalid: {error}.") from error
         return msgspec.structs.replace(self, periods=(*self.periods, period))
 
     def epsilon_of(self, number: int) -> float:
-        """Give the share of ε that a period has, by its number from 1; all shares together are at most ε."""
+        """Return the share of ε of a period, by its number from 1; all shares add up to at most ε."""
         epsilon = epsilon_at(self.confidence)
         return epsilon / self.planned if self.planned is not None else epsilon * 6.0 / (math.pi * number) ** 2
 
     def findings(self) -> tuple[Finding, ...]:
-        """Say what every period's records say."""
+        """Return the findings of all periods."""
         return tuple(self.finding(number) for number in range(1, len(self.periods) + 1))
 
     def latest(self) -> Finding:
-        """Say what the last period's records say."""
+        """Return the finding of the last period."""
         if not self.periods:
             raise FileError("The history has no period yet.")
         return self.finding(len(self.periods))
 
     def finding(self, number: int) -> Finding:
-        """Say what a period's records say, given its number from 1."""
+        """Return the finding of a period, by its number from 1."""
         period = self.periods[number - 1]
         counts, small = self._usable(period)
         strata = self._strata(counts)
         epsilon = self.epsilon_of(number)
-        # The bound, two lower limits, and two of each movement.
+        # One upper and two lower bounds of the distance, and two bounds of each movement.
         level = epsilon / (3 + 2 * len(counts.groups) * len(strata))
-        # Rounded up, so that no more than the level is spent.
+        # Rounded up, so that at most the level is spent.
         confidence = math.nextafter(1.0 - level, 1.0)
         options: dict[str, Any] = {"positive": self.positive, "min_group_size": 1}
         certificate = certify_counts(
             counts, self.metric, confidence, witness=self._past(number).like(counts), **options
         )
-        # What was chosen in the past does not know of a sudden change; the closed form finds a large one.
+        # A witness from the past cannot show a sudden change; the closed form detects a large one.
         at_once = certify_counts(counts, self.metric, confidence, "mcdiarmid", **options)
         return Finding(
             number=number,
@@ -404,18 +400,18 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data for JSON."""
         document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=encode_counts)
         return document
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the history, as a whole or not at all."""
+        """Write the history, completely or not at all."""
         with atomic_file(path) as name:
             name.write_bytes(msgspec.json.encode(self, enc_hook=encode_counts) + b"\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> History:
-        """Read a history, checking everything."""
+        """Read and validate a history."""
         try:
             with open_regular(path, replaceable=True) as file:
                 content = file.read(MAX_BYTES + 1)
@@ -424,40 +420,40 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if len(content) > MAX_BYTES:
             raise FileError(f"{os.fspath(path)!r} is larger than {MAX_BYTES >> 20} MB, too large for a history.")
         try:
-            # A key that occurs twice would be read in two ways.
+            # Readers may disagree about a key that occurs twice.
             json.loads(content, object_pairs_hook=distinct_keys)
             version = msgspec.json.decode(content, type=_Header)
             if version.format != FORMAT:
-                raise FileError(f"{os.fspath(path)!r} is no history (certifare monitor writes them).")
+                raise FileError(f"{os.fspath(path)!r} is not a history (certifare monitor writes them).")
             if version.version > VERSION:
                 raise FileError(
-                    f"{os.fspath(path)!r} is in version {version.version} of the format, and this program knows "
-                    f"versions up to {VERSION}: install a newer certifare to read it."
+                    f"{os.fspath(path)!r} has version {version.version} of the format, but this certifare only reads "
+                    f"versions up to {VERSION}. Install a newer one."
                 )
             return msgspec.json.decode(content, type=cls, dec_hook=_decode)
         except FileError:
             raise
         except (ValueError, RecursionError, OverflowError, CertifareError) as error:
-            raise FileError(f"{os.fspath(path)!r} is no history, or a damaged one: {error}") from error
+            raise FileError(f"{os.fspath(path)!r} is not a history, or is damaged: {error}") from error
 
     # -- counts ---------------------------------------------------------------------------------------------------
 
     def _check(self, period: Period) -> None:
-        """Refuse a period that is not about the same cells, or of which nothing can be said."""
+        """Raise if a period has other cells, or too few records for any statement."""
         if period.counts.n_cells != self.reference.n_cells:
             raise CountsError(
                 f"The period {period.name!r} has {period.counts.n_cells:,} cells, the certificate has "
-                f"{self.reference.n_cells:,}: it was counted with another encoder."
+                f"{self.reference.n_cells:,}. It was counted with another encoder."
             )
         self._usable(period)
 
     def _usable(self, period: Period) -> tuple[CellCounts, tuple[str, ...]]:
-        """Give the counts of a period by the groups that have enough records, and name those that do not."""
+        """Return the counts of a period for groups with enough records, and the names of the other groups."""
         labelled = metric_of(self.metric).labelled
         if labelled and period.counts.labels is None:
             raise ArgumentError(
-                f"The {metric_of(self.metric).words} looks at labels, and the period {period.name!r} was counted "
-                "without."
+                f"The {metric_of(self.metric).words} needs labels, but the period {period.name!r} was counted without "
+                "labels."
             )
         counts = period.counts if labelled else period.counts.without_labels()
         sizes = _sizes(counts, counts.groups)
@@ -468,8 +464,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         known = [group for group in self.reference.groups if group in sizes]
         if not known:
             raise GroupError(
-                f"The period {period.name!r} has the groups {listing(counts.groups)}, and the certificate is about "
-                f"{listing(self.reference.groups)}: no record is of one of these. Are groups written as they were then?"
+                f"The period {period.name!r} has the groups {listing(counts.groups)}, but the certificate has "
+                f"{listing(self.reference.groups)}. Check how the groups are written."
             )
         counts = counts.of_groups(*known)
         counts = counts.like(self.reference.of_groups(*known)) if labelled else counts
@@ -485,7 +481,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             found = ", ".join(f"{group}: {sizes.get(group, 0):,}" for group in self.reference.groups)
             raise GroupError(
                 f"The period {period.name!r} has too few records to compare groups ({found}; at least "
-                f"{self.min_group_size:,} are needed of two groups). Take a longer period."
+                f"{self.min_group_size:,} are needed in two groups). Choose a longer period."
             )
         return counts.of_groups(*kept).with_exclusions(exclusions), tuple(small)
 
@@ -493,17 +489,17 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return Claim(metric=self.metric, positive=self.positive).strata(counts)
 
     def _least(self, counts: CellCounts, group: str) -> int:
-        """Give the records of a group, in the stratum in which it has the fewest."""
+        """Return the number of records of a group in the stratum where it has the fewest."""
         if group not in counts.groups:
             return 0
         try:
             strata = self._strata(counts)
-        except CertifareError:  # a label that no record has
+        except CertifareError:  # no record has the label
             return 0
         return min(int(stratum(counts, label).of_groups(group).table.sum()) for label in strata)
 
     def _pooled(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Show cells together that the certificate shows together, to compare them with what it shows."""
+        """Add up cells that the certificate publishes as one, to compare them with its counts."""
         pooled = column.copy()
         for first, *others in self.pools:
             pooled[first] += pooled[others].sum()
@@ -511,7 +507,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return pooled
 
     def _past(self, number: int) -> CellCounts:
-        """Give all records before a period: where a set of cells may be chosen that is tested on the period."""
+        """Return all records before a period, on which cells can be chosen that are then tested on the period."""
         table = self.reference.table.copy()
         past = CellCounts(table, self.reference.groups, self.reference.labels)
         for period in self.periods[: number - 1]:
@@ -522,7 +518,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return CellCounts(table, past.groups, past.labels)
 
     def _movement(self, number: int, counts: CellCounts, group: str, label: str | None, level: float) -> Movement:
-        """Bound from below how much a group's cells have moved, at this level."""
+        """Return a lower bound of a group's movement, at this level."""
         now = self._pooled(_column(counts, group, label))
         level /= self.trials
         if self.set_thresholds:
@@ -534,7 +530,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         bias = 0.5 * math.sqrt((len(now) - 1) * (1.0 / n + 1.0 / m))
         lower = max(0.0, estimate - bias - hoeffding_radius(n, m, level))
         if number > 1 and not self.pools:
-            # What is pooled depends on the records, and so would a set of pools.
+            # Pools depend on the records, so a set of pools would, too.
             lower = max(lower, self._in_direction(number, now, then, group, label, level))
         return Movement(group, label, estimate, lower)
 
@@ -550,9 +546,9 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def _in_direction(
         self, number: int, now: NDArray[np.int64], then: NDArray[np.int64], group: str, label: str | None, level: float
     ) -> float:
-        """Bound a movement from below by a set of cells that was chosen on other records."""
+        """Return a lower bound of a movement from a set of cells that was chosen on other records."""
         if label is None and self.training is not None and group in self.training.groups:
-            # Training records are others than those of the reference: all of these are left to test on.
+            # Training records are independent of the reference, all of which is left for the test.
             chosen, tested = _column(self.training, group, None), then
         else:
             chosen, tested = (_column(half, group, label) for half in self._halves())
@@ -564,7 +560,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return -difference_limit(rest, n, -gap, level)
 
     def _direction(self, number: int, group: str, label: str | None, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Find the cells of which earlier periods, the last above all, have more than these other records."""
+        """Return the cells that are more frequent in earlier periods (recent ones weigh more) than in other records."""
         total: NDArray[np.float64] = np.zeros(len(chosen))
         for i, period in enumerate(self.periods[: number - 1]):
             earlier, _ = self._usable(period)
@@ -576,7 +572,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return more
 
     def _halves(self) -> tuple[CellCounts, CellCounts]:
-        """Deal the certification records to two halves, each by a coin: one to look in, one to test on."""
+        """Split the certification records at random into two halves: one to choose cells on, one to test on."""
         table = self.reference.table
         digest = hashlib.sha256(repr(self.reference.to_dict()).encode()).hexdigest()
         first = stream(0, "halves of a reference", digest).binomial(table, 0.5)
@@ -590,7 +586,7 @@ class _Header(msgspec.Struct):
 
 
 def _column(counts: CellCounts, group: str, label: str | None) -> NDArray[np.int64]:
-    """Give counts of one group's cells, among all its records or those of a label."""
+    """Return the counts of one group's cells, for all its records or those with a label."""
     of_label = stratum(counts, label)
     return of_label.table[:, of_label.groups.index(group)]
 

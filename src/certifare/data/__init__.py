@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def adult() -> Table:
-    """Adult: 48,842 people, with the label *income* (above 50,000 dollars) and the sensitive column *sex*.
+    """Return Adult: 48,842 people, with the label *income* (above 50,000 dollars) and the sensitive column *sex*.
 
     ``fnlwgt`` (a sampling weight) and ``split`` are left out.
 

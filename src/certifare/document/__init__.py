@@ -1,6 +1,6 @@
-"""Certificate files: the signed statement, its keys, and the policy that accepts or refuses it.
+"""Certificate files: the signed statement, its keys, and the policy that accepts or rejects it.
 
-:mod:`~certifare.document.statement` says what a file says; :mod:`~certifare.document.envelopes` writes and reads it;
+:mod:`~certifare.document.statement` defines the content; :mod:`~certifare.document.envelopes` writes and reads it;
 :mod:`~certifare.document.keys` makes keys; :mod:`~certifare.document.suppression` pools small cells before
 publication; :mod:`~certifare.document.verification` decides whether a certificate is accepted, by a
 :class:`~certifare.document.policy.Policy`.

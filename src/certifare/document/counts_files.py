@@ -1,8 +1,7 @@
-"""Counts files: several holders of data count their own records, one party adds the counts up and certifies.
+"""Counts files: several data holders count their own records; one party adds the counts up and certifies.
 
-No record leaves its holder. A counts file says which encoder it is about, by digest, and has an id, so that a file from
-another encoder is refused and one that is there twice is noticed. It also carries a checksum of the records, so that a
-holder who counts the same records twice is noticed too.
+No record leaves its holder. A counts file states the digest of its encoder and has an id, so that files of another
+encoder and repeated files are refused. A checksum of the records shows whether a holder counted the same records twice.
 """
 
 from __future__ import annotations
@@ -33,47 +32,47 @@ from certifare.tables.reading import Reading
 
 VERSION = 4
 MAX_BYTES = 16 * 2**20
-#: The most assumptions that a file may state.
+#: The most assumptions in a file.
 MOST_ASSUMPTIONS = 20
 
 Hex = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32,64}$")]
 ShortText = Annotated[str, msgspec.Meta(max_length=1_000)]
 
 LOOKED_UP = "The records were looked up: no holder found more of them among the training records than chance explains."
-"""What a certificate says where every holder compared the records with the training records."""
+"""The statement of a certificate if every data holder compared its records with the training records."""
 
 OWN_CLUSTERS = "No cluster spans several holders: each of them kept one record of each of its own clusters."
-"""What a certificate assumes besides where several holders drew one record of each cluster."""
+"""An additional assumption of a certificate if several data holders sampled one record of each cluster."""
 
 
 class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One holder's counts, as they stand in a file.
+    """The counts of one data holder, as stored in a file.
 
     Attributes
     ----------
     id : str
-        Random; a copy of the file has the same.
+        Random id; copies of the file share it.
     encoder : str
         SHA-256 digest of the encoder's file.
     cells : int
-        How many cells the encoder has; the table of counts has as many rows.
+        Number of the encoder's cells, and of rows in the table of counts.
     reading : Reading
-        How the records were read and drawn.
+        How the records were read and sampled.
     counts : CellCounts
     seed, effective_size
-        Of the draw by weights or clusters; None if all records were counted.
+        Of the sampling by weights or clusters; None if all records were counted.
     tail : Tail or None
-        The weight above a cap, if weights were capped.
+        The weight above the cap, if weights were capped.
     assumptions : tuple of str
-        What is assumed of the encoder and the records.
+        Assumptions about the encoder and the records.
     checksum : str or None
-        Of the records, in any order; None where the database that counted gives none.
+        Of the records, in any order; None if the database that counted has none.
     looked_up : bool
-        Whether the records were compared with the training records, and found not to be among them.
+        Whether the records were compared with the training records, without finding them there.
     holder : str or None
-        Who counted, as they call themselves.
+        Name of the data holder.
     created, tool : str
-        When, and with what.
+        When it was counted, and with which program.
     """
 
     format: Literal["certifare/counts"] = "certifare/counts"
@@ -107,13 +106,15 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 else f"The label {self.reading.label!r} is named, but the counts have no labels."
             )
         if self.reading.drawn != (self.seed is not None) or self.reading.drawn != (self.effective_size is not None):
-            raise FileError("Records are drawn by weights or clusters if, and only if, there are a seed and a size.")
+            raise FileError(
+                "A seed and a size are needed if records are sampled by weights or clusters, and only then."
+            )
 
     @classmethod
     def make(
         cls, counted: CountedRecords, encoder_digest: str, reading: Reading, *, holder: str | None = None
     ) -> CountsFile:
-        """Make the content of a counts file, with an id of its own."""
+        """Make the content of a counts file, with a new id."""
         return cls(
             id=secrets.token_hex(16),
             encoder=encoder_digest,
@@ -131,14 +132,14 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
     def save(self, path: FilePath) -> None:
-        """Write the file, as a whole or not at all."""
+        """Write the file, completely or not at all."""
         document = msgspec.to_builtins(self, enc_hook=lambda counts: counts.to_dict())
         with atomic_file(path) as name:
             name.write_bytes(canonical(document) + b"\n")
 
     @classmethod
     def load(cls, path: FilePath) -> CountsFile:
-        """Read a file that :meth:`save` wrote, checking everything."""
+        """Read and validate a file that :meth:`save` wrote."""
         try:
             data = DataFile.of(path).content(MAX_BYTES + 1)
         except OSError as error:
@@ -148,19 +149,21 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             version = content.get("version") if isinstance(content, dict) else None
             if isinstance(version, int) and version > VERSION:
                 raise FileError(
-                    f"{os.fspath(path)!r} is in version {version} of the format, and this program knows versions up to "
-                    f"{VERSION}: install a newer certifare to read it."
+                    f"{os.fspath(path)!r} has version {version} of the format, but this certifare only reads versions "
+                    f"up to {VERSION}. Install a newer one."
                 )
             if isinstance(version, int) and version < VERSION:
                 raise FileError(
-                    f"{os.fspath(path)!r} is in version {version} of the format, which does not say how its records "
-                    "were read: count the records again with this certifare."
+                    f"{os.fspath(path)!r} has version {version} of the format, which does not state how its records "
+                    "were read. Count the records again with this certifare."
                 )
             return msgspec.convert(content, cls, dec_hook=_decode)
         except FileError:
             raise
         except (msgspec.ValidationError, TypeError, OverflowError, CertifareError) as error:
-            raise FileError(f"{os.fspath(path)!r} is no counts file (certifare count writes them): {error}") from error
+            raise FileError(
+                f"{os.fspath(path)!r} is not a counts file (certifare count writes them): {error}"
+            ) from error
 
 
 def pool(
@@ -171,20 +174,20 @@ def pool(
     Parameters
     ----------
     files : mapping of name to CountsFile
-        The names are used in errors.
+        The names are for error messages.
     encoder_digest : str, optional
-        Digest of the encoder to be certified; that of the first file unless given.
+        Digest of the encoder to certify; by default that of the first file.
     reading : Reading, optional
-        How the records must have been read; as in the first file unless given.
+        How the records must have been read; by default as in the first file.
 
     Raises
     ------
     CountsError
-        A file is about another encoder, or its records were read in another way.
+        A file belongs to another encoder, or its records were read in another way.
     CountsError
-        A file is there twice, or two files count the same records.
+        A file is given twice, or two files count the same records.
     CountsError
-        Files were drawn in different ways.
+        Records were sampled in different ways.
     """
     if not files:
         raise ArgumentError("No counts file was given.")
@@ -203,19 +206,19 @@ def pool(
         scales = {file.reading.max_weight, first.reading.max_weight}
         if len(files) > 1 and file.reading.thinned and (None in scales or len(scales) > 1):
             raise CountsError(
-                f"{name!r} and {first_name!r} were not thinned to one largest weight, so that their records count "
-                "differently: agree on the largest in the population and count both with --max-weight."
+                f"{name!r} and {first_name!r} were not thinned to the same largest weight, so their records count "
+                "differently. Agree on the largest weight in the population, and count both with --max-weight."
             )
         if file.id in ids:
             raise CountsError(
-                f"{name!r} and {ids[file.id]!r} are the same counts (id {file.id[:16]}…): give each holder's file once."
+                f"{name!r} and {ids[file.id]!r} are the same counts (id {file.id[:16]}…). Give each holder's file once."
             )
         ids[file.id] = name
         if file.checksum is not None:
             if file.checksum in checksums:
                 raise CountsError(
                     f"{name!r} and {checksums[file.checksum]!r} count the same records (checksum "
-                    f"{file.checksum[:16]}…): leave one of them out."
+                    f"{file.checksum[:16]}…). Leave one of them out."
                 )
             checksums[file.checksum] = name
     counts = first.counts
@@ -226,14 +229,14 @@ def pool(
 
 @dataclass(frozen=True, eq=False)
 class PooledFiles:
-    """Counts of several files, added up.
+    """The sum of several counts files.
 
     Attributes
     ----------
     reading : Reading
         How the records were read.
     encoder : str
-        Digest of the encoder that all files are about.
+        Digest of the encoder of all files.
     counted : CountedRecords
     """
 
@@ -243,7 +246,7 @@ class PooledFiles:
 
 
 def _counted(files: Sequence[CountsFile], counts: CellCounts) -> CountedRecords:
-    """Say what is known of the records of all files together."""
+    """Return the records of all files together, with their provenance."""
     looked_up = all(file.looked_up for file in files)
     besides = list(dict.fromkeys(text for file in files for text in file.assumptions))
     if len(files) > 1:
@@ -264,35 +267,35 @@ def _counted(files: Sequence[CountsFile], counts: CellCounts) -> CountedRecords:
 
 
 def _tail(files: Sequence[CountsFile]) -> Tail | None:
-    """Return the weight above the cap; refuse to add up that of several holders, which is not proved."""
+    """Return the weight above the cap; raise if there are several holders: no bound is proved for them."""
     if len(files) > 1 and any(file.reading.cap is not None for file in files):
-        raise CountsError("Weights of several holders are not capped: count each file again with --cap inf.")
+        raise CountsError("Weights of several holders cannot be capped. Count each file again with --cap inf.")
     return files[0].tail
 
 
 def _check_reading(name: str, file: CountsFile, wanted: Reading, of_whom: str) -> None:
-    """Refuse a file whose records were read or drawn in another way."""
+    """Raise if the records of a file were read or sampled in another way."""
     reading = file.reading
     if (reading.sensitive, reading.label) != (wanted.sensitive, wanted.label):
         raise CountsError(
-            f"{name!r} was counted by {_columns(reading)}, but {of_whom} is by {_columns(wanted)}: count its records "
+            f"{name!r} was counted by {_columns(reading)}, but {of_whom} is by {_columns(wanted)}. Count its records "
             "again with the same columns."
         )
     if reading.naming != wanted.naming:
         raise CountsError(
-            f"{name!r} names groups or labels in another way than {of_whom} (small groups pooled, records without a "
-            "group counted, a label cut into bands): a name stands for different records. Count its records again with "
-            "the bundle, certificate.json beside encoder.json, and the same options."
+            f"{name!r} names groups or labels differently from {of_whom} (small groups pooled, records without a "
+            "group counted, a label cut into bands), so a name means different records. Count its records again with "
+            "the bundle, certificate.json next to encoder.json, and the same options."
         )
     if reading.draw != wanted.draw:
         raise CountsError(
-            f"{name!r} counts {_drawn(reading)}, but {of_whom} is about {_drawn(wanted)}: count its records again with "
+            f"{name!r} counts {_drawn(reading)}, but {of_whom} is about {_drawn(wanted)}. Count its records again with "
             "the same --weight, --cluster and --population."
         )
 
 
 def _drawn(reading: Reading) -> str:
-    """Say how records are drawn."""
+    """Describe how records are sampled."""
     if not reading.drawn:
         return "all records"
     weights = "" if reading.weight is None else f" by the weights {reading.weight!r}"
@@ -301,7 +304,7 @@ def _drawn(reading: Reading) -> str:
 
 
 def _in_order(counts: CellCounts) -> CellCounts:
-    """Put groups and labels into the order that counting all records at once would give."""
+    """Sort groups and labels as if all records had been counted at once."""
     groups = sorted(counts.groups, key=sort_key)
     table = counts.table[:, [counts.groups.index(group) for group in groups]]
     if counts.labels is None:
@@ -311,7 +314,7 @@ def _in_order(counts: CellCounts) -> CellCounts:
 
 
 def is_counts_file(path: FilePath) -> bool:
-    """Say whether a file looks like a counts file, by its first bytes."""
+    """Return whether a file looks like a counts file, by its content."""
     file = DataFile.of(path)
     try:
         return file.head[:1] == b"{" and b'"certifare/counts"' in file.content(MAX_BYTES + 1)

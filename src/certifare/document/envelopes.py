@@ -1,4 +1,4 @@
-"""Certificate files: written in one canonical form, read with suspicion.
+"""Write certificate files in one canonical form; read and validate them.
 
 A plain file is the statement itself. A signed one is a DSSE envelope whose payload is the statement's bytes.
 Reading validates everything and executes nothing.
@@ -31,12 +31,12 @@ PayloadType = Literal["application/vnd.in-toto+json"]
 PAYLOAD_TYPE: PayloadType = "application/vnd.in-toto+json"
 #: A certificate of a hundred thousand cells has a few megabytes.
 MAX_BYTES = 16 * 2**20
-#: Lists and objects of a file: an empty one takes three bytes there, and fifty or more in memory.
+#: The most lists and objects in a file: an empty one has three bytes there, and fifty or more in memory.
 MOST_LISTS = 2**20
 
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One signature of an envelope, in base64, and a hint at the key that made it."""
+    """A signature of an envelope, in base64, and a hint at its key."""
 
     sig: Annotated[str, msgspec.Meta(max_length=1_000)]
     keyid: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
@@ -52,16 +52,16 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A certificate as it was read from a file, or written to one.
+    """A certificate file that was read or is to be written.
 
     Attributes
     ----------
     statement : Statement
-        What it says.
+        The content.
     payload : bytes
-        The bytes of the statement, which are what was signed.
+        The bytes of the statement, which are signed.
     signatures : tuple of Signature
-        None for a plain file. They are not checked by reading: :meth:`signed_by` does that.
+        Empty for a plain file. Reading does not check them: :meth:`signed_by` does.
     """
 
     statement: Statement
@@ -70,11 +70,11 @@ class Document:
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate itself."""
+        """The certificate in the statement."""
         return self.statement.predicate.certificate
 
     def signed_by(self, key: SSlibKey) -> bool:
-        """Whether one of the signatures was made with this key, over exactly these bytes."""
+        """Return whether one of the signatures is by this key, over exactly these bytes."""
         from securesystemslib.exceptions import UnverifiedSignatureError
         from securesystemslib.signer import Signature as Signed
 
@@ -105,20 +105,20 @@ def write_document(
 ) -> Document:
     """Write a certificate to a file, signed if a key is given.
 
-    The file appears as a whole or not at all.
+    The file is written completely or not at all.
 
     Parameters
     ----------
     path : path
         The file, usually ``certificate.json``.
     certificate : Certificate
-        What to write.
+        The certificate to write.
     key : path or signer, optional
         The private key.
     encoder : path, optional
-        The encoder's file, whose digest is recorded. It must have as many cells as the certificate counts.
+        The encoder's file, whose digest is stored. It must have as many cells as the certificate.
     **context
-        What :func:`certifare.document.make_statement` takes: ``data_digest``, ``selection``, ``suppress_below``,
+        Arguments of :func:`certifare.document.make_statement`: ``data_digest``, ``selection``, ``suppress_below``,
         ``reading``, ``command``, ``created`` …
 
     Returns
@@ -138,7 +138,7 @@ def write_document(
 
 
 def sign(stated: Statement, key: str | os.PathLike[str] | CryptoSigner | None) -> Document:
-    """Make a document of a statement; signed, if a private key is given."""
+    """Make a document from a statement; sign it if a private key is given."""
     payload = canonical(stated.to_dict())
     if key is None:
         return Document(stated, payload)
@@ -149,7 +149,7 @@ def sign(stated: Statement, key: str | os.PathLike[str] | CryptoSigner | None) -
 
 
 def read_document(source: str | os.PathLike[str] | bytes) -> Document:
-    """Read a certificate file, checking its form. Its figures and signatures are for the policy to check.
+    """Read a certificate file and validate its form. :func:`verify_document` checks its figures and signatures.
 
     Parameters
     ----------
@@ -159,8 +159,8 @@ def read_document(source: str | os.PathLike[str] | bytes) -> Document:
     Raises
     ------
     DocumentError
-        It is no certificate. :class:`~certifare.errors.DocumentError` and
-        :class:`~certifare.errors.ExpiredVersionError` say that it is one of another version of the format.
+        It is not a certificate, or has a newer version of the format;
+        :class:`~certifare.errors.ExpiredVersionError` if its version is no longer accepted.
     """
     data = source if isinstance(source, bytes) else _read(source)
     content = parse(data)
@@ -192,23 +192,23 @@ def digest(source: str | os.PathLike[str] | bytes) -> str:
 
 
 def parse(data: bytes) -> Any:
-    """Parse JSON as strictly as it can be: UTF-8, no duplicate keys, no NaN, no numbers out of range."""
+    """Parse JSON strictly: UTF-8, no duplicate keys, no NaN, no numbers out of range."""
     if len(data) > MAX_BYTES:
         raise DocumentError(
-            f"The file is larger than {MAX_BYTES // 2**20} MB: too large for a certificate, so it was not read."
+            f"The file is larger than {MAX_BYTES // 2**20} MB, too large for a certificate, and was not read."
         )
     if not data.strip():
         raise DocumentError("The file is empty.")
     if (found := data.count(b"[") + data.count(b"{")) > MOST_LISTS:
-        raise DocumentError(f"{found:,} lists, where {MOST_LISTS:,} are the most that are accepted.")
+        raise DocumentError(f"The file has {found:,} lists; at most {MOST_LISTS:,} are allowed.")
     try:
-        # The first reading is the stricter one, the second sees duplicate keys.
+        # msgspec is stricter, json detects duplicate keys.
         msgspec.json.decode(data)
         return json.loads(data, object_pairs_hook=distinct_keys)
     except RecursionError as error:
         raise DocumentError("Not a certificate: the file is nested too deeply.") from error
     except (msgspec.MsgspecError, ValueError) as error:
-        raise DocumentError(f"Not a certificate: the file is no valid JSON ({error}).") from error
+        raise DocumentError(f"Not a certificate: the file is not valid JSON ({error}).") from error
 
 
 def _statement(content: Any) -> Statement:
@@ -220,30 +220,30 @@ def _statement(content: Any) -> Statement:
         )
     if int(version[1]) > VERSION:
         raise DocumentError(
-            f"The certificate is in version {version[1]} of the format, and this program knows versions up to "
-            f"{VERSION}: install a newer certifare to read it."
+            f"The certificate has version {version[1]} of the format, but this certifare only reads versions up to "
+            f"{VERSION}. Install a newer one."
         )
     if int(version[1]) < OLDEST_VERSION:
         raise ExpiredVersionError(
-            f"The certificate is in version {version[1]} of the format, which has expired (the oldest accepted is "
-            f"{OLDEST_VERSION}): ask its producer for a new one."
+            f"The certificate has version {version[1]} of the format, which has expired (the oldest accepted is "
+            f"{OLDEST_VERSION}). Ask its producer for a new one."
         )
     return Statement.from_dict(content)
 
 
 def _preauthentication(payload: bytes) -> bytes:
-    """Return what DSSE signs: type and payload, with their lengths."""
+    """Return the bytes that DSSE signs: type and payload with their lengths."""
     from securesystemslib.dsse import Envelope as Dsse
 
     return Dsse(payload, PAYLOAD_TYPE, {}).pae()
 
 
 def _base64(text: str, what: str) -> bytes:
-    """Decode base64 of either alphabet, as DSSE asks of readers."""
+    """Decode base64 with either alphabet, as DSSE requires."""
     try:
         return base64.b64decode(text.translate({ord("-"): "+", ord("_"): "/"}), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise DocumentError(f"Not a signed certificate: {what} is no valid base64.") from error
+        raise DocumentError(f"Not a signed certificate: {what} is not valid base64.") from error
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Ed25519 keys in PEM files, as OpenSSL writes them, and signatures over DSSE envelopes."""
+"""Ed25519 keys in PEM files, as OpenSSL writes them."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from certifare.foundation.storage import open_regular, writable
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
 
-#: Where a passphrase is looked for when none is given.
+#: Environment variable for the passphrase.
 PASSPHRASE_VARIABLE = "CERTIFARE_PASSPHRASE"  # noqa: S105
 #: Key files are a few hundred bytes.
 _MAX_KEY_BYTES = 65_536
 
 
 def new_key(path: str | os.PathLike[str], passphrase: str | None = None) -> tuple[Path, Path]:
-    """Make a key pair: ``NAME.pem`` for the one who signs, ``NAME.pub.pem`` for everyone.
+    """Make a key pair: ``NAME.pem`` to sign with, ``NAME.pub.pem`` for everyone else.
 
     Parameters
     ----------
     path : path
-        The name of the pair, with or without ``.pem``. Files that exist are never overwritten.
+        The name of the pair, with or without ``.pem``. Existing files are never overwritten.
     passphrase : str, optional
         Encrypts the private key.
 
     Returns
     -------
     private, public : Path
-        The two files; only their owner can read the first.
+        The two files; only their owner can read the private key.
 
     Examples
     --------
@@ -47,9 +47,9 @@ def new_key(path: str | os.PathLike[str], passphrase: str | None = None) -> tupl
     if name.name.endswith(".pem"):
         name = name.with_name(name.name.removesuffix(".pem"))
     if not name.name or name.is_dir():
-        raise FileError(f"{os.fspath(path)!r} is a folder: give the name of the key as well, such as keys/producer.")
+        raise FileError(f"{os.fspath(path)!r} is a folder. Add the name of the key, such as keys/producer.")
     if passphrase == "":
-        raise FileError("The passphrase is empty: give one, or none at all.")
+        raise FileError("The passphrase is empty. Give one, or leave it out.")
     private, public = name.with_name(name.name + ".pem"), name.with_name(name.name + ".pub.pem")
     key = Ed25519PrivateKey.generate()
     locked = (
@@ -71,7 +71,7 @@ def new_key(path: str | os.PathLike[str], passphrase: str | None = None) -> tupl
 
 
 def load_private_key(path: str | os.PathLike[str], passphrase: str | None = None) -> CryptoSigner:
-    """Read the key that signs. The passphrase, if any, may also stand in ``CERTIFARE_PASSPHRASE``."""
+    """Read a private key. Its passphrase can also be in the environment variable ``CERTIFARE_PASSPHRASE``."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -85,20 +85,20 @@ def load_private_key(path: str | os.PathLike[str], passphrase: str | None = None
     if not locked(path):
         passphrase = None
     elif not passphrase:
-        raise FileError(f"{path} is locked by a passphrase: give it, or set {PASSPHRASE_VARIABLE}.")
+        raise FileError(f"{path} is encrypted. Give its passphrase, or set {PASSPHRASE_VARIABLE}.")
     try:
         key = load_pem_private_key(pem, None if passphrase is None else passphrase.encode("utf-8"))
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise FileError(
-            f"{path} cannot be read as a private key" + (": is the passphrase right?" if passphrase else ".")
+            f"{path} cannot be read as a private key" + (". Check the passphrase." if passphrase else ".")
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise FileError(f"{path} holds no Ed25519 key. `certifare key new` makes one.")
+        raise FileError(f"{path} is not an Ed25519 key. `certifare key new` makes one.")
     return CryptoSigner(key)
 
 
 def load_public_key(path: str | os.PathLike[str]) -> SSlibKey:
-    """Read the key that checks signatures."""
+    """Read a public key, which checks signatures."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -114,12 +114,12 @@ def load_public_key(path: str | os.PathLike[str]) -> SSlibKey:
     except (ValueError, UnsupportedAlgorithm) as error:
         raise FileError(f"{path} cannot be read as a public key in PEM form.") from error
     if not isinstance(key, Ed25519PublicKey):
-        raise FileError(f"{path} holds no Ed25519 key, the only kind that signs certificates.")
+        raise FileError(f"{path} is not an Ed25519 key; only these sign certificates.")
     return SSlibKey.from_crypto(key)
 
 
 def locked(path: str | os.PathLike[str]) -> bool:
-    """Whether a private key file asks for a passphrase."""
+    """Return whether a private key file is encrypted with a passphrase."""
     return b"ENCRYPTED PRIVATE KEY" in _read(path)
 
 
@@ -135,10 +135,7 @@ def _read(path: str | os.PathLike[str]) -> bytes:
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that does not exist yet, readable from its first moment by whom ``mode`` allows only.
-
-    It is there as a whole, or not at all.
-    """
+    """Write a new file with these permissions from the start, completely or not at all."""
     try:
         with writable(path):
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -146,11 +143,11 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(data)
                     file.flush()
-                    os.fsync(descriptor)  # a disk may only now say that it is full
+                    os.fsync(descriptor)  # some disks report only now that they are full
             except BaseException:
                 path.unlink()
                 raise
     except FileError as error:
         if isinstance(error.__cause__, FileExistsError):
-            raise FileError(f"{path} exists and is not overwritten: choose another name.") from error
+            raise FileError(f"{path} exists. Choose another name.") from error
         raise FileError(str(error)) from error

@@ -1,4 +1,4 @@
-"""What a verifier requires of a certificate."""
+"""The requirements of a verifier for a certificate."""
 
 from __future__ import annotations
 
@@ -6,40 +6,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from certifare.certificates.claims import metric_of
 from certifare.errors import ArgumentError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """What a certificate must be like to be accepted.
+    """Requirements that a certificate must meet to be accepted.
 
-    Whatever a policy says, the document must hold together: figures, words and digests are always checked.
+    Figures, texts and digests of a certificate are always checked, whatever the policy.
 
     Attributes
     ----------
     min_confidence : float
-        The least confidence. It is the joint one, which holds for all candidates together and, where looks were
-        counted, for all looks at its records. 0 accepts any.
+        The lowest confidence: the joint one, of all candidates together and, if looks were counted, of all looks at its
+        records. 0 accepts any.
     max_bound : float or None
-        The largest T*; with records of one's own, also of the certificate on those; with a classifier of one's own,
-        instead, the largest distance of that.
+        The largest T*; if the verifier gives records, also on those; if the verifier gives a classifier, instead the
+        largest distance of that classifier.
     metrics : tuple of str
-        Its metric must be one of these; empty: any.
+        Accepted metrics; empty: any.
     groups : tuple of str
-        It must be about these groups, and may be about others besides.
+        Groups that it must be about; it may be about others, too.
     max_candidates : int or None
-        The most encoders that may have shared ε on its records.
+        The largest number of encoders that shared ε on its records.
     not_before : date or None
-        The earliest day (UTC) on which it may have been made, as it says itself.
+        The earliest day (UTC) on which it may have been made, by its own date.
     max_age : int or None
-        The most days that may have passed since it was made, as it says itself.
+        The most days since it was made, by its own date.
     max_looks : int or None
-        The most times that its records may have been looked at, this certificate included. One whose looks were not
-        counted does not meet it.
+        The most looks at its records, including this certificate. A certificate whose looks were not counted is
+        rejected.
     require_signature : bool
-        A signature must have been checked, so a key must be given.
+        Whether a signature must be checked, which needs a key.
     require_encoder : bool
-        The encoder must have been compared with the certified one, so its file must be given.
+        Whether the encoder must be compared with the certified one, which needs its file.
 
     Examples
     --------
@@ -66,16 +67,13 @@ class Policy:
 
     def __post_init__(self) -> None:
         if not (_is_number(self.min_confidence) and 0.0 <= self.min_confidence < 1.0):
-            raise ArgumentError(f"min_confidence={self.min_confidence!r}: a confidence lies in [0, 1).")
+            raise ArgumentError(f"min_confidence={self.min_confidence!r}: give a confidence in [0, 1).")
         if self.max_bound is not None and not (_is_number(self.max_bound) and 0.0 <= self.max_bound <= 1.0):
-            raise ArgumentError(f"max_bound={self.max_bound!r}: a distance between groups lies in [0, 1].")
+            raise ArgumentError(f"max_bound={self.max_bound!r}: give a distance in [0, 1].")
         for name in ("metrics", "groups"):
             object.__setattr__(self, name, _names(name, getattr(self, name)))
-        if self.metrics:
-            from certifare.certificates.claims import metric_of
-
-            for metric in self.metrics:
-                metric_of(metric)
+        for metric in self.metrics:
+            metric_of(metric)
         for name, least in (("max_candidates", 1), ("max_age", 0), ("max_looks", 1)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):

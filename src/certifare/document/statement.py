@@ -1,7 +1,7 @@
-"""The statement that a certificate file makes: an in-toto Statement v1 with a predicate of our own.
+"""The content of a certificate file: an in-toto Statement v1 with certifare's predicate.
 
-The types below are the file format; ``docs/certificate.schema.json`` is made from them. The predicate holds the
-certificate itself, what can be read off it in words, and how it came about.
+The types below are the file format; ``docs/certificate.schema.json`` is generated from them. The predicate holds the
+certificate itself, its claim in words, and how it was made.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from certifare.tables.reading import Reading
 
 StatementType = Literal["https://in-toto.io/Statement/v1"]
 STATEMENT_TYPE: StatementType = "https://in-toto.io/Statement/v1"
-#: The predicate's type, less its version.
+#: Type of the predicate, without its version.
 PREDICATE = "https://certifare.readthedocs.io/certificate/v"
-#: The version of the format that this program writes, and the oldest that it accepts.
+#: The version of the format that certifare writes, and the oldest that it reads.
 VERSION, OLDEST_VERSION = 3, 3
 
-#: How a time is written.
+#: Format of times.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
-#: More encoders than anyone can have tried.
+#: Upper limit of the number of encoders tried.
 MAX_TRIED = 10**9
 
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
-#: A name for people is no longer than this.
+#: Longest name for people.
 MAX_NAME = 200
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of the statement: unknown fields are refused, because a reader would take them for checked."""
+    """A part of the statement: unknown fields are refused, because a reader would assume that they are checked."""
 
 
 class Digest(_Strict, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Digest(_Strict, frozen=True, kw_only=True):
 
 
 class Subject(_Strict, frozen=True, kw_only=True):
-    """What the statement is about: the encoder's file, the certification data, and the table of counts."""
+    """A subject of the statement: the encoder's file, the certification data, or the table of counts."""
 
     name: Literal["encoder", "data", "counts"]
     digest: Digest
@@ -69,18 +69,18 @@ class Wording(_Strict, frozen=True, kw_only=True):
 
 
 class Group(_Strict, frozen=True, kw_only=True):
-    """A group, and how many certification records it has."""
+    """A group and its number of certification records."""
 
     name: str
     records: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Selection(_Strict, frozen=True, kw_only=True):
-    """How many encoders were tried, and what keeps the confidence honest in spite of choosing.
+    """How many encoders were tried, and how the confidence accounts for the choice.
 
-    ``none``: only one was tried. ``holdout``: the choice was made on other records, and the chosen encoder alone was
-    certified. ``simultaneous``: all were certified on the same records, each at ε / tried. ``sequence``: some were put
-    in order on other records and tested against a target one after another, until one failed.
+    ``none``: only one was tried. ``holdout``: the choice was made on other records, and only the chosen encoder was
+    certified. ``simultaneous``: all were certified on the same records, each at ε / tried. ``sequence``: some were
+    ordered on other records and tested against a target one after another, until one failed.
     """
 
     tried: Annotated[int, msgspec.Meta(ge=1, le=MAX_TRIED)]
@@ -95,18 +95,18 @@ class Tool(_Strict, frozen=True, kw_only=True):
 
 
 class Predicate(_Strict, frozen=True, kw_only=True):
-    """What is said about the subjects.
+    """The claim about the subjects.
 
     Attributes
     ----------
     claim, epsilon, groups
-        Read off the certificate, for people; checked against it.
+        Derived from the certificate, for people; checked against it.
     certificate : Certificate
         The bound and everything needed to compute it again.
     reading : Reading or None
-        How a table becomes the records that the claim is about, so that others are read alike.
+        How a table is read to get the records of the claim, so that others can read it in the same way.
     selection, suppression, dataset, tool, command, created
-        How it came about; ``dataset`` is what the producer calls the data.
+        How it was made; ``dataset`` is the producer's name for the data.
     """
 
     claim: Wording
@@ -123,7 +123,7 @@ class Predicate(_Strict, frozen=True, kw_only=True):
 
     @property
     def time(self) -> datetime:
-        """When it was made, as it says itself."""
+        """When it was made, by its own date."""
         return datetime.strptime(self.created, TIME).replace(tzinfo=UTC)
 
 
@@ -141,24 +141,24 @@ class Statement(_Strict, frozen=True, kw_only=True):
         return int(self.predicate_type.removeprefix(PREDICATE))
 
     def digest_of(self, name: str) -> str | None:
-        """Return the SHA-256 digest of a subject, None where the statement names none."""
+        """Return the SHA-256 digest of a subject; None if the statement does not have it."""
         return next((subject.digest.sha256 for subject in self.subject if subject.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, dictionaries, strings and numbers, as they stand in the file."""
+        """Return plain lists, dictionaries, strings and numbers, as in the file."""
         document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=encode_counts)
         return document
 
     @classmethod
     def from_dict(cls, document: Any) -> Statement:
-        """Read plain data, checking types and ranges; the figures are checked by the policy."""
+        """Read plain data and validate types and ranges; verification checks the figures."""
         try:
             statement = msgspec.convert(document, cls, dec_hook=_decode)
-            # Once more by itself: the certificate checks ranges and names beyond its types.
+            # Again separately: the certificate validates ranges and names that its types do not.
             certificate = Certificate.from_dict(document["predicate"]["certificate"])
             if certificate.candidates > MAX_TRIED:
-                raise DocumentError("Not a certificate: more candidates than anyone can have tried.")
-            statement.predicate.time  # noqa: B018  (a day that there is)
+                raise DocumentError("Not a certificate: impossibly many candidates.")
+            statement.predicate.time  # noqa: B018  (validates the date)
         except DocumentError:
             raise
         except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
@@ -179,7 +179,7 @@ def make_statement(
     created: str | None = None,
     tool: Tool | Mapping[str, str] | None = None,
 ) -> Statement:
-    """State a certificate: put together what its file says.
+    """Make the statement of a certificate, which is the content of its file.
 
     Parameters
     ----------
@@ -188,19 +188,19 @@ def make_statement(
     encoder_digest, data_digest : str, optional
         SHA-256 digests of the encoder's file and of the certification data (:func:`certifare.document.digest`).
     selection : Selection or mapping, optional
-        ``{"tried": 40, "correction": "holdout"}``; unless given, what the certificate says of ``candidates``.
+        ``{"tried": 40, "correction": "holdout"}``; by default from the certificate's ``candidates``.
     suppress_below : int, optional
         Pool cells with a count below this (:func:`certifare.document.suppress`).
     reading : Reading or mapping, optional
-        How the records were read, so that an auditor reads others alike: ``{"sensitive": ["sex"], "label": "income"}``.
+        How the records were read, for auditors: ``{"sensitive": ["sex"], "label": "income"}``.
     dataset : str, optional
-        What the data are called, for people; 200 characters at most.
+        Name of the data, for people; at most 200 characters.
     command : str, optional
         The command that made the certificate.
     created : str, optional
-        The time, as ``2030-01-31T12:00:00Z``; now unless given.
+        The time, such as ``2030-01-31T12:00:00Z``; by default now.
     tool : Tool or mapping, optional
-        ``{"name": …, "version": …}``; this program unless given.
+        ``{"name": …, "version": …}``; by default certifare.
 
     Examples
     --------
@@ -236,8 +236,8 @@ def make_statement(
 
 
 def claim_of(certificate: Certificate) -> Wording:
-    """Put the claim of a certificate in words and as a formula."""
-    # Quoted as Python does: a group called "a' and 'b" is one group, whoever reads the sentence.
+    """Return the claim of a certificate in words and as a formula."""
+    # Quoted as in Python: a group called "a' and 'b" is clearly one group.
     names = [repr(group) for group in certificate.counts.groups]
     groups = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
     between = f"between the groups {groups}" if len(names) == 2 else f"between any two of the groups {groups}"
@@ -273,7 +273,7 @@ def claim_of(certificate: Certificate) -> Wording:
 
 
 def epsilon_of(certificate: Certificate) -> float:
-    """ε = 1 − confidence, without the noise of the subtraction."""
+    """Return ε = 1 − confidence, without rounding noise."""
     return epsilon_at(certificate.confidence)
 
 
@@ -288,7 +288,7 @@ def counts_digest(counts: CellCounts) -> str:
 
 
 def canonical(document: Any) -> bytes:
-    """Write plain data as JSON in one way only: keys sorted, no white space, UTF-8, shortest numbers."""
+    """Return canonical JSON: sorted keys, no white space, UTF-8, shortest numbers."""
     try:
         text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         return text.encode("utf-8")
@@ -319,7 +319,7 @@ def _decode(kind: type, value: object) -> object:
     if kind is CellCounts:
         if not isinstance(value, Mapping):
             raise CountsError("counts must be an object with groups and table.")
-        # Whole numbers only, no true or false among them.
+        # Integers only, no booleans.
         rows = list[list[int]] if value.get("labels") is None else list[list[list[int]]]
         msgspec.convert(value.get("table"), rows)
         return CellCounts.from_dict(value)
@@ -341,7 +341,7 @@ def _schema(kind: type) -> dict[str, Any]:
     return {
         "type": "object",
         "title": "CellCounts",
-        "description": "Records by cell (rows), group and, where there are labels, label.",
+        "description": "Records by cell (rows), group and, if there are labels, label.",
         "properties": {
             "groups": names,
             "labels": {"anyOf": [names, {"type": "null"}]},

@@ -1,10 +1,10 @@
-"""Small counts are not published: cells that hold one are shown together, and no figure changes.
+"""Hide small counts before publication: pool cells with small counts, without changing any figure.
 
-Pooling cells changes the statistic M of a pair of groups only where their differences have different signs
+Pooling cells changes the statistic M of a pair of groups only if their differences have different signs
 (``docs/certificate-format.md`` has the proof). So small cells are pooled by their *pattern*: the sign of the
-difference of every pair of groups in every stratum that the metric looks at, and whether the cell belongs to each
-witness. The records of a pool are shown in the row of its first cell; the rows of the others become zero. Cells keep
-their ids and their number, so that every figure, the lower limit included, follows from the pooled table exactly.
+difference of every pair of groups in every stratum of the metric, and whether the cell belongs to each witness. The
+records of a pool are shown in the row of its first cell; the other rows become zero. Cells keep their ids and their
+number, so that every figure, including the lower bound, follows exactly from the pooled table.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Pool = tuple[int, ...]
 
 
 class Suppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why cells were pooled before publication; which ones, the certificate says (:attr:`Certificate.pools`).
+    """Why cells were pooled before publication; :attr:`Certificate.pools` lists them.
 
     Attributes
     ----------
     below : int
         Cells with a count below this number were pooled.
     still_small : tuple of int
-        Rows that show a count below ``below`` even so: no other cell has their pattern.
+        Rows that still show a count below ``below``, because no other cell has their pattern.
     """
 
     below: Annotated[int, msgspec.Meta(ge=2)]
@@ -39,23 +39,22 @@ class Suppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression]:
-    """Pool the cells of a certificate that have a count below ``n``; every figure stays as it is.
+    """Pool the cells of a certificate that have a count below ``n``; no figure changes.
 
-    A pool that is itself too small takes in one more cell of the same pattern, the one with the fewest records.
-    Where there is none, the row stays as it is and is named in ``still_small``.
+    A pool that is still too small gets one more cell of the same pattern, the one with the fewest records.
+    If there is none, the row stays as it is and is listed in ``still_small``.
 
     Parameters
     ----------
     certificate : Certificate
-        Any but one of ``method="lemmas"`` or ``"calibrated"``, whose bounds look at single cells, and one that is
-        pooled already.
+        Any, except with ``method="lemmas"`` or ``"calibrated"``, whose bounds use single cells, or with pools.
     n : int
         The smallest count that may be shown, at least 2.
 
     Returns
     -------
     certificate, suppression
-        The certificate on the pooled table, with its pools, and why they were made.
+        The certificate with the pooled table, and the reason for its pools.
 
     Examples
     --------
@@ -68,10 +67,10 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
     [[408, 305], [0, 0], [292, 411], [0, 0], [0, 0]]
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
-        raise DocumentError(f"suppress={n!r}: give the smallest count that may be shown, a whole number from 2 up.")
+        raise DocumentError(f"suppress={n!r}: give the smallest count that may be shown, an integer of at least 2.")
     if certificate.method == "lemmas":
         raise DocumentError(
-            'The bound of method="lemmas" looks at single cells and cannot be recomputed from pooled ones. '
+            'The bound of method="lemmas" uses single cells and cannot be recomputed from pooled ones. '
             'Certify with method="exact", or publish without suppression.'
         )
     if certificate.method == "calibrated":
@@ -82,8 +81,8 @@ def suppress(certificate: Certificate, n: int) -> tuple[Certificate, Suppression
         )
     if certificate.pools:
         raise DocumentError(
-            "Cells of the certificate are pooled already, so that their own counts are not known: suppress the "
-            "certificate that it was made from."
+            "Cells of the certificate are already pooled, so their own counts are unknown. Suppress the original "
+            "certificate."
         )
     counts = certificate.counts
     pools, still_small = _pools(certificate, n)
@@ -121,12 +120,12 @@ def _pools(certificate: Certificate, n: int) -> tuple[tuple[Pool, ...], tuple[in
 
 
 def _patterns(certificate: Certificate) -> list[tuple[bool, ...]]:
-    """For each cell: which of two groups it favours, for all pairs and strata, and which witnesses hold it."""
+    """Return for each cell which of two groups it favours, for all pairs and strata, and which witnesses contain it."""
     counts = certificate.counts
     columns: list[list[bool]] = []
     for label in certificate.claim.strata(counts):
         rows = stratum(counts, label).table
-        # Python's integers: the products exceed 64 bits for large samples.
+        # Python integers, because the products exceed 64 bits for large samples.
         sizes = [int(size) for size in rows.sum(axis=0)]
         for i, j in combinations(range(len(sizes)), 2):
             columns.append([sizes[j] * a > sizes[i] * b for a, b in rows[:, [i, j]].tolist()])

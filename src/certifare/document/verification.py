@@ -1,4 +1,4 @@
-"""Whether a certificate is accepted: one policy, for the command line and for programs alike."""
+"""Verify a certificate: check it, compare it with a policy, and test it on other records."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ if TYPE_CHECKING:
     from certifare.tables.table import Table
 
 #: Recomputing takes time in proportion to pairs of groups × (√records + cells / 20). This much takes half a minute; a
-#: file that asks for more (a thousand groups, more records than there are people) is made to keep its reader busy.
+#: file that needs more (a thousand groups, more records than there are people) is made to keep its reader busy.
 MAX_WORK = 2_000_000
 
 
-#: Requires nothing: the document must hold together, and that is all.
+#: A policy without requirements: only the document itself is checked.
 ANY = Policy(min_confidence=0.0)
-#: A clock may be wrong by this much before a certificate comes from the future.
+#: Tolerance for wrong clocks before a certificate counts as from the future.
 LEEWAY = timedelta(days=1)
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing that was checked.
+    """The result of one check.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class Check(msgspec.Struct, frozen=True):
         What was checked: version, signature, statement, figures, validity, encoder; what the policy requires
         (confidence, bound, metric, groups, candidates, date, looks); classifier; data, training records, data bound.
     ok : bool or None
-        Whether it holds; None where it was not checked, or is undecided.
+        Whether it holds; None if it was not checked, or is undecided.
     message : str
-        What was found, in a sentence.
+        The finding, as a sentence.
     undecided : bool
-        True where it was asked for, and the verifier's records neither contradict it nor suffice for it.
+        Whether it was required, but the verifier's records neither contradict it nor confirm it.
     """
 
     name: str
@@ -83,11 +83,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     claim : str or None
-        The claim in words, where the certificate could be read.
+        The claim in words, if the certificate could be read.
     bound : float or None
         T* as the certificate states it.
     checks : tuple of Check
-        What was checked, in order.
+        All checks, in order.
     """
 
     claim: str | None
@@ -113,17 +113,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unchecked(self) -> tuple[Check, ...]:
-        """What was not checked: a PASS says nothing about it."""
+        """The checks that were not made: a PASS does not cover them."""
         return tuple(check for check in self.checks if check.ok is None and not check.undecided)
 
     @property
     def figures_hold(self) -> bool:
-        """Whether words and figures follow from the counts, whatever else was found."""
+        """Whether texts and figures follow from the counts, whatever else was found."""
         found = {check.name: check.ok for check in self.checks}
         return found.get("statement") is True and found.get("figures") is True
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data for JSON."""
         return {
             "outcome": self.outcome,
             "passed": self.passed,
@@ -155,26 +155,26 @@ def verify_document(
     cluster: str | None = None,
     predictions: ArrayLike | None = None,
 ) -> Verdict:
-    """Check a certificate: that it holds together, that it meets a policy, and its claim on other records.
+    """Verify a certificate: check it, compare it with a policy, and test its claim on other records.
 
     Parameters
     ----------
     source : path, bytes or Document
-        The certificate file; for a folder, the ``certificate.json`` in it (and the ``encoder.json``, if there is one).
+        The certificate file, or a folder with ``certificate.json`` (and possibly ``encoder.json``).
     policy : Policy, optional
-        What is required of it; a confidence of at least 0.95 unless given.
+        The requirements; by default a confidence of at least 0.95.
     key : path or public key, optional
-        Whose signature is asked for. Without it no signature is checked, and the verdict says so.
+        The key that must have signed it. Without it no signature is checked, and the verdict says so.
     encoder : path, optional
-        The encoder's file. It must be, byte by byte, the one that was certified, and have as many cells.
+        The encoder's file. It must be the certified one, byte by byte, and have as many cells.
     data : Table or path, optional
-        The verifier's own records, on which the encoder is certified anew. Needs ``encoder``. They are looked up among
-        the training records where the encoder's folder has their fingerprint.
+        The verifier's own records, on which the encoder is certified again. Needs ``encoder``. They are looked up among
+        the training records if the encoder's folder has their fingerprint.
     sensitive, label, weight, cluster : optional
-        Roles of columns where ``data`` is a file. The sensitive columns and the label are those that the certificate
-        names, unless they are called differently there.
+        Roles of columns if ``data`` is a file. By default the sensitive columns and the label that the certificate
+        names.
     predictions : array-like, optional
-        One classifier, by its prediction for each cell, to learn the interval of its own distance.
+        One classifier, as its prediction for each cell, to get a confidence interval of its distance.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def verify_document(
     Raises
     ------
     CertifareError
-        The file is no certificate, or another file cannot be read. A certificate that can be read and is not
+        The file is not a certificate, or another file cannot be read. A certificate that can be read but is not
         accepted raises nothing: the verdict says why.
 
     Examples
@@ -202,7 +202,7 @@ def verify_document(
     roles = {"sensitive": tuple(sensitive), "label": label, "weight": weight, "cluster": cluster}
     named = [name for name, role in roles.items() if role]
     if named and not isinstance(data, str | os.PathLike):
-        remedy = "give that as well" if data is None else "a table has its roles already"
+        remedy = "give that as well" if data is None else "a table already has its roles"
         raise ArgumentError(f"{', '.join(named)}: names of columns in a file of your own records (data); {remedy}.")
     if isinstance(source, str | os.PathLike) and Path(source).is_dir():
         folder, source = Path(source), Path(source) / "certificate.json"
@@ -211,7 +211,7 @@ def verify_document(
     if encoder is not None:
         encoder = EncoderFile.of(encoder)
     if data is not None and encoder is None:
-        raise ArgumentError("Records can be certified anew only with the encoder: give its file as well.")
+        raise ArgumentError("Your records can only be certified with the encoder. Give its file as well.")
     public = load_public_key(key) if isinstance(key, str | os.PathLike) else key
     try:
         document = source if isinstance(source, Document) else read_document(source)
@@ -230,7 +230,7 @@ def verify_document(
     checks += _requirements(document, policy)
     max_bound = policy.max_bound
     if predictions is not None:
-        # The bound that is asked for is then that of this classifier.
+        # The required bound is then that of this classifier.
         unmade = Check("classifier", None, "Its distance was not computed: what fails above comes first.")
         checks.append(_classifier(document, predictions, max_bound) if sound else unmade)
         max_bound = None
@@ -247,7 +247,7 @@ def verify_document(
 
 
 def _signature(document: Document, key: SSlibKey | None, required: bool) -> Check:
-    # What is required and was not shown has failed; what was not asked for was not checked.
+    # A required check that cannot be made has failed; any other was not checked.
     missing = False if required else None
     if not document.signatures:
         if key is None:
@@ -275,7 +275,7 @@ def _signature(document: Document, key: SSlibKey | None, required: bool) -> Chec
 
 
 def _statement(document: Document) -> Check:
-    """Everything that the statement repeats in words must follow from the certificate that it holds."""
+    """Check that everything the statement repeats follows from its certificate."""
     stated, certificate = document.statement.predicate, document.certificate
     selection = stated.selection
     corrected = {
@@ -310,7 +310,7 @@ def _statement(document: Document) -> Check:
 
 
 def _read_so(reading: Reading, certificate: Certificate) -> bool:
-    """Whether records that were read so can have given a certificate: its labels, positive label, groups and draw."""
+    """Return whether a reading fits a certificate: its labels, positive label, groups and sampling."""
     named = {*(reading.kept_groups or ()), POOLED, UNKNOWN}
     return (
         (reading.label is not None or not certificate.claim.labelled)
@@ -323,7 +323,7 @@ def _read_so(reading: Reading, certificate: Certificate) -> bool:
 
 
 def _pooled_as_stated(document: Document) -> bool:
-    """Say whether the rows that are called small still are, and no others."""
+    """Return whether exactly the rows that are listed as small are small."""
     suppression, certificate = document.statement.predicate.suppression, document.certificate
     if suppression is None:
         return True
@@ -344,7 +344,7 @@ def _figures(document: Document) -> Check:
         several = f"{tested:,} encoders in sequence, " if tested else ""
         raise ArgumentError(
             f"The certificate has {several}{pairs:,} pairs of groups, {counts.n_records:,} records and "
-            f"{counts.n_cells:,} cells: recomputing its figures would take too long."
+            f"{counts.n_cells:,} cells. Recomputing its figures would take too long."
         )
     if len(certificate.parts) != pairs:
         return Check("figures", False, f"The certificate lists {len(certificate.parts)} bounds for {pairs} pairs.")
@@ -365,7 +365,7 @@ def _validity(document: Document) -> Check:
     void = [text for text in document.certificate.assumptions if text.startswith(VOID)]
     if void:
         return Check("validity", False, f"The certificate itself says that it is not valid: {void[0]}")
-    return Check("validity", True, "The certificate says nothing that would void it.")
+    return Check("validity", True, "The certificate is not marked invalid.")
 
 
 def _encoder(document: Document, encoder: str | os.PathLike[str] | None, required: bool) -> Check:
@@ -413,7 +413,7 @@ def _encoder(document: Document, encoder: str | os.PathLike[str] | None, require
 
 
 def _requirements(document: Document, policy: Policy) -> list[Check]:
-    """Compare the certificate with what the policy requires, but for its bound."""
+    """Compare the certificate with the policy, except for its bound."""
     certificate = document.certificate
     checks = []
     if policy.min_confidence > 0.0:
@@ -488,13 +488,13 @@ def _records(
     roles: Mapping[str, Any],
     max_bound: float | None,
 ) -> list[Check]:
-    """Certify the encoder on other records, and ask whether they contradict the certificate.
+    """Certify the encoder on the verifier's records, and test whether they contradict the certificate.
 
     They do if a set of cells, chosen on one half of them, shows on the other half that some classifier exceeds T*.
-    For a valid certificate of the same population that happens with probability at most ε, beside the certificate's
-    own ε. The sets are chosen on the verifier's records alone: nothing in it is taken from the producer.
+    For a valid certificate of the same population that happens with probability at most ε, in addition to the
+    certificate's own ε. The sets are chosen only on the verifier's records, without anything from the producer.
     """
-    # Verifying a certificate alone reads no table, and needs no library that does.
+    # Verifying a certificate alone needs no library that reads tables.
     from certifare.certification.certifying import TableSource, count_records
     from certifare.encoders.records import load_fitted, read_records
     from certifare.engines.counting import CountRequest
@@ -510,7 +510,7 @@ def _records(
         if labelled and data.labels:
             reading = msgspec.structs.replace(reading, label=data.labels[0].name)
     if data.groups is None or (labelled and not data.labels):
-        raise ArgumentError("Your records need a sensitive column, and a label if the metric looks at labels.")
+        raise ArgumentError("Your records need a sensitive column, and a label if the metric uses labels.")
     try:
         counted = count_records(fitted, TableSource(data), reading, CountRequest(labelled=labelled))
     except TrainingOverlapError as error:
@@ -521,8 +521,8 @@ def _records(
         else Check(
             "training records",
             None,
-            "No fingerprint of the training records lies beside the encoder: that it was not fitted on your records "
-            "could not be looked up.",
+            "There is no fingerprint of the training records next to the encoder, so it was not checked whether "
+            "the encoder was fitted on your records.",
         )
     )
     counts = counted.counts
@@ -576,21 +576,21 @@ def _records(
 
 
 def _reading(document: Document, roles: Mapping[str, Any]) -> Reading:
-    """Return how the verifier's records are read: as the certificate says, with columns that are called otherwise.
+    """Return how to read the verifier's records: as the certificate states, with the given column names.
 
-    Weights are not capped here: the lower limit is about whole weights.
+    Weights are not capped here: the lower bound uses whole weights.
     """
     stated = document.statement.predicate.reading
     if roles.get("label") and not document.certificate.claim.labelled:
-        raise ArgumentError(f"label={roles['label']!r}: the certificate's metric does not look at labels.")
+        raise ArgumentError(f"label={roles['label']!r}: the certificate's metric does not use labels.")
     given = {name: value for name, value in roles.items() if value}
     if stated is None and not given.get("sensitive"):
-        raise ArgumentError("The certificate does not say which column is sensitive: name it.")
+        raise ArgumentError("The certificate does not state its sensitive column. Name it.")
     return msgspec.structs.replace(stated or Reading(), **given, cap=None)
 
 
 def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequence[str]) -> str | None:
-    """Say why records with these groups and labels are not about the same claim; None where they are."""
+    """Return why records with these groups and labels do not fit the claim; None if they do."""
     wanted = certificate.counts.groups
     if set(groups) != set(wanted):
         return f"Your records have the groups {_listed(groups)}; the certificate is about {_listed(wanted)}."
@@ -603,12 +603,12 @@ def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequen
 
 
 def _own_lower_limit(own: Certificate, records: str) -> float:
-    """Lower limit with sets of cells chosen on one random half of the records and tested on the other.
+    """Return the lower bound from sets of cells chosen on one random half of the records and tested on the other.
 
-    The halves come from a stream that knows the records, so that other records are halved independently.
+    The random stream depends on the records, so that different records are split independently.
     """
     counts = own.counts
-    # Each record goes either way with probability ½; the counts are all that is needed for that.
+    # Each record is in either half with probability ½; counts suffice for that.
     half = stream(0, "halves of the verifier's records", records).binomial(counts.table, 0.5)
     chosen_on, tested_on = (CellCounts(t, counts.groups, counts.labels) for t in (half, counts.table - half))
     if min(chosen_on.table.sum(axis=0).min(), tested_on.table.sum(axis=0).min()) == 0:

@@ -165,7 +165,7 @@ class GroupColumns:
         sensitive = encoder.sensitive
         named = [str(name) for name in ([sensitive] if isinstance(sensitive, str | int) else sensitive or ())]
         texts = list(given) or list(named or ([column] if column in names else column.split(INTERSECTION)))
-        roles = tuple(parse_role(text, names, "group, which the encoder reads") for text in texts)
+        roles = tuple(parse_role(text, names, "group column of the encoder") for text in texts)
         types = {}
         for i, role in enumerate(roles):
             parts = [name_of(group).split(INTERSECTION) for group in encoder.groups_]
@@ -223,7 +223,7 @@ def check_columns(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
     there = set(names)
     for column in encoder.columns_:
         if column.name not in there:
-            raise absent(column.name, names, "encoder, which was fitted with it")
+            raise absent(column.name, names, "feature of the encoder")
 
 
 def check_cells(n_cells: int, counts: CellCounts) -> None:

@@ -1,4 +1,4 @@
-"""Blocks of records: features, labels and groups of some rows of a table that is never whole in one place."""
+"""Blocks of records: features, labels and groups of some rows of a table that is never in memory as a whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MissingRoles = Literal["refuse", "drop"]
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some records.
+    """Some of the records.
 
     Attributes
     ----------
@@ -29,20 +29,20 @@ class Block:
         The features.
     labels, groups : tuple of Field
         Label columns and sensitive columns.
-    besides : tuple of Field
-        Further columns by which copies of a record are recognised.
+    extra : tuple of Field
+        Further columns that are compared to find equal records.
     """
 
     fields: tuple[Field, ...]
     labels: tuple[Field, ...]
     groups: tuple[Field, ...]
-    besides: tuple[Field, ...] = ()
+    extra: tuple[Field, ...] = ()
 
     def __len__(self) -> int:
         return len(next(iter((*self.fields, *self.labels, *self.groups))))
 
     def complete(self) -> tuple[Block, dict[str, int]]:
-        """Leave out records that lack a label or a group; also say how many values each such column lacks."""
+        """Leave out records without a label or a group; also return the number of missing values by column."""
         lacking: dict[str, int] = {}
         keep = np.ones(len(self), dtype=bool)
         for field in (*self.labels, *self.groups):
@@ -53,14 +53,14 @@ class Block:
         return (self.take(keep) if lacking else self), lacking
 
     def take(self, keep: NDArray[np.bool_]) -> Block:
-        """Take some of the records."""
-        columns = (self.fields, self.labels, self.groups, self.besides)
+        """Return some of the records."""
+        columns = (self.fields, self.labels, self.groups, self.extra)
         return Block(*(tuple(field.take(keep) for field in of_kind) for of_kind in columns))
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature, and what it is in the whole table."""
+    """The name and type of a feature in the whole table."""
 
     name: str
     type: ColumnType
@@ -69,7 +69,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A label or sensitive column: where it is read, what it is called, what it is compared with or cut at, if so."""
+    """A label or sensitive column: its column, its name, and its comparison or cuts, if any."""
 
     column: str
     name: str
@@ -78,16 +78,16 @@ class Role:
 
     @classmethod
     def of(cls, found: str | Comparison) -> Role:
-        """Return the role of a column's name, or of a comparison."""
+        """Return the role for a column's name or a comparison."""
         return cls(found.column, str(found), found) if isinstance(found, Comparison) else cls(found, found)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read for it."""
+        """The columns to read for it."""
         return (self.column,)
 
     def read(self, frame: Frame, table: Any) -> Field:
-        """Read the values of a table's records."""
+        """Return the values of a table's records."""
         if self.cuts:
             field = _field(self.name, cut_into_bands(_column(table, self.column), self.column, self.cuts))
         elif self.comparison is not None:
@@ -100,23 +100,23 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class PooledRole:
-    """Sensitive columns whose groups are intersected, and all groups pooled that are not among those kept."""
+    """Sensitive columns that are intersected to groups; all groups but those kept are pooled."""
 
     roles: tuple[Role, ...]
     kept: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """What the groups are called."""
+        """Name of the groups."""
         return " × ".join(role.name for role in self.roles)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What is read for it."""
+        """The columns to read for it."""
         return tuple(role.column for role in self.roles)
 
     def read(self, frame: Frame, table: Any) -> Field:
-        """Read the group of each of a table's records; it is missing where one of the columns is."""
+        """Return the group of each record; it is missing if one of the columns is."""
         levels = [role.read(frame, table).levels().by_name() for role in self.roles]
         lacking = np.logical_or.reduce([column.missing for column in levels])
         groups = pool_levels(intersect([column.filled(UNKNOWN) for column in levels]).by_name(), self.kept)
@@ -125,60 +125,60 @@ class PooledRole:
 
 @dataclass(frozen=True)
 class BlockReader:
-    """How blocks are read from tables.
+    """Reads blocks from tables.
 
     Attributes
     ----------
     features : tuple of Feature
     labels : tuple of Role
     groups : tuple of Role or PooledRole
-    besides : tuple of str
-        Further columns by which copies of a record are recognised.
+    extra : tuple of str
+        Further columns that are compared to find equal records.
     """
 
     features: tuple[Feature, ...]
     labels: tuple[Role, ...]
     groups: tuple[Role | PooledRole, ...]
-    besides: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
         """Names of all columns that are read."""
         roles = [column for role in (*self.labels, *self.groups) for column in role.columns]
-        return list(dict.fromkeys([*(feature.name for feature in self.features), *roles, *self.besides]))
+        return list(dict.fromkeys([*(feature.name for feature in self.features), *roles, *self.extra]))
 
     def of(self, positions: Collection[int]) -> BlockReader:
-        """Read some of the features only."""
+        """Return a reader for some of the features only."""
         return replace(self, features=tuple(f for i, f in enumerate(self.features) if i in positions))
 
     def read(self, table: Any) -> Block:
-        """Read the block that a table (pandas, polars, pyarrow) is."""
+        """Read a table (pandas, polars, pyarrow) as a block."""
         frame = Frame(table)
         return Block(
             fields=tuple(frame.read(feature.name).as_type(feature.type) for feature in self.features),
             labels=tuple(role.read(frame, table) for role in self.labels),
             groups=tuple(role.read(frame, table) for role in self.groups),
-            besides=tuple(frame.read(name) for name in self.besides),
+            extra=tuple(frame.read(name) for name in self.extra),
         )
 
 
 class Piece(Protocol):
-    """A part of a table that is worked on by itself: a row group of a file, a partition of a distributed frame."""
+    """A part of a table that is processed separately: a row group of a file, or a partition of a Dask DataFrame."""
 
     def blocks(self, reading: BlockReader) -> Iterator[Block]:
-        """Read its records, in order."""
+        """Read the records, in order."""
         ...
 
 
 def roles_of(texts: Names, names: Sequence[str], role: str) -> tuple[Role, ...]:
-    """Understand labels or sensitive columns: columns' names, or comparisons."""
+    """Parse labels or sensitive columns: names of columns, or comparisons."""
     if not as_names(texts):
         raise RoleError(f"No {role} column was named.")
     return tuple(Role.of(parse_role(text, names, role)) for text in as_names(texts))
 
 
 def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArray[np.int64]]:
-    """Part sorted positions in the whole table by the piece that they fall into, and count them from its start.
+    """Split sorted row numbers of the whole table by piece, and count them from the start of each piece.
 
     >>> [rows.tolist() for rows in by_piece(np.array([0, 4, 5, 9]), [5, 2, 3])]
     [[0, 4], [0], [2]]

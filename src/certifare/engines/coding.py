@@ -1,4 +1,4 @@
-"""How records become codes and classes: fixed after the survey, the same for every block."""
+"""Code records as small integers and classes, in the same way for every block."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from certifare.tables.frames import Field, Value
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What every block needs to be coded.
+    """Bins, labels and groups by which every block is coded.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Plan:
     groups : tuple
         The groups.
     coordinates : Coordinates or None
-        What is to be retained of a record, if anything.
+        Coordinates of records that the encoder is to retain, if any.
     """
 
     reading: BlockReader
@@ -46,28 +46,28 @@ class Plan:
 
     @property
     def group_name(self) -> str:
-        """Name what the groups are, as an encoder in memory does."""
+        """Name of the groups, as an encoder in memory has it."""
         return " × ".join(role.name for role in self.reading.groups)
 
     @property
     def n_codes(self) -> tuple[int, ...]:
-        """How many codes each feature has."""
+        """Number of codes of each feature."""
         return tuple(b.n_codes for b in self.bins)
 
     @property
     def layout(self) -> Layout:
-        """What coded records hold."""
+        """The layout of coded records."""
         n_coordinates = 0 if self.coordinates is None else self.coordinates.n_coordinates
         return Layout(self.n_codes, self.n_classes, len(self.groups), n_coordinates)
 
     @property
     def n_labels(self) -> tuple[int, ...]:
-        """How many values each label column has."""
+        """Number of values of each label column."""
         return tuple(len(values) for _, values in self.labels)
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes, which are combinations of labels and group."""
         return int(np.prod(self.n_labels)) * len(self.groups)
 
     def blocks(self, piece: Piece) -> Iterator[Block]:
@@ -81,29 +81,29 @@ class Plan:
         )
 
     def classes(self, block: Block) -> NDArray[Any]:
-        """Code the labels and groups of a block, as one number."""
+        """Code the labels and groups of a block as one integer."""
         *labels, groups = self.targets(block)
         return Targets.from_columns(labels, groups, self.n_labels, len(self.groups)).classes
 
     def write(self, records: Records, start: int, block: Block) -> None:
-        """Write the records of a block from place ``start`` on."""
+        """Write the records of a block from row ``start`` on."""
         codes = self.codes(block)
         coordinates = None if self.coordinates is None else self.coordinates.of(codes)
         records.write(start, codes, self.classes(block), coordinates)
 
     def targets(self, block: Block) -> list[NDArray[np.int64]]:
-        """Code each label column of a block, and last the groups."""
+        """Code each label column of a block, and finally the groups."""
         labels = [_places([field], values) for field, (_, values) in zip(block.labels, self.labels, strict=True)]
         return [*labels, _places(block.groups, self.groups)]
 
 
 def _places(fields: Sequence[Field], known: Sequence[Any]) -> NDArray[np.int64]:
-    """Find each record's value (or combination of values, of several columns) among the known ones."""
+    """Return the index of each record's value (or combination of values) among the known ones."""
     found = intersect([field.levels().complete("label or group") for field in fields])
     places = found.places(known)
     for value, place in zip(found.values, places.tolist(), strict=False):
         if place < 0:
             raise TableError(
-                f"The table changed while it was read: {fields[0].name!r} now holds {value!r}, and did not before."
+                f"The table changed while it was read: {fields[0].name!r} now holds {value!r}, which it did not before."
             )
     return places[found.codes]

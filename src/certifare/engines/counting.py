@@ -1,8 +1,8 @@
-"""Counts of records by cell, group and label, however many pieces, machines or databases they come from.
+"""Count records by cell, group and label, from any number of pieces, machines or databases.
 
-Every source of records ends in :class:`CountedRecords`, from which a certificate, a counts file or a period is made.
-Sources that count in pieces make a :class:`Tally` of :class:`Entry` first; :func:`lay_out` lays it out as
-``CellCounts.from_cells`` would.
+Every source of records returns :class:`CountedRecords`, from which a certificate, a counts file or a period is made.
+Sources that count in pieces first make a :class:`Tally` of :class:`Entry`; :func:`lay_out` turns it into the same table
+as ``CellCounts.from_cells``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Entry(NamedTuple):
-    """So many records have this cell, these values of the sensitive columns, and this label; None is missing."""
+    """The number of records with this cell, these values of the sensitive columns and this label; None is missing."""
 
     cell: int
     groups: tuple[str | None, ...]
@@ -59,19 +59,19 @@ def lay_out(
     missing: Missing = "refuse",
     drop_unlabelled: bool = False,
 ) -> CellCounts:
-    """Lay entries out as a table of counts.
+    """Turn entries into a table of counts.
 
     Parameters
     ----------
     entries : iterable of Entry
-        Equal ones add up.
+        Equal ones are added up.
     n_cells : int
     labelled : bool
         Whether the table has labels.
     missing : {"refuse", "unknown", "drop"}
         What to do with records without a group or label, as in ``CellCounts.from_cells``.
     drop_unlabelled : bool
-        Leave records without a label out, and record how many, whatever ``missing`` says of groups.
+        Leave out and count records without a label, whatever ``missing`` is.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def lay_out(
     without_group = without_label = total = 0
     for cell, values, label, records in entries:
         if not 0 <= cell < n_cells:
-            raise CountsError(f"{records:,} records have the cell {cell}, which lies outside 0 … {n_cells - 1}.")
+            raise CountsError(f"{records:,} records have the cell {cell}, which is not in 0 … {n_cells - 1}.")
         total += records
         parts = tuple(value for value in values if value is not None)
         if len(parts) < len(values):
@@ -108,20 +108,20 @@ def lay_out(
     if without_group and missing == "refuse":
         raise TableError(
             f"{without_group:,} of {total:,} records lack a group. "
-            'Pass missing="unknown" to count them as a group of their own, or missing="drop" to leave them out and '
-            "have their number recorded."
+            'Pass missing="unknown" to count them as a separate group, or missing="drop" to leave them out and '
+            "record their number."
         )
     if without_label and missing != "drop" and not drop_unlabelled:
         raise TableError(
-            f'{without_label:,} records lack a label. Remove them, or pass missing="drop" to leave them out and have '
-            "their number recorded."
+            f'{without_label:,} records lack a label. Remove them, or pass missing="drop" to leave them out and record '
+            "their number."
         )
     unknown = {UNKNOWN} if without_group and missing == "unknown" else set()
     groups = sorted({*parts_of, *unknown}, key=sort_key)
     if not groups:
-        raise GroupError("No record has a group: there is nothing to count.")
+        raise GroupError("No record has a group, so there is nothing to count.")
     if labelled and not label_names:
-        raise ArgumentError("No record has a label: name another column, or records that have one.")
+        raise ArgumentError("No record has a label. Name another column, or give records with labels.")
     labels = sorted(label_names, key=sort_key)
     table = np.zeros((n_cells, len(groups), len(labels) if labelled else 1), dtype=np.int64)
     for (cell, group, label), records in counted.items():
@@ -134,24 +134,24 @@ def lay_out(
 
 @dataclass(frozen=True, kw_only=True)
 class CountRequest:
-    """What is to be counted.
+    """What to count, and how.
 
     Attributes
     ----------
     labelled : bool
-        Whether records are counted by label; those without one are left out then.
+        Whether to count by label; records without a label are then left out.
     seed : int
-        Of random choices.
+        Seed of random choices.
     salt : bytes
-        Of the checksum of the records; none is computed without it.
+        Salt of the checksum of the records; without it there is no checksum.
     halves : bool
-        Whether the records are split in two at random, for ``method="lemmas"``.
+        Whether to split the records at random into two halves, for ``method="lemmas"``.
     recorded_label : str or None
-        A label that the claim does not look at, and the certificate names all the same: it must be there.
+        A label that the claim does not use, but the certificate names: its column must exist.
     allow_training_records : bool
-        Count records even if the encoder was fitted on them; a certificate says then that it is not valid.
+        Count records even if the encoder was fitted on them; the certificate is then marked invalid.
     progress : callable, optional
-        Told which share is done.
+        Called with the share that is done.
     """
 
     labelled: bool = False
@@ -163,37 +163,37 @@ class CountRequest:
     progress: Share | None = None
 
     def check_label(self, names: Sequence[str]) -> None:
-        """Refuse a label that is to be recorded and is not among the columns."""
+        """Raise if the label to record is not among the columns."""
         if self.recorded_label is not None:
             parse_role(self.recorded_label, names, "label")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CountedRecords:
-    """Records by cell, group and label, and all that is known of them besides.
+    """Records by cell, group and label, with their provenance.
 
     Attributes
     ----------
     counts : CellCounts
-        With the records that were left out, and why.
+        Including the records that were left out, and why.
     provenance : Provenance
-        What a certificate says of the records.
+        What a certificate states about the records.
     training : CellCounts or None
-        The encoder's training records, on which a set of cells for the lower limit may be chosen.
+        The encoder's training records, on which a set of cells for the lower bound may be chosen.
     tail : Tail or None
-        The weight above a cap, if weights were capped.
+        The weight above the cap, if weights were capped.
     sum_counts : CellCounts or None
-        A second random half of the records, if they were split in two (``method="lemmas"``).
+        The second random half of the records, if they were split (``method="lemmas"``).
     digest : str or None
-        Names the records, so that random choices on them are independent of choices on others; None if nobody saw them.
+        Identifies the records, so that random choices on different records are independent; None if unknown.
     checksum : str or None
-        Equal for equal records in any order, by the encoder's columns and a salt; None if nobody saw them.
+        Equal for equal records in any order, by the encoder's columns and a salt; None if unknown.
     overlap : Overlap or None
-        How many of the records are training records; None if they were not looked up here.
+        Number of the records that are training records; None if they were not looked up.
     positive : str or None
-        The label that a comparison such as ``income>50000`` is about.
+        The label for which a comparison such as ``income>50000`` holds.
     notes : tuple of str
-        What a reader should know.
+        Warnings for the user.
     """
 
     counts: CellCounts
@@ -208,7 +208,7 @@ class CountedRecords:
     notes: tuple[str, ...] = ()
 
     def certify(self, claim: Claim) -> Certificate:
-        """Certify the encoder by which the records were counted."""
+        """Certify the encoder that the records were counted with."""
         if claim.positive is None and claim.distance.strata == "positive":
             claim = replace(claim, positive=self.positive)
         if claim.method == "calibrated":
@@ -219,7 +219,7 @@ class CountedRecords:
         lemmas = claim.method == "lemmas"
         if lemmas and self.sum_counts is None:
             raise ArgumentError(
-                'method="lemmas" splits the records in two at random, so they must be in memory: certify a table that '
+                'method="lemmas" splits the records at random, so they must be in memory. Certify a table that '
                 'fits, or choose method="exact".'
             )
         evidence = Evidence(
@@ -232,7 +232,7 @@ class CountedRecords:
         return issue(evidence, claim, self.provenance)
 
     def _witness(self) -> CellCounts | None:
-        """Return the training counts, if they are by the same cells and groups."""
+        """Return the training counts, if they have the same cells and groups."""
         training = self.training
         if training is None or training.n_cells != self.counts.n_cells:
             return None
@@ -240,11 +240,11 @@ class CountedRecords:
 
 
 def name_entry(entry: Entry, reading: Reading) -> Entry:
-    """Name the group and the label of an entry as a reading says: small groups pooled, a quantity in bands."""
+    """Rename the group and the label of an entry by a reading: pool small groups, cut a numeric label into bands."""
     label, values = entry.label, entry.groups
     if reading.label_cuts and label is not None:
         number = _number(label, str(reading.label))
-        # A database may hold NaN, which is no number, and no label.
+        # A database may hold NaN, which is not a label.
         bands = band_names(str(reading.label), reading.label_cuts)
         label = None if math.isnan(number) else bands[bisect_right(reading.label_cuts, number)]
     if reading.kept_groups is not None:
@@ -259,22 +259,22 @@ def _number(value: str, column: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise TableError(f"Column {column!r} holds {value!r}; a label that is cut must be numbers.") from None
+        raise TableError(f"Column {column!r} holds {value!r}. A label with cuts must hold numbers.") from None
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What counting some records gave.
+    """Counts of some records, with samples of their hashes.
 
     Attributes
     ----------
     entries : tuple of Entry
     found : ndarray of int64 or None
-        What looking the records up among the training records gave (:meth:`Fingerprint.look_up`); None if nobody did.
+        Result of looking the records up among the training records (:meth:`Fingerprint.look_up`); None if unknown.
     sample : RepeatSample or None
-        Of the records, in all columns: it shows whether too many are equal. None if nobody saw the records.
+        Sample of hashes of all columns, which shows whether too many records are equal; None if unknown.
     checksum : pair of int
-        Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and any pieces.
+        Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and pieces.
     """
 
     entries: tuple[Entry, ...]
@@ -283,16 +283,16 @@ class Tally:
     checksum: tuple[int, int] = (0, 0)
 
     def named(self, reading: Reading) -> Tally:
-        """Name groups and labels as a reading says."""
+        """Rename groups and labels by a reading."""
         return replace(self, entries=tuple(name_entry(entry, reading) for entry in self.entries))
 
     @property
     def repeats(self) -> Repeats:
-        """How many of the records equal another one, of those that were seen."""
+        """The number of records that equal another one."""
         return Repeats(0, 0, 0) if self.sample is None else self.sample.judge()
 
     def overlap(self, fingerprint: Fingerprint | None) -> Overlap | None:
-        """How many of the records are training records; None if they were not looked up."""
+        """Return how many of the records are training records; None if they were not looked up."""
         return None if fingerprint is None or self.found is None else fingerprint.judge(self.found)
 
     def counted(
@@ -304,10 +304,10 @@ class Tally:
         drop_unlabelled: bool = False,
         allow_training_records: bool = False,
     ) -> CountedRecords:
-        """Return the counts of these records, and what is known of them."""
+        """Return the counts of these records with their provenance."""
         overlap = self.overlap(encoder.fingerprint_)
         seen = self.sample is not None
-        # Whether records were used to fit is asked first: copies of training records are that above all.
+        # Check for training records first: copies of those are repeats, too.
         provenance = provenance_of(
             overlap, reads_groups=encoder.reads_groups, allow_training_records=allow_training_records
         )
@@ -331,7 +331,7 @@ class Tally:
 
 
 def merge_tallies(tallies: Sequence[Tally]) -> Tally:
-    """Add tallies up."""
+    """Add up tallies."""
     counted: Counter[tuple[int, tuple[str | None, ...], str | None]] = Counter()
     for tally in tallies:
         for cell, groups, label, records in tally.entries:
@@ -345,30 +345,30 @@ def merge_tallies(tallies: Sequence[Tally]) -> Tally:
 
 
 class Finder(Protocol):
-    """What records are counted by: an encoder, or the squares that several encoders share."""
+    """Assigns records to cells: an encoder, or the score squares that several encoders share."""
 
     @property
     def n_cells_(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
 
     @property
     def fingerprint_(self) -> Fingerprint | None:
-        """What tells training records."""
+        """The fingerprint of the training records."""
 
     @property
     def reads_groups(self) -> bool:
         """Whether cells depend on the group."""
 
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
-        """Codes of the groups that were read, if cells depend on them."""
+        """Return the codes of the groups, if cells depend on them."""
 
     def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[Any]:
-        """Find the cells of records that were read."""
+        """Return the cells of records."""
 
 
 @dataclass(frozen=True)
-class Teller:
-    """Counts pieces.
+class BlockCounter:
+    """Counts the records of pieces.
 
     Attributes
     ----------
@@ -377,7 +377,7 @@ class Teller:
     salt : bytes
         For the hashes of records.
     unknown_groups : bool
-        Whether records without a group or label are in the checksum, as they are if they count.
+        Whether records without a group or label count, and so are in the checksum.
     """
 
     encoder: Finder
@@ -386,34 +386,34 @@ class Teller:
     unknown_groups: bool = False
 
     def __call__(self, piece: Piece) -> Tally:
-        """Count a piece."""
-        return merge_tallies([self.tell(block) for block in piece.blocks(self.reading)])
+        """Count the records of a piece."""
+        return merge_tallies([self.count(block) for block in piece.blocks(self.reading)])
 
-    def tell(self, block: Block) -> Tally:
-        """Count a block."""
+    def count(self, block: Block) -> Tally:
+        """Count the records of a block."""
         fingerprint = self.encoder.fingerprint_
         return Tally(
-            entries=tuple(self._count(block)),
+            entries=tuple(self._tally(block)),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
-            sample=RepeatSample.of((*block.fields, *self._own_roles(block), *block.besides), self.salt),
-            checksum=checksum_of(block.take(self._taking_part(block)).fields, self.salt),
+            sample=RepeatSample.of((*block.fields, *self._own_roles(block), *block.extra), self.salt),
+            checksum=checksum_of(block.take(self._counting(block)).fields, self.salt),
         )
 
     def _own_roles(self, block: Block) -> list[Field]:
-        """Return groups and labels that do not follow from a feature: one that does adds nothing to it."""
+        """Return groups and labels whose columns are not features; those that are add no information."""
         features = {feature.name for feature in self.reading.features}
         roles = (*self.reading.groups, *self.reading.labels)
         fields = (*block.groups, *block.labels)
         return [field for role, field in zip(roles, fields, strict=True) if not features.issuperset(role.columns)]
 
-    def _taking_part(self, block: Block) -> NDArray[np.bool_]:
-        """Which records count: those with a label, if there is one, and with a group, unless that is unknown."""
+    def _counting(self, block: Block) -> NDArray[np.bool_]:
+        """Return which records count: those with a label, if there is one, and a group, unless it may be unknown."""
         keep = np.ones(len(block), dtype=bool)
         for field in (*block.labels, *(() if self.unknown_groups else block.groups)):
             keep &= ~field.missing()
         return keep
 
-    def _count(self, block: Block) -> list[Entry]:
+    def _tally(self, block: Block) -> list[Entry]:
         known = np.ones(len(block), dtype=bool)
         for field in block.groups:
             known &= ~field.missing()
@@ -422,10 +422,10 @@ class Teller:
             named = Field(groups.name, Dictionary(groups.codes, groups.names), "text", True)
             return self._entries(block, self.encoder.find_cells(block.fields, self.encoder.group_codes([named])))
         if self.encoder.reads_groups and not known.all():
-            # A record without a group has no cell, and is left out when counts are laid out.
+            # A record without a group has no cell; lay_out leaves it out.
             without = block.take(~known)
             entries = self._entries(without, np.zeros(len(without), dtype=np.int64))
-            return [*entries, *self._count(block.take(known))] if known.any() else entries
+            return [*entries, *self._tally(block.take(known))] if known.any() else entries
         cells = self.encoder.find_cells(block.fields, self.encoder.group_codes(block.groups))
         return self._entries(block, cells)
 
@@ -441,19 +441,6 @@ class Teller:
         return entries
 
 
-def count_over(
-    encoder: Finder,
-    worker: Worker,
-    reading: BlockReader,
-    *,
-    salt: bytes = b"",
-    unknown_groups: bool = False,
-    progress: Share | None = None,
-) -> Tally:
-    """Count the records that someone holds."""
-    return worker.reduce(Teller(encoder, reading, salt, unknown_groups), merge_tallies, progress=progress)
-
-
 def count_pieces(
     encoder: RestrictedEncoder,
     worker: Worker,
@@ -461,21 +448,15 @@ def count_pieces(
     reading: Reading,
     request: CountRequest,
 ) -> CountedRecords:
-    """Count records that are read in pieces, given the names of their columns."""
+    """Count records in pieces, given the names of their columns."""
     check_columns(encoder, names)
     request.check_label(names)
     groups = roles_of(reading.sensitive, names, "sensitive")
     labels = () if reading.label is None else roles_of(reading.label, names, "label")
-    # Equal values of one column are no copies of a record: all columns are compared.
+    # If the encoder is one column, equal values are not copies of a record, so all columns are compared.
     reader = reader_for(encoder, labels, groups, names if encoder.is_column else ())
-    tally = count_over(
-        encoder,
-        worker,
-        reader,
-        salt=request.salt,
-        unknown_groups=reading.unknown_groups,
-        progress=request.progress,
-    )
+    counter = BlockCounter(encoder, reader, request.salt, reading.unknown_groups)
+    tally = worker.reduce(counter, merge_tallies, progress=request.progress)
     counted = tally.named(reading).counted(
         encoder,
         labelled=request.labelled,
@@ -487,59 +468,59 @@ def count_pieces(
 
 
 def _compared(labels: Sequence[Role]) -> str | None:
-    """Name the label that a comparison is about; None if the label is a column."""
+    """Return the label for which a comparison holds; None if the label is not a comparison."""
     comparison = labels[0].comparison if labels else None
     return None if comparison is None else comparison.true
 
 
 def checksum_of(fields: Sequence[Field], salt: bytes) -> tuple[int, int]:
-    """Add up hashes of records: equal for equal records in any order; sums of parts add up (modulo 2^64)."""
+    """Return sums of record hashes: equal for equal records in any order; sums of parts add up (modulo 2^64)."""
     hashes = hash_records(fields, salt)
     return int(hashes.sum(dtype=np.uint64)), int((hashes * (hashes ^ SECOND_SALT)).sum(dtype=np.uint64))
 
 
 def write_checksum(sums: tuple[int, int]) -> str:
-    """Write a checksum as hexadecimal digits."""
+    """Return a checksum as hexadecimal digits."""
     return f"{sums[0]:016x}{sums[1]:016x}"
 
 
 def refuse_draw(reading: Reading, request: CountRequest, where: str) -> None:
-    """Refuse to draw or to split records at random if they are not in memory."""
+    """Raise if records that are not in memory have to be sampled or split at random."""
     if request.halves:
         raise ArgumentError(
-            f'method="lemmas" splits the records in two at random, which needs all of them in memory, and they are '
-            f'{where}: choose method="exact", or certify an extract that fits.'
+            f'method="lemmas" splits the records at random, which needs all of them in memory, but they are '
+            f'{where}. Choose method="exact", or certify an extract that fits.'
         )
     if reading.drawn:
         column = reading.cluster or reading.weight
         raise CountsError(
-            f"The records are drawn by the column {column!r}, which needs all of them in memory, and they are {where}: "
-            "export an extract that fits (the encoder's columns, groups, labels, weights and clusters), and count that "
-            "file with certifare count."
+            f"The records are sampled by the column {column!r}, which needs all of them in memory, but they are "
+            f"{where}. Export an extract that fits (the encoder's columns, groups, labels, weights and clusters), and "
+            "count that file with certifare count."
         )
 
 
 def check_counted_by(encoder: RestrictedEncoder, names: Sequence[str]) -> None:
-    """Refuse to count by other columns than those that an encoder reads groups from: its cells would be others."""
+    """Raise if records are counted by other columns than the encoder reads groups from: its cells would differ."""
     if encoder.reads_groups and encoder.sensitive is not None:
         read = [encoder.sensitive] if isinstance(encoder.sensitive, str) else list(encoder.sensitive)
         if list(names) != read:
             raise GroupError(
-                f"The encoder reads the group from {read}, and the records are to be counted by {list(names)}: count "
-                "them by the same, or apply the encoder to records in memory."
+                f"The encoder reads the group from {read}, but the records are counted by {list(names)}. Use the same "
+                "columns, or apply the encoder to records in memory."
             )
 
 
 def reader_for(
-    encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequence[Role], besides: Sequence[str] = ()
+    encoder: RestrictedEncoder, labels: Sequence[Role], groups: Sequence[Role], extra: Sequence[str] = ()
 ) -> BlockReader:
-    """Say how blocks of a fitted encoder's records are read; one that reads groups takes those that are counted."""
+    """Return a reader of an encoder's features, with the labels and groups to count by."""
     check_counted_by(encoder, [role.name for role in groups])
     features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
-    return BlockReader(features, tuple(labels), tuple(groups), tuple(besides))
+    return BlockReader(features, tuple(labels), tuple(groups), tuple(extra))
 
 
 def one_label(labels: Sequence[Any]) -> None:
-    """Refuse several label columns: a certificate conditions on one."""
+    """Raise if there are several label columns: a certificate conditions on one."""
     if len(labels) > 1:
-        raise ArgumentError(f"Certificates condition on one label column, and {len(labels)} were given.")
+        raise ArgumentError(f"A certificate conditions on one label column, but {len(labels)} were given.")

@@ -1,4 +1,4 @@
-"""Passes over all records after a tree has grown: what representatives need that counts do not tell."""
+"""Passes over all records after a tree has grown, for representatives that cannot be computed from counts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from certifare.engines.coding import Plan
 from certifare.growth import Codes, Growth
 
 ValueCountsByNode = dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.int64]]]
-"""For a column and a node: distinct values, sorted, and how often each occurs."""
+"""For a column and a node: sorted distinct values, and the number of records of each."""
 
 
 @dataclass(frozen=True, eq=False)
 class MedianFinder:
-    """ValueCountsByNode the values inside the middle bin of each node.
+    """Counts the values inside the middle bin of each node.
 
     Attributes
     ----------
     plan, growth
     ranges : ndarray of int64, (nodes, 2)
-        Which cells a node is made of.
+        The range of cells of each node.
     wanted : mapping of column to (nodes, codes)
     """
 
@@ -34,7 +34,7 @@ class MedianFinder:
     wanted: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
 
     def __call__(self, piece: Piece, squares: NDArray[np.uint16] | None = None) -> ValueCountsByNode:
-        """Tally a piece."""
+        """Count the values of a piece."""
         return merge_value_counts([self._tally(*parts) for parts in _cells(self.plan, self.growth, piece, squares)])
 
     def _tally(self, block: Block, codes: Codes, cells: NDArray[np.int32]) -> ValueCountsByNode:
@@ -52,7 +52,7 @@ class MedianFinder:
 
 @dataclass(frozen=True, eq=False)
 class CellCounter:
-    """Counts the codes of all columns in each cell of a growth over squares."""
+    """Counts the codes of all columns in each cell of a growth on score squares."""
 
     plan: Plan
     growth: Growth
@@ -71,7 +71,7 @@ class CellCounter:
 def _cells(
     plan: Plan, growth: Growth, piece: Piece, squares: NDArray[np.uint16] | None
 ) -> Iterator[tuple[Block, Codes, NDArray[np.int32]]]:
-    """Give the blocks of a piece with their codes and cells."""
+    """Yield the blocks of a piece with their codes and cells."""
     start = 0
     for block in plan.blocks(piece):
         codes = plan.codes(block)
@@ -85,7 +85,7 @@ def _cells(
 
 
 def add_counts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Add counts up."""
+    """Add up counts."""
     total = parts[0].copy()
     for part in parts[1:]:
         total += part
@@ -93,7 +93,7 @@ def add_counts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def merge_value_counts(parts: Sequence[ValueCountsByNode]) -> ValueCountsByNode:
-    """Add tallies up."""
+    """Add up value counts."""
     if len(parts) == 1:
         return parts[0]
     merged: ValueCountsByNode = {}

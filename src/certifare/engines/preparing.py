@@ -1,18 +1,18 @@
-"""Training records that an engine holds: what ``encoder.prepare`` gives, over pieces instead of arrays.
+"""Prepare training records that an engine holds, like ``encoder.prepare`` in memory.
 
 1. Survey: values of all columns, labels and groups; a sample of hashes.
-2. Sample: quantiles of columns that hold other than small whole numbers (only if there are any).
-3. Code: every record becomes small integers, kept where the engine keeps them.
+2. Sample: quantiles of columns that hold more than small integers (if there are any).
+3. Code: convert every record to small integers, kept by the engine.
 4. Grow: the grower asks for histograms, and the engine counts.
-5. Medians: values inside the middle bin of each node (only of columns whose bins hold several values).
+5. Medians: values inside the middle bin of each node (for columns whose bins hold several values).
 
-Each step but the growth is one pass over the pieces. All cells, counts and representatives equal those of ``fit``.
+Each step except growing is one pass over the pieces. All cells, counts and representatives equal those of ``fit``.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -26,7 +26,7 @@ from certifare.encoders.proxies import Coordinates, check_retain, coordinate_row
 from certifare.encoders.representatives import Middle, Representatives, modes
 from certifare.encoders.training import ColumnSchema
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import BlockReader, MissingRoles, Piece, by_piece
+from certifare.engines.blocks import Block, BlockReader, MissingRoles, Piece, by_piece
 from certifare.engines.coding import Plan
 from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_value_counts
 from certifare.engines.survey import Survey, Surveyor, merge_surveys
@@ -38,23 +38,23 @@ from certifare.growth.binning import bins_of
 from certifare.growth.summary import SAMPLE_ROWS, sample_positions
 
 T = TypeVar("T")
-NOBODY = np.zeros(0, dtype=np.int64)
+NO_CODES = np.zeros(0, dtype=np.int64)
 StepProgress = Callable[[str, float], Any]
-"""Told what is being done ("survey", "sample", "code", "grow", "medians"), and which share of it is."""
+"""Called with the current step ("survey", "sample", "code", "grow", "medians") and the share of it that is done."""
 Share = Callable[[float], Any]
-"""Told which share of a step is done."""
+"""Called with the share of a step that is done."""
 
 
 class CodedRecords(HistogramSource, Protocol):
-    """Records that have been coded, wherever they lie. ``root`` starts another growth."""
+    """Coded records, wherever they are stored. ``root`` starts another growth."""
 
     def leaves(self, growth: Growth) -> list[Histogram]:
-        """Count the records of each cell, from left to right, of the tree that was grown last."""
+        """Return the histogram of each cell, from left to right, of the tree that was grown last."""
         ...
 
 
 class Worker(Protocol):
-    """Whoever holds the pieces of a table and can work on each where it lies."""
+    """Holds the pieces of a table and processes each in place."""
 
     def reduce(
         self,
@@ -63,19 +63,19 @@ class Worker(Protocol):
         each: Sequence[Any] | None = None,
         progress: Share | None = None,
     ) -> T:
-        """Merge what ``work(piece)``, or ``work(piece, each[i])``, gives for all pieces, in order."""
+        """Merge the results of ``work(piece)``, or ``work(piece, each[i])``, for all pieces, in order."""
         ...
 
 
 class Engine(Worker, Protocol):
-    """A worker that can also keep coded records, and count them for a grower.
+    """A worker that can also store coded records, and compute histograms of them for a grower.
 
     Attributes
     ----------
     n_pieces : int
-        In how many pieces the records come.
+        Number of pieces.
     n_records : int or None
-        How many there are, if that is known before they are read.
+        Number of records, if known before they are read.
     """
 
     n_pieces: int
@@ -90,17 +90,17 @@ class Engine(Worker, Protocol):
 class EngineTraining:
     """Training records that an engine holds (:class:`~certifare.encoders.training.Training`).
 
-    One growth at a time: each puts the records into another order.
+    Only one tree can grow at a time, because growing reorders the records.
 
     Attributes
     ----------
     engine : Engine
     plan : Plan
-        How records become codes and classes.
+        How records are coded.
     survey : Survey
     records : CodedRecords
     squares : sequence or None
-        The pieces' squares on a score map, wherever they lie, if the growth decides on those instead of the columns.
+        The score squares of each piece, if the tree splits on those instead of the columns.
     progress : callable or None
     """
 
@@ -116,7 +116,7 @@ class EngineTraining:
     progress: StepProgress | None = None
 
     named = True
-    """Columns of files and frames have names."""
+    """Columns of files and dataframes have names."""
 
     def __len__(self) -> int:
         return self.survey.n_records
@@ -128,39 +128,39 @@ class EngineTraining:
 
     @property
     def bins(self) -> tuple[Bins, ...]:
-        """What the features' codes stand for."""
+        """The bins of the features."""
         return self.plan.bins
 
     @property
     def labels(self) -> tuple[Levels, ...]:
-        """Label columns; codes lie with the records."""
-        return tuple(Levels(name, NOBODY, values) for name, values in self.plan.labels)
+        """Label columns; the codes are stored with the records."""
+        return tuple(Levels(name, NO_CODES, values) for name, values in self.plan.labels)
 
     @property
     def groups(self) -> Levels:
-        """The groups; codes lie with the records."""
-        return Levels(self.plan.group_name, NOBODY, self.plan.groups)
+        """The groups; the codes are stored with the records."""
+        return Levels(self.plan.group_name, NO_CODES, self.plan.groups)
 
     def project(self, coordinates: Coordinates) -> NDArray[np.int16]:
-        """Give coordinates of no record: they lie with the codes."""
+        """Return an empty array: the coordinates are stored with the codes."""
         nothing = tuple(np.zeros(0, dtype=np.uint16) for _ in self.bins)
         return coordinates.of(Codes(nothing, self.plan.n_codes))
 
     def source(self, targets: Targets, n_threads: int) -> HistogramSource:
-        """Count these records for a grower; where they lie decides on how many threads."""
+        """Return the source of histograms for a grower; the engine decides on the number of threads."""
         if targets.n_classes != self.plan.n_classes:
             raise EncoderError("retain= needs the whole table in memory; set retain=0.")
         return self.records
 
     def growing(self, max_cells: int) -> Callable[[int], Any] | None:
-        """Say who is told how many of ``max_cells`` cells have grown."""
+        """Return the callback that reports how many of ``max_cells`` cells have grown."""
         share = _share(self.progress, "grow")
         return None if share is None else lambda cells: share(cells / max_cells)
 
     def representatives(
         self, growth: Growth, ranges: NDArray[np.int64], n_threads: int, codes: Codes | None = None
     ) -> Representatives:
-        """Find representatives from the counts of the cells and, where a bin holds several values, from those."""
+        """Compute representatives from the counts of the cells and, if a bin holds several values, from the values."""
         by_cell = self._count_cells(growth)
         by_node = np.array([by_cell[low:high].sum(axis=0) for low, high in ranges])
         offsets = np.cumsum([0, *self.plan.n_codes])
@@ -188,19 +188,19 @@ class EngineTraining:
         return Representatives(self.columns, tuple(values))
 
     def _count_cells(self, growth: Growth) -> NDArray[np.int64]:
-        """Count the codes of all columns in each cell, (cells, codes)."""
+        """Return the counts of the codes of all columns in each cell, (cells, codes)."""
         if self.squares is None:
             return np.array([leaf.counts.sum(axis=0) for leaf in self.records.leaves(growth)])
         return self.engine.reduce(CellCounter(self.plan, growth), add_counts, self.squares)
 
 
 def check_kind(encoder: object, *kinds: type) -> None:
-    """Refuse an encoder that cannot grow from a table which is never whole in memory."""
+    """Raise if an encoder cannot be fitted on a table that is never in memory as a whole."""
     if not isinstance(encoder, kinds):
         raise EncoderError(
-            f"{type(encoder).__name__} needs the whole table in memory: fit it on a sample of the records (of a Dask "
-            f"DataFrame: X.sample(frac=…).compute()). {' and '.join(kind.__name__ for kind in kinds)} can grow from "
-            "this table as it is."
+            f"{type(encoder).__name__} needs the whole table in memory. Fit it on a sample of the records (of a Dask "
+            f"DataFrame: X.sample(frac=…).compute()). {' and '.join(kind.__name__ for kind in kinds)} can be fitted on "
+            "this table."
         )
 
 
@@ -212,7 +212,7 @@ def prepare_over(
     missing: MissingRoles = "refuse",
     progress: StepProgress | None = None,
 ) -> EngineTraining:
-    """Do what ``encoder.prepare`` does, over the pieces that an engine holds.
+    """Prepare training records over the pieces that an engine holds, like ``encoder.prepare``.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def prepare_over(
     reading : BlockReader
         Which columns are features, labels and groups.
     missing : {"refuse", "drop"}
-        What becomes of records that lack a label or a group.
+        What to do with records without a label or a group.
     progress : callable, optional
         Called with the name of a step and the share of it that is done.
     """
@@ -285,7 +285,7 @@ def _fit_bins(
     survey: Survey,
     progress: Share | None,
 ) -> tuple[Bins, ...]:
-    """Fit the bins that :func:`certifare.growth.fit_bins` would fit to the whole table."""
+    """Fit the same bins as :func:`certifare.growth.fit_bins` for the whole table."""
     sampled = survey.summary.sampled
     samples: Mapping[int, NDArray[np.float64]] = {}
     if sampled:
@@ -299,40 +299,40 @@ def _fit_bins(
 
 @dataclass(frozen=True)
 class Sampler:
-    """Takes the records at some positions of a piece."""
+    """Returns the features of some rows of a piece."""
 
     reading: BlockReader
 
     def __call__(self, piece: Piece, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Give numbers, (positions, features)."""
-        found = []
-        start = 0
-        for block in (block.complete()[0] for block in piece.blocks(self.reading)):
-            first, last = np.searchsorted(positions, [start, start + len(block)])
-            rows = positions[first:last] - start
-            found.append(np.column_stack([field.numbers()[rows] for field in block.fields]))
-            start += len(block)
-        return np.concatenate(found)
+        """Return numbers, (positions, features)."""
+        blocks = (block.complete()[0] for block in piece.blocks(self.reading))
+        found = [[field.numbers()[rows] for field in block.fields] for block, rows in _rows(blocks, positions)]
+        return np.concatenate([np.column_stack(columns) for columns in found])
 
 
 @dataclass(frozen=True)
 class CodeSampler:
-    """Takes the codes of the records at some positions of a piece."""
+    """Returns the codes of some rows of a piece."""
 
     plan: Plan
 
     def __call__(self, piece: Piece, positions: NDArray[np.int64]) -> NDArray[np.uint16]:
-        """Give codes, (positions, features)."""
+        """Return codes, (positions, features)."""
         found = [np.zeros((0, len(self.plan.bins)), dtype=np.uint16)]
-        start = 0
-        for block in self.plan.blocks(piece):
-            first, last = np.searchsorted(positions, [start, start + len(block)])
-            rows = positions[first:last] - start
+        for block, rows in _rows(self.plan.blocks(piece), positions):
             if len(rows):
                 columns = [column[rows].astype(np.uint16) for column in self.plan.codes(block).columns]
                 found.append(np.column_stack(columns))
-            start += len(block)
         return np.concatenate(found)
+
+
+def _rows(blocks: Iterable[Block], positions: NDArray[np.int64]) -> Iterator[tuple[Block, NDArray[np.int64]]]:
+    """Yield the blocks of a piece, each with the rows of it that are at some sorted positions of the piece."""
+    start = 0
+    for block in blocks:
+        first, last = np.searchsorted(positions, [start, start + len(block)])
+        yield block, positions[first:last] - start
+        start += len(block)
 
 
 def _stack(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -340,7 +340,7 @@ def _stack(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _refuse_copies(root: Histogram, plan: Plan) -> None:
-    """Refuse features that say the group outright, as ``fit`` does: seen from the counts, each value has one group."""
+    """Raise if a feature determines the group, as ``fit`` does: each value occurs in one group only."""
     by_group = root.counts.reshape(-1, len(plan.groups), root.counts.shape[1]).sum(axis=0)
     names = [role.name for role in plan.reading.groups]
     partitions = [(" × ".join(names), list(range(len(plan.groups))))]
@@ -356,6 +356,6 @@ def _refuse_copies(root: Histogram, plan: Plan) -> None:
             one_to_one = (occupied.sum(axis=0) <= 1).all() and (occupied.sum(axis=1) == 1).all()
             if one_to_one and len(counts) > 1:
                 raise GroupError(
-                    f"Column {column.name!r} says which group a record is in: it repeats the sensitive column "
-                    f"{name!r}. Drop it; if it shall be a feature nevertheless, set allow_sensitive_feature=True."
+                    f"Column {column.name!r} determines the group: it repeats the sensitive column {name!r}. Drop it, "
+                    "or set allow_sensitive_feature=True to keep it as a feature."
                 )

@@ -1,4 +1,4 @@
-"""What must be known of all records before the first is coded. Surveys of parts of a table add up."""
+"""Collect the values, labels and groups of all records before they are coded. Surveys of parts of a table add up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from certifare.tables.frames import ColumnType, Field, Value
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What some records hold.
+    """Values, labels and groups of some records.
 
     Attributes
     ----------
@@ -31,19 +31,19 @@ class Survey:
     summary : Summary
         Values of the features.
     types : tuple of {"number", "boolean", "text"} or None
-        What each feature holds; None where it holds nothing.
+        Type of each feature; None if it has no values.
     missing : tuple of bool
-        Whether records lack a feature.
+        Whether some records miss the feature.
     highest : tuple of float
-        The largest number of each feature; -inf where there is none.
+        Largest number of each feature; -inf if there is none.
     labels : mapping of str to frozenset
         Values of each label column.
     groups : frozenset
-        Values of the sensitive column; tuples of values of several.
+        Values of the sensitive column; tuples if there are several.
     lacking : mapping of str to int
-        Records left out because they lack a label or group, by column.
+        Records left out because a label or group is missing, by column.
     hashes : tuple of HashSample
-        Of the features of records, in each view of a fingerprint.
+        Of the features, for each view of a fingerprint.
     """
 
     lengths: tuple[int, ...]
@@ -58,30 +58,30 @@ class Survey:
 
     @property
     def n_records(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return sum(self.lengths)
 
     def refuse_lacking(self) -> None:
-        """Raise an error if records lack a label or a group."""
+        """Raise if records have no label or group."""
         for name, count in self.lacking.items():
             raise TableError(
-                f"Input contains NaN: column {name!r}, which says the label or group of a record, has no value in "
-                f'{count:,} records. Leave those out (missing="drop"), or give them a value of their own.'
+                f"Input contains NaN: column {name!r}, which holds the label or group, has no value in "
+                f'{count:,} records. Leave those out (missing="drop"), or give them a value.'
             )
 
     def schema(self, reading: BlockReader) -> tuple[ColumnSchema, ...]:
-        """Describe the features."""
+        """Return the name and type of each feature."""
         return tuple(
             ColumnSchema(feature.name, type_ or feature.type, feature.categorical, missing)
             for feature, type_, missing in zip(reading.features, self.types, self.missing, strict=True)
         )
 
     def label_values(self) -> list[tuple[str, tuple[Value, ...]]]:
-        """Name and sorted values of each label column."""
+        """Return the name and sorted values of each label column."""
         return [(name, tuple(sorted(values))) for name, values in self.labels.items()]
 
     def group_values(self) -> tuple[GroupValue, ...]:
-        """List the groups in order."""
+        """Return the sorted groups."""
         return tuple(sorted(self.groups))
 
 
@@ -95,9 +95,9 @@ class Surveyor:
     salt : bytes
         For the hashes of records.
     n_records : int or None
-        How many records there are in all, if that is known beforehand; else pieces are taken to be alike.
+        Total number of records, if known; otherwise it is estimated from one piece.
     n_pieces : int
-        In how many pieces they come.
+        Number of pieces.
     """
 
     reading: BlockReader
@@ -173,5 +173,5 @@ def _refuse_quantity(name: str, values: frozenset[Value]) -> None:
     if len(values) > MOST_LABELS:
         raise EncoderError(
             f"Unknown label type: label {name!r} has more than {MOST_LABELS} distinct values, such as "
-            f"{listing(list(values), 3)}. Labels are classes: cut a quantity into at most {MOST_LABELS} of them."
+            f"{listing(list(values), 3)}. Labels are classes: cut numbers into at most {MOST_LABELS} bands."
         )

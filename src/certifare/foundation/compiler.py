@@ -1,7 +1,7 @@
-"""How every kernel is compiled: to run without the interpreter's lock, and kept on disk, so that it compiles once.
+"""Compile functions with numba: without the global interpreter lock, and cached on disk.
 
-What belongs together is handed to a kernel as a plain tuple, never as a named one: what is kept on disk names the
-class, and could not be read any more once a later version has no such class.
+Pass related arguments to a kernel as a plain tuple, never as a named one: the cache on disk names the class, and could
+not be read once a later version has no such class.
 """
 
 from collections.abc import Callable
@@ -22,18 +22,18 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def kernel_for(*arguments: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Compile a function at once, for these types of arguments only, whatever else arrays could be told apart by."""
+    """Compile a function at once, for these argument types only."""
     return lambda function: _compiled(function, arguments)
 
 
 def helper(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function that only kernels of the same module call: with no way in from Python it compiles faster."""
+    """Compile a function that only kernels of the same module call: without an entry from Python it compiles faster."""
     options = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return cast(Callable[P, R], njit(**options)(function))
 
 
 def read_only(dtype: Any, ndim: int) -> Any:
-    """Give the type of an array that is only read: it may have gaps, and may be one that cannot be written to."""
+    """Return the type of a read-only array, which need not be contiguous."""
     return types.Array(dtype, ndim, "A", readonly=True)
 
 
@@ -44,5 +44,5 @@ def _compiled(function: Callable[P, R], *signature: Any) -> Callable[P, R]:
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        # No folder can be written to (a read-only installation): every process compiles for itself.
+        # No cache folder is writable (a read-only installation): every process compiles for itself.
         return cast(Callable[P, R], njit(*signature, **options)(function))

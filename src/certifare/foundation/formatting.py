@@ -1,14 +1,14 @@
-"""Words that depend on a number or on the word that follows, and lists of names."""
+"""Text formatting helpers: numbers, plurals, articles and lists of names."""
 
 import re
 from collections.abc import Sequence
 
-#: Characters that change the direction of what follows: marks, embeddings, overrides and isolates.
+#: Unicode characters that change the direction of the text after them: marks, embeddings, overrides and isolates.
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def amount(number: int, what: str) -> str:
-    """Write how many there are of something.
+    """Return a number with its noun in singular or plural.
 
     >>> amount(1, "record"), amount(2500, "record")
     ('1 record', '2,500 records')
@@ -17,7 +17,7 @@ def amount(number: int, what: str) -> str:
 
 
 def one(what: str) -> str:
-    """Put the indefinite article before something, by its first letter.
+    """Return a noun with its indefinite article, chosen by the first letter.
 
     >>> one("equalized odds distance"), one("group")
     ('an equalized odds distance', 'a group')
@@ -26,7 +26,7 @@ def one(what: str) -> str:
 
 
 def exact(number: float) -> str:
-    """Write a number so that it is read back as it is, as short as that may be.
+    """Return the shortest text from which a number can be read back exactly.
 
     >>> exact(20000.0), exact(0.1), exact(0.30000001192092896)
     ('20000', '0.1', '0.30000001192092896')
@@ -36,7 +36,7 @@ def exact(number: float) -> str:
 
 
 def listing(names: Sequence[object], most: int = 8) -> str:
-    """Write names in quotes, cut after the first few.
+    """Return names in quotes, cut after the first few.
 
     >>> listing(["a", "b", "c", "d"], 2)
     "'a', 'b' and 2 more"
@@ -46,7 +46,7 @@ def listing(names: Sequence[object], most: int = 8) -> str:
 
 
 def undirected(text: str) -> str:
-    """Replace what changes the direction of text: a name from a file could make the words around it read otherwise.
+    """Replace characters that change the direction of text: a name could change how text around it reads.
 
     >>> undirected(f"T* of {chr(0x202E)}50.0 = x")
     'T* of �50.0 = x'

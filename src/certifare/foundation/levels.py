@@ -1,8 +1,8 @@
-"""Levels: the distinct values of a column in order, and for each record the place of its value among them.
+"""Levels: the distinct values of a column in order, and the code of each record's value.
 
 Labels, groups, clusters and categories are all read here, from a column of any kind. A record without a value has the
-code −1. Values have an order of their own (numbers by size, text by its characters); :meth:`Levels.by_name` puts them
-into the order of their names, in which tables of counts are laid out.
+code −1. Values have a natural order (numbers by size, text by its characters); :meth:`Levels.by_name` sorts them by
+name, which is the order in tables of counts.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from certifare.errors import ArgumentError, TableError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The group of records whose group is missing, where they are counted as one.
+#: Name of the group of records without a group, if they are counted.
 UNKNOWN = "unknown"
-#: Joins the values of several sensitive columns into the name of one group.
+#: Joins the values of several sensitive columns into the name of a group.
 INTERSECTION = " × "
-#: Whole numbers that span less than this are counted, not sorted, to find the distinct ones.
+#: Integers in a smaller range than this are counted, not sorted, to find the distinct ones.
 SMALL_RANGE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The levels of a column.
+    """The distinct values of a column, and the code of each record.
 
     Attributes
     ----------
     name : str
-        Of the column; of several, joined: ``sex × race``.
+        Name of the column; of several columns: ``sex × race``.
     codes : ndarray of int64
-        The place of each record's value in ``values``; −1 where it has none.
+        Index of each record's value in ``values``; −1 if missing.
     values : tuple
-        Distinct values, each of which occurs: bool, int, float or str; tuples of them for intersections.
+        Distinct values, each of which occurs: bool, int, float or str; for intersections, tuples.
 
     Examples
     --------
@@ -58,9 +58,9 @@ class Levels:
 
     @classmethod
     def of(cls, values: Any, name: str) -> Levels:
-        """Levels of a column: an array, a list, or a series of pandas, polars or pyarrow; levels are their own.
+        """Return the levels of a column: an array, a list, or a pandas, polars or pyarrow series.
 
-        Values of different kinds in one column are told apart by their names alone.
+        Values of different types in one column are distinguished by their names only.
         """
         import pyarrow as pa
 
@@ -85,16 +85,16 @@ class Levels:
 
     @classmethod
     def of_dictionary(cls, indices: NDArray[Any], values: Sequence[Any], name: str) -> Levels:
-        """Levels of a column that was coded in any order: indices into values (−1: missing), some of them unused."""
+        """Return the levels of a coded column: indices into values (−1: missing), some of which may be unused."""
         used = np.flatnonzero(np.bincount(indices[indices >= 0], minlength=len(values))).tolist()
         place = {value: i for i, value in enumerate(sorted({values[i] for i in used if values[i] == values[i]}))}
-        table = np.full(len(values) + 1, -1, dtype=np.int64)  # the last is that of missing values
+        table = np.full(len(values) + 1, -1, dtype=np.int64)  # the last entry is for missing values
         table[used] = [place.get(values[i], -1) for i in used]
         return cls(name, table[indices], tuple(map(plain, place)))
 
     @classmethod
     def of_numbers(cls, numbers: NDArray[Any], name: str, *, boolean: bool = False) -> Levels:
-        """Levels of an array of numbers (NaN: missing) or truth values; ``boolean`` numbers stand for truth values."""
+        """Return the levels of numbers (NaN: missing) or booleans; with ``boolean``, numbers become booleans."""
         as_value = bool if boolean or numbers.dtype.kind == "b" else plain
         if numbers.dtype.kind in "bui" and len(numbers):
             low, high = int(numbers.min()), int(numbers.max())
@@ -120,7 +120,7 @@ class Levels:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the values are called."""
+        """The names of the values."""
         return tuple(map(name_of, self.values))
 
     @property
@@ -129,21 +129,21 @@ class Levels:
         return self.codes < 0
 
     def counts(self) -> NDArray[np.int64]:
-        """How many records have each of the values."""
+        """Return the number of records with each value."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.values))
 
     def take(self, rows: NDArray[Any]) -> Levels:
-        """Take some of the records; the values stay."""
+        """Return some of the records, with the same values."""
         return replace(self, codes=self.codes[rows])
 
     def sorted(self) -> Levels:
-        """Put the values in their own order, and leave out those that no record has."""
+        """Sort the values in their natural order, and remove those that no record has."""
         return Levels.of_dictionary(self.codes, self.values, self.name)
 
     def by_name(self) -> Levels:
-        """Put the values in the order of their names: numbers by size, then text. Values of the same name are one."""
+        """Sort the values by name: numbers by size, then text. Values with the same name are merged."""
         if all(type(v) in (int, float) and abs(v) < 2**53 for v in self.values):
-            return self  # numbers in their own order are in that of their names
+            return self  # the natural order of numbers is that of their names
         names = sorted(set(self.names), key=sort_key)
         place = {name: i for i, name in enumerate(names)}
         table = np.array([*(place[name] for name in self.names), -1], dtype=np.int64)
@@ -151,48 +151,48 @@ class Levels:
         return Levels(self.name, table[self.codes], tuple(value[name] for name in names))
 
     def filled(self, value: Hashable) -> Levels:
-        """Give this value, the last unless it is there already, to records that have none."""
+        """Replace missing values by this one, which is added last unless it exists."""
         if not self.missing.any():
             return self
         values = self.values if value in self.values else (*self.values, value)
         return Levels(self.name, np.where(self.missing, values.index(value), self.codes), values)
 
     def complete(self, what: str) -> Levels:
-        """Refuse records without a value; ``what`` says what it is for ("label", "group")."""
+        """Raise if a record has no value; ``what`` is its meaning in the message ("label", "group")."""
         missing = self.missing
         if missing.any():
             raise TableError(
                 f"Input {what} contains NaN: column {self.name!r} has no value in {int(missing.sum()):,} of "
                 f"{len(self):,} records (the first is record {int(missing.argmax())}). Drop those records, or give "
-                f"them a {what} of their own."
+                f"them a {what}."
             )
         return self
 
     def places(self, known: Sequence[Any]) -> NDArray[np.int64]:
-        """Where each of the values stands among known ones; −1 where it does not, and a last −1 for missing values."""
+        """Return the index of each value among known ones (−1: unknown), and a last −1 for missing values."""
         place = {value: i for i, value in enumerate(known)}
         return np.array([*(place.get(value, -1) for value in self.values), -1], dtype=np.int64)
 
     def to_arrow(self) -> pa.DictionaryArray:
-        """Return the values of the records as an Arrow array."""
+        """Return the values of the records as an Arrow dictionary array."""
         import pyarrow as pa
 
-        # Whole numbers were floating-point ones if there are others, or if they are so large.
+        # Integers were floats if there are other floats, or if they are too large for 64 bits.
         floating = any(isinstance(v, float) or (isinstance(v, int) and abs(v) >= 2**63) for v in self.values)
         values = pa.array(map(float, self.values), pa.float64()) if floating else pa.array(self.values)
         return pa.DictionaryArray.from_arrays(pa.array(self.codes.astype(np.int32), mask=self.missing), values)
 
 
 def intersect(parts: Sequence[Levels]) -> Levels:
-    """Levels of several columns together: a tuple of values for each combination that occurs.
+    """Return the levels of several columns together: a tuple of values for each combination that occurs.
 
-    Who has no value in one of them has none. One column is its own intersection.
+    A record with a missing value in one column is missing in the intersection.
     """
     first, *others = parts
     if not others:
         return first
     joint, missing = first.codes, first.missing
-    places = [np.arange(len(first.values))]  # of each combination's values, column by column
+    places = [np.arange(len(first.values))]  # indices of each combination's values, by column
     for part in others:
         if len(part) != len(first):
             raise ArgumentError(f"{first.name} has {len(first):,} records, {part.name} has {len(part):,}.")
@@ -205,7 +205,7 @@ def intersect(parts: Sequence[Levels]) -> Levels:
 
 
 def _compacted(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Codes that occur, sorted, and the place of each record's among them; −1 stays."""
+    """Return the codes that occur, sorted, and the index of each record's code among them; −1 stays."""
     highest = int(codes.max(initial=-1))
     if highest < max(SMALL_RANGE, len(codes)):
         there = np.bincount(codes + 1, minlength=highest + 2) > 0
@@ -217,7 +217,7 @@ def _compacted(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def name_of(value: object) -> str:
-    """Return the name of a group or label: its text; whole floating-point numbers read like integers.
+    """Return the name of a group or label: its text; whole floats are written like integers.
 
     >>> name_of(1.0), name_of(("female", True))
     ('1', 'female × True')
@@ -234,7 +234,7 @@ def name_of(value: object) -> str:
 
 
 def sort_key(name: str) -> tuple[int, float, str]:
-    """Numbers by value, then texts."""
+    """Sort numbers by value, then text."""
     try:
         number = float(name)
     except ValueError:
@@ -243,12 +243,12 @@ def sort_key(name: str) -> tuple[int, float, str]:
 
 
 def plain(value: Any) -> Any:
-    """Write a whole number as int, so that 1.0 and 1 are one value everywhere."""
+    """Convert a whole float to int, so that 1.0 and 1 are the same value."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _as_arrow(values: Any) -> pa.Array | pa.ChunkedArray | None:
-    """See a column of a dataframe library as Arrow data, without a copy; None where it is none, or of no one type."""
+    """Return a column of a dataframe library as Arrow data, without a copy; None if it is not one or mixes types."""
     import pyarrow as pa
 
     if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -262,7 +262,7 @@ def _as_arrow(values: Any) -> pa.Array | pa.ChunkedArray | None:
 
 
 def _of_objects(array: NDArray[Any]) -> pa.Array:
-    """See objects as Arrow data; those of different kinds, or of none that Arrow knows, by their names."""
+    """Convert objects to an Arrow array; objects of mixed or unknown types by their names."""
     import pyarrow as pa
 
     try:
@@ -270,7 +270,7 @@ def _of_objects(array: NDArray[Any]) -> pa.Array:
     except (pa.ArrowException, OverflowError, UnicodeError):
         return _named(array.tolist())
     if pa.types.is_floating(column.type) and any(isinstance(value, bool) for value in array.tolist()):
-        return _named(array.tolist())  # Arrow would make numbers of truth values
+        return _named(array.tolist())  # Arrow would convert booleans to numbers
     return column
 
 
@@ -281,12 +281,12 @@ def _named(values: Sequence[object]) -> pa.Array:
 
 
 def _encoded(column: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
-    """Code a column by its distinct values; decimal numbers as the nearest doubles, as everywhere."""
+    """Encode a column as a dictionary; decimals become the nearest floats, as everywhere."""
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
         column = column.unify_dictionaries().combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # not all types can be in one piece
+    if isinstance(column, pa.ChunkedArray):  # not all types can be combined
         column = column.chunk(0)
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.string()).cast(pa.float64())
@@ -294,5 +294,5 @@ def _encoded(column: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def _is_missing(value: object) -> bool:
-    """None, NaN, and the missing values of pandas (whose comparison with themselves is no boolean)."""
+    """Return whether a value is None, NaN or a missing value of pandas (which is not equal to itself)."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value

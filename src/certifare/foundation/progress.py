@@ -1,7 +1,7 @@
-"""How far work is that lies many calls below whoever wants to know.
+"""Progress reporting for nested work.
 
-Whoever wants to know listens (:func:`listening`); whoever does the work counts (:func:`counter`), and need not know
-whether anyone does.
+A caller listens to progress (:func:`listening`); code many calls below counts its steps (:func:`counter`), whether or
+not anyone listens.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Told how much is done, and how much there is.
+#: Called with the number of steps done and the total.
 Listener = Callable[[int, int], None]
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def listening(tell: Listener) -> Iterator[None]:
-    """Within this, hear of all that is counted."""
+    """Receive progress updates inside this context."""
     token = _LISTENER.set(tell)
     try:
         yield
@@ -27,7 +27,7 @@ def listening(tell: Listener) -> Iterator[None]:
 
 
 def counter(total: int) -> Callable[[], None]:
-    """Begin to count; return a function to call, from any thread, when one more is done.
+    """Start counting steps; return a function to call, from any thread, when a step is done.
 
     >>> with listening(lambda done, total: print(done, "of", total)):
     ...     tick = counter(2)

@@ -1,8 +1,8 @@
-"""Random choices: the one place that hands out generators, each by a seed and a purpose.
+"""Random generators, each determined by a seed and a purpose.
 
-Two generators made from one seed give the same numbers. Where one draw chooses the encoder and another the records that
-it is certified on, the second draw must not know the first; so nobody else in the package makes a generator. Streams
-of different seeds or purposes are independent: their states are different outputs of a cryptographic hash.
+Two generators with one seed would give the same numbers. If one sample chooses the encoder and another one is certified
+on, the second must be independent of the first; so all generators of the package are made here. Streams of different
+seeds or purposes are independent: their states are different outputs of a cryptographic hash.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ from certifare.errors import ArgumentError
 
 
 def stream(seed: int, *purpose: str) -> np.random.Generator:
-    """Return the generator of a seed and a purpose, at its beginning.
+    """Return the generator of a seed and a purpose.
 
     Parameters
     ----------
     seed : int
     *purpose : str
-        What is drawn and, where several draws have one purpose, for which part of the records.
+        What is drawn and, if several draws have one purpose, for which part of the records.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def stream(seed: int, *purpose: str) -> np.random.Generator:
 
 
 def number(seed: int, *purpose: str, bits: int = 31) -> int:
-    """Return a whole number of so many bits, for a library or a hash that wants one instead of a generator.
+    """Return an integer with this many bits, for a library or a hash that takes a seed instead of a generator.
 
     Examples
     --------

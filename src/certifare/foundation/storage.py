@@ -1,7 +1,7 @@
-"""Files of every kind: opened only if they are regular, written as a whole or not at all.
+"""Read and write files safely: open only regular files, and write results completely or not at all.
 
-Files come from strangers, and results go where other things may be. Every file that is not our own is opened by
-:func:`open_regular`; every result is written by :func:`atomic_file` or :func:`atomic_folder`.
+Input files may be hostile, and results may go where other files are. Every input is opened by :func:`open_regular`;
+every result is written by :func:`atomic_file` or :func:`atomic_folder`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 from certifare.errors import FileError
 
 FilePath = str | os.PathLike[str]
-"""Where a file is."""
+"""Path of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a command has found so far: files that it read, and folders as they were when it first looked."""
+    """The files that a command has read, and the folders as they were when it first checked them."""
 
     inputs: set[tuple[int, int]] = field(default_factory=set)
     folders: dict[Path, tuple[int, int] | None] = field(default_factory=dict)
@@ -37,7 +37,7 @@ _seen: _Seen | None = None
 
 @contextlib.contextmanager
 def nothing_overwritten() -> Iterator[None]:
-    """Within this, neither a file that was read is replaced, nor a folder that another run has made since."""
+    """Within this context, never replace a file that was read, or a folder that another run has made since."""
     global _seen
     before, _seen = _seen, _Seen()
     try:
@@ -47,22 +47,22 @@ def nothing_overwritten() -> Iterator[None]:
 
 
 def open_regular(path: str | os.PathLike[str], *, replaceable: bool = False) -> io.BufferedReader:
-    """Open a regular file to read its bytes; every file that is not our own is opened here.
+    """Open a regular file for reading; every input file is opened here.
 
-    A pipe may never say anything and a device never end, so neither is opened.
+    Pipes and devices are refused: they may block, or never end.
 
     Parameters
     ----------
     path : path
     replaceable : bool
-        Whether the file is one that is read in order to be written anew; any other input is never replaced.
+        Whether the file is read in order to be rewritten; any other input is never replaced.
 
     Raises
     ------
     OSError
-        If the file cannot be opened, or is no regular file; ``strerror`` says why.
+        If the file cannot be opened, or is not a regular file; ``strerror`` says why.
     """
-    # Without O_NONBLOCK, opening a pipe would wait until somebody writes to it.
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
     file = open(path, "rb", opener=lambda name, _: os.open(name, flags))  # noqa: SIM115
     status = os.fstat(file.fileno())
@@ -76,9 +76,9 @@ def open_regular(path: str | os.PathLike[str], *, replaceable: bool = False) -> 
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary name beside ``path`` to write to; it becomes ``path`` at the end, or vanishes if anything fails.
+    """Write a file atomically: yield a temporary path, which becomes ``path`` at the end, or is removed on failure.
 
-    Only a regular file is replaced; of a link, what it points to.
+    Only a regular file is replaced; for a link, the file that it points to.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         with writable(Path(path)):
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             yield temporary
-            # Only their owner may read unfinished files; results follow the usual rules.
+            # Only the owner may read unfinished files; results get the usual permissions.
             temporary.chmod(0o666 & ~_umask())
             check_file(target)
             os.replace(temporary, target)
@@ -102,16 +102,16 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], bool] | None = None) -> Iterator[Path]:
-    """Give a temporary folder beside ``path`` to fill; it becomes ``path`` at the end, or vanishes if anything fails.
+    """Write a folder atomically: yield a temporary folder, which becomes ``path`` at the end, or is removed on failure.
 
-    A folder that another run has made in the meantime stays as it is.
+    A folder that another run has made in the meantime is left unchanged.
 
     Parameters
     ----------
     path : path
-        Must not exist, be an empty folder, or be one that ``replace`` allows to be replaced.
+        Must not exist, be an empty folder, or be one that ``replace`` accepts.
     replace : callable, optional
-        Told the existing folder; says whether it may be replaced.
+        Returns whether an existing folder may be replaced.
     """
     check_folder(path, replace=replace)
     target = Path(os.path.realpath(path))
@@ -127,7 +127,7 @@ def atomic_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], boo
                 if before != _identity(old) or not _replaceable(old, replace):
                     raise _taken(target)
             try:
-                # Fails if anything but an empty folder has come to be there.
+                # Fails if anything but an empty folder is there by now.
                 os.rename(temporary, target)
             except OSError as error:
                 if not target.exists():
@@ -144,7 +144,7 @@ def atomic_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], boo
 
 
 def write_private(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file that is its owner's alone from its first moment, whatever was there before."""
+    """Write a file that only its owner can read from the start, replacing what was there."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(file.fileno(), 0o600)
@@ -152,9 +152,9 @@ def write_private(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of JSON, for ``object_pairs_hook``; raise ValueError if a key occurs twice.
+    """Build a JSON object, as ``object_pairs_hook``; raise ValueError if a key occurs twice.
 
-    Of two values, two readers may each take another one.
+    Given two values for a key, different readers may take different ones.
 
     >>> import json
     >>> json.loads('{"a": 1}', object_pairs_hook=distinct_keys)
@@ -169,7 +169,7 @@ def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_file(path: str | os.PathLike[str]) -> Path:
-    """Refuse what may not be replaced by a file; return the file to write: of a link, what it points to."""
+    """Raise if a path may not be replaced by a file; return the file to write (for a link, its target)."""
     with writable(Path(path)):
         try:
             status = os.stat(path)
@@ -180,12 +180,12 @@ def check_file(path: str | os.PathLike[str]) -> Path:
     if not stat.S_ISREG(status.st_mode):
         raise FileError(f"{os.fspath(path)!r} is {_sort(status.st_mode)}; name a file to write.")
     if _seen is not None and (status.st_dev, status.st_ino) in _seen.inputs:
-        raise FileError(f"{os.fspath(path)!r} is read by this command, which would write over it; name another file.")
+        raise FileError(f"{os.fspath(path)!r} is an input of this command and would be overwritten; name another file.")
     return Path(os.path.realpath(path))
 
 
 def check_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], bool] | None = None) -> None:
-    """Refuse a folder that could not be written, before any work is done."""
+    """Raise if a folder cannot be written, before any work is done."""
     path = Path(path)
     if not path.name:
         raise FileError(f"{str(path)!r} cannot be replaced; name a folder to make.")
@@ -203,8 +203,8 @@ def check_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], bool
 
 
 def check_writable(folder: str | os.PathLike[str]) -> None:
-    """Refuse a folder in which no file can be made."""
-    import tempfile  # which imports random numbers and hashes, that no other command needs
+    """Raise if no file can be created in a folder."""
+    import tempfile  # it loads random numbers and hashes, which no other command needs
 
     folder = Path(folder)
     with writable(folder), tempfile.TemporaryFile(dir=folder):
@@ -212,7 +212,7 @@ def check_writable(folder: str | os.PathLike[str]) -> None:
 
 
 def _beside(path: Path, ending: str) -> Path:
-    """Return a hidden name that is not taken, chosen before anything is made so that nothing is left behind."""
+    """Return a hidden name that is not taken, chosen before anything is created so that nothing is left behind."""
     return path.with_name(f".{path.name[:40]}.{os.urandom(6).hex()}.{ending}")
 
 
@@ -234,7 +234,7 @@ def _taken(path: Path) -> FileError:
 
 @contextlib.contextmanager
 def writable(path: Path) -> Iterator[None]:
-    """Turn what writers raise into errors that name the file and say what is wrong."""
+    """Convert writers' exceptions into errors that name the file and say what is wrong."""
     try:
         yield
     except OSError as error:
@@ -255,6 +255,6 @@ def _umask() -> int:
 
 
 def _sort(mode: int) -> str:
-    """Say what a file is that is not a regular one."""
+    """Return what a file is that is not a regular one."""
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")

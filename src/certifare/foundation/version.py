@@ -1,3 +1,3 @@
-"""The version of this distribution, for the files that name it."""
+"""The version of certifare, which its files state."""
 
 __version__ = "0.1.0"

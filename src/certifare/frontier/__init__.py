@@ -1,9 +1,9 @@
-"""Frontiers: many encoders tried at once, and the choice among them.
+"""Frontiers: try many encoders at once, and choose among them.
 
-:mod:`~certifare.frontier.settings` says what is tried; :mod:`~certifare.frontier.paths` fits it and counts;
-:mod:`~certifare.frontier.target` predicts certificates; :mod:`~certifare.frontier.utility` says what encoders are
-worth; :mod:`~certifare.frontier.fronts` finds fronts and knees, :mod:`~certifare.frontier.ordering` the order in which
-encoders are tested; :mod:`~certifare.frontier.search` keeps the parts of the table apart;
+:mod:`~certifare.frontier.settings` defines what is tried; :mod:`~certifare.frontier.paths` fits and counts;
+:mod:`~certifare.frontier.target` predicts certificates; :mod:`~certifare.frontier.utility` measures predictive power;
+:mod:`~certifare.frontier.fronts` finds fronts and knees, :mod:`~certifare.frontier.ordering` the order in which
+encoders are tested; :mod:`~certifare.frontier.search` keeps the parts of the table separate;
 :mod:`~certifare.frontier.sweeping` makes the frontier.
 """
 

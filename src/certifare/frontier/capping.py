@@ -1,8 +1,8 @@
-"""Which cap on the weights to certify with: chosen on training and select records, before anything is drawn.
+"""Choose the cap on the weights for certification, on the train and select parts.
 
-A small cap keeps many records and leaves much weight above it; no cap leaves none and keeps few records. For quantiles
-of the weights, other records tell how many certification records will stay and how much weight will be above the cap,
-and so which bound may be expected of an encoder of a few cells. The smallest is taken; no cap at all is among them.
+A small cap keeps many records but leaves much weight above it; no cap leaves none but keeps few records. For quantiles
+of the weights, the train and select parts predict how many certification records will stay and how much weight will be
+above the cap, and so the bound of an encoder with a few cells. The cap with the smallest bound is chosen, or none.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from certifare.certificates.tail import distance_level, raised, share_limit
 
 #: Quantiles of the weights that are tried as caps.
 QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.985, 0.99, 0.993, 0.995, 0.997, 0.998, 0.999)
-#: The plug-in distance of groups that are alike exceeds 0 by so much, in units of √(1/n_0 + 1/n_1), with eight cells.
+#: Bias of the plug-in distance for equal groups and eight cells, in units of √(1/n_0 + 1/n_1).
 BIAS = 0.4 * math.sqrt(8)
 
 
 @dataclass(frozen=True, eq=False)
 class CapForecast:
-    """What a cap may be expected to keep, and to leave above it.
+    """The predicted numbers of records that a cap keeps and leaves above it.
 
     Attributes
     ----------
     cap, largest : float
         The cap, and the largest weight of the records that it was chosen on.
     kept, beyond : ndarray of float64, (strata, groups)
-        Certification records that will be kept, and be beyond the cap (:class:`~certifare.certificates.tail.Tail`).
+        Certification records that will be kept, and will be above the cap (:class:`~certifare.certificates.tail.Tail`).
     whole : ndarray of float64, (strata, groups)
         Certification records that would be kept without a cap.
     """
@@ -50,14 +50,14 @@ class CapForecast:
         return self.cap < self.largest
 
     def shares(self, epsilon: float, growth: float = 1.0) -> NDArray[np.float64]:
-        """Upper limits of the share of weight above the cap that may be expected, for strata and pairs of groups.
+        """Return expected upper bounds of the share of weight above the cap, for strata and pairs of groups.
 
         Parameters
         ----------
         epsilon : float
-            Of the statement about one pair of groups.
+            ε of the statement about one pair of groups.
         growth : float
-            As if there were this many times as many certification records.
+            Factor by which the number of certification records is multiplied.
         """
         limits = np.array(
             [
@@ -73,14 +73,14 @@ class CapForecast:
         return larger
 
     def gain(self) -> NDArray[np.float64]:
-        """How many times as large 1/n_0 + 1/n_1 would be without the cap, for strata and pairs of groups."""
+        """Return the factor by which 1/n_0 + 1/n_1 is larger without the cap, for strata and pairs of groups."""
         gained: NDArray[np.float64] = self._sizes(self.whole) / self._sizes(self.kept)
         return gained
 
     def _sizes(self, records: NDArray[np.float64]) -> NDArray[np.float64]:
-        """1/n_0 + 1/n_1 of pairs of groups."""
+        """Return 1/n_0 + 1/n_1 of pairs of groups."""
         first, second = self._pairs
-        # A group without records would be refused; here it has next to none.
+        # A group without records is refused later; here it has almost none.
         found: NDArray[np.float64] = (1.0 / np.maximum(records, 1e-9)[:, np.stack([first, second])]).sum(axis=1)
         return found
 
@@ -90,7 +90,7 @@ class CapForecast:
         return np.array(list(combinations(range(self.kept.shape[1]), 2))).T
 
     def bound(self, metric: str, epsilon: float) -> float:
-        """Bound that may be expected for groups that are alike."""
+        """Return the expected bound for equal groups."""
         chosen = metric_of(metric)
         level = epsilon / len(self.kept) if chosen.combine == "mean" else epsilon
         spread = np.sqrt(self._sizes(self.kept))
@@ -109,7 +109,7 @@ def choose_cap(
     epsilon: float,
     scale: float,
 ) -> CapForecast | None:
-    """Choose a cap on weights from records that are not certified on; None where no cap is best.
+    """Choose a cap on weights from records that are not certified on; None if no cap is best.
 
     Parameters
     ----------
@@ -117,12 +117,12 @@ def choose_cap(
     groups : ndarray of int64
         The group of each record, from 0.
     strata : ndarray of bool, (strata, records)
-        Which records each stratum of the metric looks at.
+        Which records are in each stratum of the metric.
     metric : str
     epsilon : float
         1 − confidence.
     scale : float
-        How many certification records there are for each of these.
+        Number of certification records for each of these records.
     """
     largest = float(weights.max())
     n_groups = int(groups.max()) + 1

@@ -1,4 +1,4 @@
-"""Which points are not beaten, and where the curve that they form bends."""
+"""Find the Pareto front of points, and its knee."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def pareto(bounds: Sequence[float], accuracies: Sequence[float]) -> list[int]:
-    """Points that no other point beats: smaller bound, or higher accuracy.
+    """Return the points that no other point beats: smaller bound, or higher accuracy.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ def pareto(bounds: Sequence[float], accuracies: Sequence[float]) -> list[int]:
     Returns
     -------
     list of int
-        Positions, by increasing bound (and accuracy). Of equal points the first.
+        Positions, by increasing bound (and accuracy). Of equal points, the first.
 
     Examples
     --------
@@ -34,15 +34,15 @@ def pareto(bounds: Sequence[float], accuracies: Sequence[float]) -> list[int]:
 
 
 def knee(bounds: Sequence[float], accuracies: Sequence[float]) -> int:
-    """Where a front bends: beyond this point accuracy costs more than before it.
+    """Return the knee of a front: beyond this point accuracy costs more than before it.
 
-    The point of the front that lies farthest above the line between its ends, both axes scaled to [0, 1] (Satopää et
-    al. 2011). A front of fewer than three points has no bend: its most accurate point.
+    It is the point of the front that is farthest above the line between its ends, with both axes scaled to [0, 1]
+    (Satopää et al. 2011). For a front of fewer than three points it is the most accurate one.
 
     Parameters
     ----------
     bounds, accuracies : sequence of float
-        Any points; those that are beaten are not looked at.
+        Any points; those that are beaten are ignored.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""The order in which encoders are tested against a target: from safe to bold, with no target in sight.
+"""Order encoders for testing against a target: from safe to bold, without knowing the target.
 
-The order is made from training and select records alone, so that it is fixed before the certification records are
-looked at; and without the target, so that a larger target passes at least as far. Only encoders on the front of
-predicted bound and utility are worth a step, and not all of them: a step that fails ends the walk, so a step that
-gains nothing is a risk for nothing. At most a dozen are kept, such that over all targets (on a logarithmic scale) as
-little utility as possible is lost against the whole front.
+The order comes from the train and select parts only, so it is fixed before certification records are used; and it does
+not depend on the target, so a larger target passes at least as many encoders. Only encoders on the front of predicted
+bound and utility are worth a test, and not all of them: the first failure ends the tests, so a test that gains nothing
+is a needless risk. At most a dozen are kept, chosen to lose as little utility as possible compared with the whole
+front, over all targets on a logarithmic scale.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from scipy.special import ndtri
 
 from certifare.frontier.fronts import pareto
 
-#: The most encoders that are put in order.
+#: The most encoders in the order.
 LONGEST = 12
-#: Utility, times the logarithm of the range of targets that it is good for, that makes a further step worth taking.
+#: Utility, times the logarithm of the range of targets that it serves, that makes another step worthwhile.
 WORTH_A_STEP = 1e-4
-#: Targets below and above these are not thought of when steps are spaced.
+#: Range of targets for which the steps are spaced.
 SMALLEST_TARGET, LARGEST_TARGET = 1e-3, 0.4
-#: So many standard errors must an encoder's forecasts go with the label: on the select records to be worth a test; on
-#: the certification records lest it be noted that it tells nothing (5 % of cells that do are not found out).
+#: Standard errors by which an encoder's predictions must beat chance: on the select records to be worth a test; on the
+#: certification records to avoid the note that it is uninformative (5 % of uninformative cells pass).
 WORTH_TESTING, BEYOND_CHANCE = 1.0, float(-ndtri(0.05))
-#: Where the select records are not expected to show so many, training records must, at an eighth of their number.
+#: If the select records are expected to show less, training records must show it, at an eighth of their number.
 SHOWN = 2.0
 
 
 def chain(bounds: Sequence[float], utilities: Sequence[float], longest: int = LONGEST) -> list[int]:
-    """Put encoders in order.
+    """Choose and order the encoders to test.
 
     Parameters
     ----------
     bounds, utilities : sequence of float
         Predicted bound and utility of each encoder.
     longest : int
-        The most to keep.
+        The most encoders to keep.
 
     Returns
     -------
@@ -55,11 +55,11 @@ def chain(bounds: Sequence[float], utilities: Sequence[float], longest: int = LO
     u = np.array([utilities[i] for i in front])
     edges = np.maximum([bounds[i] for i in front], SMALLEST_TARGET)
     widths = np.diff(np.log([*edges, max(LARGEST_TARGET, 1.2 * edges[-1])]))
-    # lost[i, j]: what is lost where step i serves for the targets of i, …, j − 1.
+    # lost[i, j]: the loss if step i serves the targets of i, …, j − 1.
     span, worth = (np.concatenate([[0.0], np.cumsum(part)]) for part in (widths, widths * u))
     lost = (worth[None, :] - worth[:-1, None]) - u[:, None] * (span[None, :] - span[:-1, None])
     lost[np.arange(len(u))[:, None] >= np.arange(len(u) + 1)[None, :]] = np.inf
-    # least[j]: the least that k steps lose before j; before[k][j]: the last of them.
+    # least[j]: the smallest loss of k steps before j; before[k][j]: the last of them.
     least = lost[0]
     totals, before = [least[-1]], [np.zeros(len(u) + 1, dtype=np.int64)]
     for _ in range(1, min(longest, len(u))):

@@ -1,11 +1,11 @@
-"""The whole job on Parquet files that do not fit into memory: what ``certifare fit`` does above a certain size.
+"""Search on Parquet files that do not fit into memory, as ``certifare fit`` does above a certain size.
 
-Rows are split at random, by their number and a digest of the files. A sample of a million is read into memory, and
-encoders are compared there. All other rows are training or certification records that nobody has looked at: fair trees
-grow from the former, a whole sweep from one coded file, and encoders are tested on the latter. Those that need the
-table in memory (boosted ones) are fitted on the sample, and tested on as many records as the trees. All boosted
-encoders of a search share one map of scores, so the certification records are scored once and counted by its squares,
-of which every such encoder's cells are made.
+Rows are split at random, by row number and a digest of the files. A sample of a million is read into memory, and
+encoders are compared on it. All other rows are unused training or certification records: fair trees are fitted on the
+former, a whole sweep from one coded file, and encoders are tested on the latter. Encoders that need the table in memory
+(boosted ones) are fitted on the sample, and tested on as many records as the trees. All boosted encoders of a search
+share one score map, so the certification records are scored once and counted by its squares, of which every such
+encoder's cells consist.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import BlockReader, Feature, PooledRole, by_piece, roles_of
-from certifare.engines.counting import Finder, Tally, count_over, lay_out
+from certifare.engines.counting import BlockCounter, Finder, Tally, lay_out, merge_tallies
 from certifare.engines.parquet.streaming import ParquetEngine, ParquetFiles, ParquetPiece, Paths
 from certifare.engines.preparing import EngineTraining, prepare_over
 from certifare.errors import ArgumentError, GroupError, RoleError
@@ -46,14 +46,14 @@ from certifare.tables.splitting import CERTIFY, PARTS
 from certifare.tables.table import Table
 
 LARGE = 2 * 2**30
-"""A table of more bytes, at eight for each value, is not read into memory."""
+"""Tables with more bytes, at eight per value, are not read into memory."""
 
 SAMPLE_RECORDS = 1_000_000
-"""Encoders are compared on a sample of so many records."""
+"""Size of the sample on which encoders are compared."""
 
 
 def is_large(path: str | os.PathLike[str]) -> bool:
-    """Say whether a file is Parquet and too large to be read into memory."""
+    """Return whether a file is Parquet and too large to read into memory."""
     file = DataFile.of(path)
     if file.path.is_dir() or not file.path.exists() or file.kind != "parquet":
         return False
@@ -64,32 +64,32 @@ def is_large(path: str | os.PathLike[str]) -> bool:
 def search_large(
     path: str | os.PathLike[str], grid: Grid, reading: Mapping[str, Any], claim: Claim | None = None, **options: Any
 ) -> LargeSearch:
-    """Search over a large file, given what :func:`certifare.tables.table.read_table` is told."""
+    """Search over a large file, with arguments of :func:`certifare.tables.table.read_table`."""
     csv = {"delimiter": None, "encoding": None, "missing": MISSING, "header": True, "names": (), "decimal": None}
     if reading.get("sensitive_file") is not None or reading.get("on") is not None:
         raise ArgumentError(
-            "sensitive_file is joined in memory, and this table is too large for that: join the files first, in a "
-            "database for instance (DuckDB reads and writes Parquet)."
+            "sensitive_file is joined in memory, but this table is too large for that. Join the files first, for "
+            "example in a database (DuckDB reads and writes Parquet)."
         )
     for option, default in csv.items():
         if reading.get(option, default) != default:
-            raise ArgumentError(f"{option} is about CSV files, and {os.fspath(path)!r} is none: leave it out.")
+            raise ArgumentError(f"{option} is for CSV files, but {os.fspath(path)!r} is not one. Leave it out.")
     roles = Roles.of(**{name: value for name, value in reading.items() if name not in (*csv, "sensitive_file", "on")})
     return LargeSearch(path, grid, roles, claim, **options)
 
 
 @dataclass(frozen=True, eq=False)
 class RandomRows:
-    """Rows of one part of a random split, by their number.
+    """Rows of one part of a random split, by row number.
 
     Attributes
     ----------
     low, high : float
-        A row is in the part if its number, hashed to a number from 0 to 1, lies between these.
+        A row is in the part if its number, hashed to a number from 0 to 1, is between these.
     without : ndarray of int64
-        Rows that are in no part, sorted: those of the sample.
+        Sorted rows that are in no part: those of the sample.
     key : int
-        Of the hash: it knows the seed and the records.
+        Key of the hash, which depends on the seed and the records.
     """
 
     low: float
@@ -98,7 +98,7 @@ class RandomRows:
     key: int
 
     def mask(self, start: int, n_rows: int) -> NDArray[np.bool_]:
-        """Say which of the rows ``start … start + n_rows - 1`` are in the part."""
+        """Return which of the rows ``start … start + n_rows - 1`` are in the part."""
         hashes = hash_numbers(start, n_rows, self.key)
         share = (hashes >> np.uint64(11)).astype(np.float64) / 2.0**53
         mask = (share >= self.low) & (share < self.high)
@@ -109,18 +109,18 @@ class RandomRows:
 
 @dataclass(frozen=True)
 class Squares:
-    """The squares of a boosted encoder's map, to be counted as if they were cells."""
+    """The squares of a boosted encoder's score map, which are counted like cells."""
 
     encoder: BoostedEncoder
 
     @property
     def n_cells_(self) -> int:
-        """How many squares there are."""
+        """Number of squares."""
         return self.encoder.score_map_.n_squares
 
     @property
     def fingerprint_(self) -> Fingerprint | None:
-        """What tells training records."""
+        """The fingerprint of the training records."""
         return self.encoder.fingerprint_
 
     @property
@@ -129,28 +129,28 @@ class Squares:
         return self.encoder.reads_groups
 
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
-        """Codes of the groups that were read, if cells depend on them."""
+        """Return the codes of the groups, if cells depend on them."""
         return self.encoder.group_codes(fields)
 
     def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[Any]:
-        """Find the cells of records that were read."""
+        """Return the squares of records."""
         return self.encoder.codes_of(fields, groups).columns[0]
 
 
 class LargeSearch(Search):
-    """Encoders tried on Parquet files.
+    """Search among encoders on Parquet files.
 
     Parameters
     ----------
     paths : path, pattern, or sequence of paths
     grid : Grid
     roles : Roles
-        Those that need the whole table in memory (weights, clusters …) are refused.
+        Roles that need the whole table in memory (weights, clusters …) are refused.
     claim : Claim, optional
     sample_records : int, optional
-        How many records are read into memory; a million unless given.
+        Number of records to read into memory; by default a million.
     folder : path, optional
-        Where the mapped file of codes goes.
+        Folder of the memory-mapped file of codes.
     **options
         Of :class:`~certifare.frontier.search.Search`.
     """
@@ -173,11 +173,11 @@ class LargeSearch(Search):
     ) -> None:
         for role in ("weight", "cluster", "continuous", "features", "missing_groups"):
             if getattr(roles, role) not in (None, (), "drop"):
-                raise ArgumentError(f"{role} needs the whole table in memory, and this one is too large for that.")
+                raise ArgumentError(f"{role} needs the whole table in memory, but this one is too large for that.")
         self._files = ParquetFiles.find(paths)
         self._n_threads = n_jobs
         self._folder = folder
-        # Streams know the records: other files are split independently of these, at the same seed too.
+        # The stream depends on the records: different files are split independently, even with the same seed.
         self._file_digest = self._files.digest()
         self._sampled = sample_positions(
             self._files.n_records,
@@ -202,28 +202,28 @@ class LargeSearch(Search):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Records of all files, and of each part; those of the sample make the select part."""
+        """Number of records of all files, and of each part; the sample is the select part."""
         counted = {"train": self._n_train, CERTIFY: int(self.certify_sizes().sum())}
         return {**super().sizes, "all": self._files.n_records, **counted}
 
     @property
     def certify_digest(self) -> str:
-        """A fingerprint of the certification records, in any order."""
+        """A digest of the certification records, in any order."""
         return hashlib.sha256(f"{self._checksum[0]:016x}{self._checksum[1]:016x}".encode()).hexdigest()
 
     def _traces(self) -> Traces:
-        """Return what the ledger knows the certification records by: their checksum, and the files that they lie in."""
+        """Return the ledger's traces of the certification records: their checksum, and their files."""
         return self.ledger.origin(("records", self.certify_digest), ("files", self._file_digest))
 
     def _read_like(self, table: Table) -> BlockReader:
-        """Say how all records are read, so that columns mean what they mean in the sample."""
+        """Return a reader of all records, with columns as in the sample."""
         names = self._files.schema.names
         fields = Frame(table.features).fields()
         groups = roles_of(table.roles.sensitive, names, "sensitive")
         return BlockReader(
             tuple(Feature(field.name, field.type, field.categorical) for field in fields),
             tuple(replace(role, cuts=table.roles.label_cuts) for role in roles_of(table.roles.label, names, "label")),
-            # What is pooled follows from the sample, and so is fixed before any certification record is looked at.
+            # Pooled groups follow from the sample, and so are fixed before any certification record is used.
             (PooledRole(groups, self._group_names()),) if self._pooled else groups,
         )
 
@@ -236,7 +236,7 @@ class LargeSearch(Search):
         return engine
 
     def _prepare_tree(self, encoder: FairTreeEncoder) -> tuple[EngineTraining, Callable[[Any], PartCounts]]:
-        """Code all training records; also give what counts them by an encoder's cells, in the order of the sample."""
+        """Code all training records; also return a function that counts them by an encoder's cells."""
         training = prepare_over(encoder, self._engine("train"), self._reading, missing="drop")
         plan = training.plan
         groups = _places([name_of(group) for group in plan.groups], self._group_names(), "group")
@@ -254,14 +254,14 @@ class LargeSearch(Search):
             by_label = [
                 table.sum(axis=tuple(axis for axis in range(1, table.ndim) if axis != 1 + i)) for i in range(len(shape))
             ]
-            # Files are read for training records alone; how many lack a label is known from the sample.
+            # Files are only read for training records; the number without a label is estimated from the sample.
             groups_first = np.pad(table.sum(axis=others).transpose(0, 2, 1), ((0, 0), (0, 0), (0, 1)))
             return PartCounts(groups_first, tuple(by_label))
 
         return training, count
 
     def certify_sizes(self) -> NDArray[np.int64]:
-        """Certification records of each group and first label, as the sample lets expect."""
+        """Return the expected numbers of certification records of each group and first label, from the sample."""
         n_records = (self._files.n_records - len(self._sampled)) * self.parts[CERTIFY]
         whole = PartCounts.of(self.table, np.zeros(len(self.table), dtype=np.int64), 1).groups[0]
         sizes: NDArray[np.int64] = np.rint(whole * n_records / len(self._sampled)).astype(np.int64)
@@ -271,7 +271,7 @@ class LargeSearch(Search):
         return sizes
 
     def _certification_counts(self, encoder: Any, candidate: Candidate) -> CellCounts:
-        """Count the certification records, which lie in the files."""
+        """Count the certification records, which are in the files."""
         if candidate.setting.kind == "boosted":
             if self._by_square is None:
                 self._by_square = self._count(Squares(encoder))
@@ -288,23 +288,24 @@ class LargeSearch(Search):
         unknown = [group for group in counts.groups if group not in self._group_names()]
         if unknown:
             raise GroupError(
-                f"Group {unknown[0]!r} is so small that the sample has no record of it: drop it, or pool it."
+                f"Group {unknown[0]!r} is so small that the sample has no record of it. Drop it, or pool it."
             )
         return counts
 
     def _count(self, finder: Finder) -> Tally:
-        def tell(share: float) -> None:
+        def report(share: float) -> None:
             if self._progress is not None:
                 self._progress("counting certification records", round(100 * share), 100)
 
-        return count_over(finder, self._engine(CERTIFY), self._reading, salt=b"certification records", progress=tell)
+        counter = BlockCounter(finder, self._reading, salt=b"certification records")
+        return self._engine(CERTIFY).reduce(counter, merge_tallies, progress=report)
 
     def _group_names(self) -> tuple[str, ...]:
         return () if self.table.groups is None else self.table.groups.names
 
 
 class _LargeExplorer(Explorer):
-    """Grows trees from coded files, one at a time, because each growth puts the records into another order."""
+    """Fits trees on coded files, one at a time, because each growth reorders the records."""
 
     def __init__(
         self,
@@ -350,7 +351,7 @@ class _LargeExplorer(Explorer):
 
 
 def _take(files: ParquetFiles, positions: NDArray[np.int64], n_threads: int) -> pa.Table:
-    """Read rows by their numbers."""
+    """Read rows by number."""
     lengths = [piece.metadata.row_group(piece.group).num_rows for piece in files.pieces()]
 
     def take(piece: ParquetPiece, rows: NDArray[np.int64]) -> pa.Table:

@@ -1,7 +1,7 @@
-"""From settings to counts: each growth is fitted once, and every encoder on its path follows from counts alone.
+"""Fit each growth once, and count records for every encoder on its path.
 
-Cells of a growth are numbered from left to right, and a smaller encoder's cells are runs of neighbouring ones. So the
-records are encoded once per growth, counted by cell, group and label, and the counts of all smaller encoders are sums
+Cells of a growth are numbered from left to right, and the cells of a smaller encoder are runs of adjacent ones. So the
+records are encoded once per growth and counted by cell, group and label; the counts of all smaller encoders are sums
 over runs.
 """
 
@@ -27,22 +27,22 @@ from certifare.tables.table import Table
 if TYPE_CHECKING:
     from certifare.growth import Codes
 
-#: Encoders are compared record by record on at most this many records …
+#: The most records on which encoders are compared record by record …
 PROBE_RECORDS = 20_000
-#: … and their retained information is measured on at most this many.
+#: … and on which retained information is measured.
 RETAINED_RECORDS = 2_500
 
 
 @dataclass(frozen=True, eq=False)
 class PartCounts:
-    """Records of one part of a table by cell.
+    """Counts of one part of a table by cell.
 
     Attributes
     ----------
     groups : ndarray of int64, (cells, groups, labels + 1)
-        By group and first label; records without a label come last.
+        By group and first label; records without a label are last.
     labels : tuple of ndarray of int64, (cells, values)
-        By each label, of the records that have it.
+        By each label, for records that have it.
     """
 
     groups: NDArray[np.int64]
@@ -62,7 +62,7 @@ class PartCounts:
         return cls(np.dstack([with_label, all_records - with_label.sum(axis=2)]), by_label)
 
     def merged(self, starts: NDArray[np.int64]) -> PartCounts:
-        """Return the counts after runs of cells became one; ``starts`` are their first cells."""
+        """Return the counts after runs of cells were merged; ``starts`` are their first cells."""
         return PartCounts(
             np.add.reduceat(self.groups, starts, axis=0),
             tuple(np.add.reduceat(table, starts, axis=0) for table in self.labels),
@@ -71,15 +71,15 @@ class PartCounts:
 
 @dataclass(frozen=True, eq=False)
 class GrowthPath:
-    """One growth, counted.
+    """The counts of one growth.
 
     Attributes
     ----------
     setting : Setting
     starts : dict of int to ndarray
-        For each number of cells on the path, which of the finest cells begin a cell.
+        For each number of cells on the path, the finest cells at which a cell begins.
     counts : dict of str to PartCounts
-        Each part's records by finest cell; ``train`` is always there.
+        Records of each part by finest cell; ``train`` is always included.
     probe : ndarray of uint16
         The finest cell of each probe record.
     retained : dict of int to float
@@ -97,24 +97,24 @@ class GrowthPath:
         return self.counts[part].merged(self.starts[k])
 
     def figures(self, k: int, counts: Sequence[NDArray[np.int64]]) -> Estimates:
-        """Measure the forecasts of the encoder with k cells on records, counted by cell and value of each label."""
+        """Measure the predictions of the encoder with k cells, given counts by cell and value of each label."""
         train = self.at("train", k).labels
         return Estimates.of([forecasts(t) for t in train], [base_rates(t) for t in train], counts)
 
     def performance(
         self, k: int, counts: Sequence[NDArray[np.int64]], confidence: float = 0.95, candidates: int = 1
     ) -> Performance:
-        """Measure the same, with intervals (:class:`~certifare.frontier.utility.Performance`)."""
+        """Measure the same with confidence intervals (:class:`~certifare.frontier.utility.Performance`)."""
         train = self.at("train", k).labels
         found = [forecasts(t) for t in train], [base_rates(t) for t in train]
         return Performance.of(*found, counts, confidence, candidates)
 
     def votes(self, k: int) -> list[NDArray[np.int64]]:
-        """For each label, the value that each cell forecasts as the likeliest."""
+        """Return for each label the most likely value in each cell."""
         return [forecasts(table).argmax(axis=1) for table in self.at("train", k).labels]
 
     def probe_cells(self, k: int) -> NDArray[np.int64]:
-        """Cell of each probe record under the encoder with k cells."""
+        """Return the cell of each probe record under the encoder with k cells."""
         return np.searchsorted(self.starts[k], self.probe, side="right") - 1
 
 
@@ -124,15 +124,15 @@ class Explorer:
     Parameters
     ----------
     train : Table
-        Encoders are fitted on its records with every label; the others are counted with them. Weights say how often
-        each is counted.
+        Encoders are fitted on its records with every label; the others are only counted. Weights say how often each
+        record counts.
     parts : mapping of name to Table
-        Records to be counted; the first part is the one on which encoders are compared.
+        Records to count; encoders are compared on the first part.
     grid : Grid
     common : mapping
         Parameters of all encoders: ``metric``, ``positive_label``, ``retain``, ``random_state`` …
     n_jobs : int
-        How many threads prepare a kind of encoder.
+        Number of threads that prepare a kind of encoder.
     """
 
     def __init__(
@@ -158,11 +158,11 @@ class Explorer:
 
     @property
     def compared(self) -> Table:
-        """The part that encoders are compared on: the first."""
+        """The part on which encoders are compared: the first."""
         return next(iter(self.parts.values()))
 
     def prepare(self, kind: str) -> Any:
-        """Do for one kind of encoder what all its growths share: bins and codes, or scores."""
+        """Prepare one kind of encoder: compute bins and codes, or scores, which all its growths share."""
         with self._lock:
             if kind not in self._prepared:
                 setting = next(s for s in self.settings if s.kind == kind)
@@ -185,13 +185,13 @@ class Explorer:
         return (kind, next(iter(self.parts))) in self._codes
 
     def codes_of(self, kind: str, part: str) -> Codes:
-        """Give the codes of a part's records, once growths of a kind were counted."""
+        """Return the codes of a part's records, after growths of a kind were counted."""
         return self._codes[kind, part]
 
     def fit(self, setting: Setting, *, bare: bool = False) -> Any:
         """Return the fitted encoder of a growth, with all its cells; a bare one has no representatives.
 
-        Whole ones are kept: several encoders of a sequence come from one growth.
+        Complete ones are cached: several encoders of a sequence come from one growth.
         """
         training = self.prepare(setting.kind)
         if bare:
@@ -223,7 +223,7 @@ class Explorer:
         return path
 
     def _spreads(self, encoder: Any) -> Spreads:
-        """Give the columns of the records on which retained information is measured, as an encoder sees them."""
+        """Return the columns on which retained information is measured, in an encoder's form."""
         categorical = tuple(column.categorical for column in encoder.columns_)
         with self._lock:
             if categorical not in self._probe_spreads:
@@ -231,12 +231,12 @@ class Explorer:
             return self._probe_spreads[categorical]
 
     def _count_training(self, encoder: Any, setting: Setting) -> PartCounts:
-        """Count the training records, and those of the train part that have no label."""
+        """Count the training records, including those without a label."""
         counted = _count(self.train, self._training_cells(encoder, setting), int(encoder.n_cells_), self._counted[True])
         return replace(counted, groups=counted.groups + self._count_unlabelled(encoder, setting))
 
     def _count_unlabelled(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
-        """Count the records of the train part that have no label."""
+        """Count the records of the train part without a label."""
         n_cells = int(encoder.n_cells_)
         cells = (
             self.cells(encoder, setting, "unlabelled", self._unlabelled) if len(self._unlabelled) else np.zeros(0, int)
@@ -244,7 +244,7 @@ class Explorer:
         return _count(self._unlabelled, cells, n_cells, self._counted[False]).groups
 
     def _training_cells(self, encoder: Any, setting: Setting) -> NDArray[np.int64]:
-        """Cells of the training records; of a boosted encoder, by scores from models that never saw the record."""
+        """Return the cells of the training records; for a boosted encoder, from out-of-fold scores."""
         training = self.prepare(setting.kind)
         if _grows(setting):
             codes = training.derived.codes if setting.kind == "boosted" else training.codes
@@ -252,23 +252,23 @@ class Explorer:
         return _cell_ids(encoder.apply(self.train.features))
 
     def boosting(self, table: Table) -> list[NDArray[np.float64]] | None:
-        """Forecast the labels of a table by gradient boosting on its columns; None where none was fitted."""
+        """Predict the labels of a table by gradient boosting on its columns; None if no model was fitted."""
         setting = next((s for s in self.settings if s.kind == "boosted"), None)
         if setting is None or "boosted" not in self._prepared:
             return None
-        # Its models forecast, not its cells: one is enough.
+        # Its models predict, not its cells: one cell is enough.
         encoder = self.fit(replace(setting, max_cells=1), bare=True)
         forecasts: list[NDArray[np.float64]] = encoder.forecasts(table.features, **groups_for(encoder, table))
         return forecasts
 
     def cells(self, encoder: Any, setting: Setting, name: str, table: Table) -> NDArray[np.int64]:
-        """Cells of a part's records, from codes that all growths of a kind share: finding those is the slow part."""
+        """Return the cells of a part's records, from codes that all growths of a kind share (the slow part)."""
         if not _grows(setting):
             return _cell_ids(encoder.apply(table.features))
         return _cell_ids(encoder.apply_codes(self._find_codes(encoder, setting.kind, name, table)))
 
     def _find_codes(self, encoder: Any, kind: str, name: str, table: Table) -> Codes:
-        """Find the codes of a part's records, once."""
+        """Return the codes of a part's records, computed once."""
         with self._lock:
             if (kind, name) not in self._codes:
                 self._codes[kind, name] = encoder.codes(table.features, **groups_for(encoder, table))
@@ -276,7 +276,7 @@ class Explorer:
 
 
 def _counted(train: Table, rng: np.random.Generator) -> dict[bool, NDArray[np.int64] | None]:
-    """Rows of the records with every label, and of the others, that are counted; None if all are, once."""
+    """Return the rows to count of the records with every label, and of the others; None if each counts once."""
     if train.weights is None:
         return dict.fromkeys((True, False))
     times = np.bincount(representative_rows(train.weights, rng), minlength=len(train))
@@ -297,12 +297,12 @@ def _cell_ids(cells: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def groups_for(encoder: Any, table: Table) -> dict[str, Any]:
-    """Give an encoder the groups of a table, if it reads them."""
+    """Return the groups of a table as a keyword argument, if an encoder reads them."""
     return {"sensitive_features": table.sensitive} if encoder.reads_groups else {}
 
 
 def _grows(setting: Setting) -> bool:
-    """Whether smaller encoders come from the same growth."""
+    """Return whether smaller encoders come from the same growth."""
     return setting.kind != "kmeans"
 
 

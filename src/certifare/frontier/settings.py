@@ -1,4 +1,4 @@
-"""What a sweep tries: kinds of encoders, γ, sizes of cells, and how many cells."""
+"""The settings of a sweep: kinds of encoders, γ, sizes of cells, and numbers of cells."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 KINDS = ("boosted", "tree", "kmeans")
 GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
-#: Group-aware encoders: γ, and the distances that their cells may have on the training records. Splits pay the distance
-#: itself there, and what lies between none of it and all of it is had in a band of γ too narrow to be met by chance.
+#: Group-aware encoders: γ, and the distances that their cells may have on the training records. Their splits pay the
+#: distance itself, and values between none and all of it need a band of γ that is too narrow to hit by chance.
 GAMMAS_BY_GROUP = (0.02, 0.07, 0.2)
 DISTANCES = (0.0, 0.003, 0.006, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.125, 0.15)
 DISTANCES_BEYOND = (0.2, 0.25, 0.3, 1.0)
 CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
-#: Smallest cells that are tried, as shares of the training records.
+#: Smallest cell sizes to try, as shares of the training records.
 CELL_SHARES = (0.001, 0.004, 0.016)
 
 
@@ -32,11 +32,11 @@ class Setting:
     ----------
     kind : {"boosted", "tree", "kmeans"}
     gamma : float or None
-        None for k-means, which does not look at groups.
+        None for k-means, which ignores groups.
     min_cell_size : int or None
     max_cells : int
     max_distance : float or None
-        Of group-aware encoders: the largest distance of the cells on the training records.
+        For group-aware encoders: the largest distance of the cells on the training records.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Setting:
     max_distance: float | None = None
 
     def encoder(self, **common: Any) -> RestrictedEncoder:
-        """Make an encoder with these parameters, not fitted."""
+        """Return an unfitted encoder with these parameters."""
         from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 
         if self.kind == "kmeans":
@@ -64,16 +64,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Settings and numbers of cells to be tried.
+    """Settings and numbers of cells to try.
 
     Attributes
     ----------
     kinds : sequence of {"boosted", "tree", "kmeans"}
     gammas : sequence of float, optional
-        Chosen unless given: many close to 1; for group-aware encoders a few, each with many distances that the cells
-        may have on the training records.
+        By default many close to 1; for group-aware encoders a few, each with many distances that the cells may have on
+        the training records.
     min_cell_sizes : sequence of int, optional
-        Three sizes in proportion to the number of training records unless given.
+        By default three sizes in proportion to the number of training records.
     cells : sequence of int
         Numbers of cells; the smaller ones come from the same growth.
 
@@ -101,12 +101,12 @@ class Grid:
         if wrong:
             raise ArgumentError(f"gamma={wrong[0]}: give numbers from 0 to 1.")
         if any(k < 2 for k in self.cells):
-            raise ArgumentError(f"cells={min(self.cells)}: an encoder with fewer than two cells tells nothing.")
+            raise ArgumentError(f"cells={min(self.cells)}: an encoder needs at least two cells.")
         if self.min_cell_sizes is not None and any(size < 1 for size in self.min_cell_sizes):
             raise ArgumentError(f"min_cell_size={min(self.min_cell_sizes)}: give whole numbers from 1.")
 
     def settings(self, n_train: int, *, group_aware: bool = False) -> Iterator[Setting]:
-        """All growths, for this number of training records."""
+        """Yield all growths for this number of training records."""
         if group_aware and "kmeans" in self.kinds:
             raise ArgumentError(
                 "k-means encoders do not look at groups: leave kmeans out, or do not ask for group-aware."
@@ -133,7 +133,7 @@ class Grid:
                 yield Setting(kind, float(gamma), int(size), max(self.cells), distance)
 
     def path(self, n_cells: int) -> tuple[int, ...]:
-        """Numbers of cells to take from a growth that reached ``n_cells``; its own number is always among them."""
+        """Return the numbers of cells to use from a growth with ``n_cells`` cells; this number is always included."""
         if n_cells < 2:
             return ()
         return tuple(sorted({k for k in self.cells if k < n_cells} | {n_cells}))

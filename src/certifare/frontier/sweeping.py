@@ -1,4 +1,4 @@
-"""Many encoders at once, and the frontier of utility and distance that they make."""
+"""Try many encoders at once, and collect them in a frontier of utility and distance."""
 
 from __future__ import annotations
 
@@ -42,17 +42,16 @@ class Point:
     number : int
         Identifies the encoder within its frontier.
     kind, gamma, min_cell_size, cells
-        How it was made; of calibrated cells, ``gamma`` is the share θ of the order between groups that is kept.
+        Its settings; for calibrated cells, ``gamma`` is the share θ of the order between groups that is kept.
     utility : float
-        What encoders are compared by, on the select and training parts.
+        Utility by which encoders are compared, on the select and train parts.
     accuracy, auc, explained : float
-        Of the cells' forecasts (from training records), on the select part; ``auc`` is None where a label has more than
-        two values.
+        Of the cells' predictions on the select part; ``auc`` is None if a label has more than two values.
     retained : float
         Retained information, on the select part.
     bound, estimate, lower : float
-        If ``certified``: T*, the plug-in distance and the lower limit on the certify part. Else what may be expected
-        of the bound and the estimate, from other records; the lower limit is None.
+        If ``certified``: T*, the plug-in distance and the lower bound on the certify part. Otherwise predictions of the
+        bound and the estimate from other records; ``lower`` is None.
     certified : bool
     """
 
@@ -72,7 +71,7 @@ class Point:
     certified: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data for JSON."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         return document
 
@@ -82,7 +81,7 @@ class Point:
         return f"{self.kind}, {amount(self.cells, 'cell')}{gamma}: {words} = {round_up(self.bound)}, {self.utility:.2%}"
 
     def same_encoder(self, other: Point) -> bool:
-        """Whether two points are about one encoder of one sweep, certified or not."""
+        """Return whether two points are the same encoder of one sweep, certified or not."""
         certified = {"bound", "estimate", "lower", "certified"}
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in certified)
 
@@ -93,7 +92,7 @@ class Frontier:
     Attributes
     ----------
     search : Search or CalibratedSearch
-        Where they come from.
+        The search that found them.
     points : tuple of Point
         Every encoder that was tried.
     correction : {"simultaneous", "holdout"}
@@ -101,9 +100,9 @@ class Frontier:
         are predictions, and one encoder can be certified (:meth:`certify`).
     confidence : float
     utility : str
-        What encoders are compared by.
+        Utility by which encoders are compared.
     notes : tuple of str
-        What a reader should know.
+        Warnings for the user.
     """
 
     def __init__(
@@ -152,21 +151,21 @@ class Frontier:
 
     @property
     def look(self) -> Look | None:
-        """Which look at the certification records this was; None where nothing was certified, or looks not counted."""
+        """The look at the certification records; None if nothing was certified, or if looks are not counted."""
         return self.search.look
 
     @property
     def usable(self) -> tuple[Point, ...]:
-        """Points to choose from: those that were certified, or all where none was."""
+        """Points to choose from: the certified ones, or all if none is certified."""
         return tuple(point for point in self.points if point.certified) or self.points
 
     def pareto(self) -> tuple[Point, ...]:
-        """Points (of :attr:`usable`) that no other beats, by increasing bound."""
+        """Return the points of :attr:`usable` that no other beats, by increasing bound."""
         usable = self.usable
         return tuple(usable[i] for i in pareto([p.bound for p in usable], [p.utility for p in usable]))
 
     def best(self, max_bound: float | None = None, *, min_cells: int = 2) -> Point:
-        """Choose the encoder of the highest utility within a bound; without one, the knee of the frontier.
+        """Return the encoder with the highest utility within a bound; without a bound, the knee of the frontier.
 
         Parameters
         ----------
@@ -174,7 +173,7 @@ class Frontier:
         min_cells : int
         """
         if max_bound is not None and not 0.0 <= max_bound <= 1.0:
-            raise ArgumentError(f"max_bound={max_bound}: a distance between groups lies in [0, 1].")
+            raise ArgumentError(f"max_bound={max_bound}: give a distance in [0, 1].")
         usable = [point for point in self.usable if point.cells >= min_cells]
         if not usable:
             raise ArgumentError(f"No encoder has {min_cells} cells or more.")
@@ -196,7 +195,7 @@ class Frontier:
         return self._encoders[number]
 
     def certificate(self, point: Point) -> Certificate:
-        """Return the certificate of a point that was certified."""
+        """Return the certificate of a certified point."""
         number = self._checked(point)
         if number not in self._certificates:
             raise ArgumentError(
@@ -206,7 +205,7 @@ class Frontier:
         return self._certificates[number]
 
     def certify(self, point: Point, progress: Progress | None = None) -> Certificate:
-        """Certify one encoder, chosen on other records, on the certify part. With ``holdout``; once."""
+        """Certify one encoder, which was chosen on other records, on the certify part. With ``holdout``; once."""
         number = self._checked(point)
         if self.correction != "holdout":
             raise ArgumentError('The points of this frontier were certified together; sweep with correction="holdout".')
@@ -215,7 +214,7 @@ class Frontier:
         return self._certificates[number]
 
     def bundle(self, point: Point) -> Bundle:
-        """Make the bundle of a point, with the certificate that it is entitled to.
+        """Make the bundle of a point with its certificate.
 
         With ``simultaneous`` that is the one at its share of ε; with ``holdout`` the point is certified now, once.
         """
@@ -224,11 +223,11 @@ class Frontier:
         return bundle_of(self, point)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every point as plain data, by bound."""
+        """Return every point as plain data, by bound."""
         return [point.to_dict() for point in sorted(self.points, key=lambda p: (p.bound, -p.utility, p.number))]
 
     def table(self) -> pa.Table:
-        """Every point as a row of a table, by bound."""
+        """Return every point as a row of a table, by bound."""
         return pa.Table.from_pylist(self.rows())
 
     def plot(self, highlight: Point | None = None) -> Drawing:
@@ -247,7 +246,7 @@ class Frontier:
         return draw_scatter(rows, self.utility)
 
     def _checked(self, point: Point) -> int:
-        """Return the number of a point, which may have been certified since it was taken from here."""
+        """Return the number of a point, which may have been certified since."""
         if not 0 <= point.number < len(self.points) or not point.same_encoder(self.points[point.number]):
             raise ArgumentError("The point is not one of this frontier.")
         return point.number
@@ -326,24 +325,24 @@ def sweep(
     progress: Progress | None = None,
     **roles: Any,
 ) -> Frontier:
-    """Try many encoders and certify those worth choosing from.
+    """Try many encoders, and certify the best ones.
 
     Parameters
     ----------
     table : Table, dataframe or path
         With a label and groups; a dataframe or a file needs ``label`` and ``sensitive`` as well.
     grid : Grid, optional
-        What to try.
+        The settings to try.
     metric, confidence, positive, min_group_size, population, looks, ledger
         Of the certificates, as in :func:`certifare.produce`.
     correction : {"simultaneous", "holdout"}
-        Certify m encoders together, each at ε/m, so that one may choose after seeing all their bounds; or certify
+        Certify m encoders together, each at ε/m, so that you can choose after seeing all their bounds; or certify
         none yet, choose by predicted bounds, and certify one with :meth:`Frontier.certify`.
     candidates : {"front", "all"}
-        With ``simultaneous``: whether the encoders that are certified are those on the front of predicted bound and
-        utility (fewer, so each has a larger share of ε) or all of them.
+        With ``simultaneous``: whether to certify the encoders on the front of predicted bound and utility (fewer, so
+        each has a larger share of ε) or all of them.
     min_cells : int
-        The fewest cells of an encoder that is certified.
+        The fewest cells of a certified encoder.
     utility, retain, group_aware, pool_groups, label_quantiles, parts, seed, n_jobs, progress
         Of the search, as in :func:`certifare.produce`.
     **roles

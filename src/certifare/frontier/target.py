@@ -1,11 +1,10 @@
-"""Before certification: which bound an encoder may be expected to get.
+"""Predict the bound that an encoder will get, before certification.
 
-Encoders are chosen on the training and select records; nothing here looks at a certification record. For each cell
-the difference of two groups' shares is estimated from both parts. The training records made the cells, so their
-differences are too small, by an amount that grows with the number of cells; they count as an eighth of their number,
-which on real data makes the prediction about right on average (docs/producer.md shows it). From the differences
-follows what the plug-in distance will be on a sample of the certification part's size, its upward bias included, and
-so the bound.
+Encoders are chosen on the train and select parts; no certification record is used here. The difference of two groups'
+shares in each cell is estimated from both parts. The cells were fitted to the training records, so their differences
+are too small, and more so with more cells; they count as an eighth of their number, which makes the prediction about
+right on average on real data (docs/producer.md shows it). The differences give the expected plug-in distance on a
+sample of the certify part's size, including its upward bias, and so the bound.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ from certifare.certificates.claims import combine, metric_of
 from certifare.certificates.tail import distance_level, raised
 from certifare.frontier.capping import CapForecast
 
-#: How many training records tell as much about a difference as one record that took no part in the fit.
+#: Number of training records that are as informative about a difference as one record that was not used to fit.
 TRAINING_DISCOUNT = 8.0
-#: A forecast is given with this chance of coming true.
+#: Predictions come with this probability of coming true.
 LIKELY = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a certificate may be expected to say.
+    """The prediction of a certificate.
 
     Attributes
     ----------
     estimate : float
         The plug-in distance on the certification records.
     bound : float
-        T* on average, at the level it was predicted for.
+        Expected T*, at the level of the prediction.
     spread : float
-        Standard deviation of the error of the prediction.
+        Standard deviation of the prediction error.
     """
 
     estimate: float
@@ -47,30 +46,30 @@ class Prediction:
     spread: float
 
     def chance(self, target: float) -> float:
-        """Probability that the bound will be at most ``target``."""
+        """Return the probability that the bound will be at most ``target``."""
         return float(ndtr((target - self.bound) / self.spread))
 
     def reachable(self, chance: float = LIKELY) -> float:
-        """Return the smallest target that will be met with this chance."""
+        """Return the smallest target that will be met with this probability."""
         return float(self.bound + ndtri(chance) * self.spread)
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What training and select records say about an encoder's distances, ready to predict bounds.
+    """Estimated differences between groups in an encoder's cells, from which bounds are predicted.
 
     Attributes
     ----------
     differences, variances : ndarray of float64, (strata, pairs, cells)
-        Estimated difference of each pair of groups in each cell, and the sampling variance of one record's worth: a
-        sample has the variance times (1/n_0 + 1/n_1).
+        Estimated difference of each pair of groups in each cell, and the sampling variance for one record: a sample has
+        the variance times (1/n_0 + 1/n_1).
     errors : ndarray of float64, (strata, pairs)
         (1/n_0 + 1/n_1) of the records that the differences were estimated from.
     sizes : ndarray of float64, (strata, pairs)
         (1/n_0 + 1/n_1) of the certification records.
     metric : str
     cap : CapForecast or None
-        With a cap on the weights: how much lies above it, as far as other records tell.
+        With a cap on the weights: the predicted share above it.
     """
 
     differences: NDArray[np.float64]
@@ -90,13 +89,13 @@ class Outlook:
         positive: int,
         cap: CapForecast | None = None,
     ) -> Outlook:
-        """Estimate from counts.
+        """Estimate the differences from counts.
 
         Parameters
         ----------
         train, select : ndarray of int64, (cells, groups, labels)
         certify_sizes : ndarray of int64, (groups, labels)
-            How many certification records there are. Their number is all that is known of them.
+            Numbers of certification records, which is all that is used of them.
         metric : str
         positive : int
             Position of the positive label.
@@ -113,7 +112,7 @@ class Outlook:
         pairs = np.array(list(combinations(range(train.shape[1]), 2)))
         rows = []
         for labels in strata:
-            # A share of training records, as if there were fewer of them.
+            # Training records count as if there were fewer of them.
             pooled = select[:, :, labels].sum(axis=2) + train[:, :, labels].sum(axis=2) / TRAINING_DISCOUNT
             known = np.maximum(pooled.sum(axis=0), 1.0)
             shares = pooled / known
@@ -132,7 +131,7 @@ class Outlook:
         return cls(differences, variance, errors, sizes, metric, cap)
 
     def without_cap(self) -> Outlook:
-        """Return the outlook where records are thinned to whole weights."""
+        """Return the outlook for records that are thinned to whole weights."""
         return self if self.cap is None else replace(self, cap=None, sizes=self.sizes * self.cap.gain())
 
     def predict(self, epsilon: float, *, growth: float = 1.0, unbiased: bool = False) -> Prediction:
@@ -143,9 +142,9 @@ class Outlook:
         epsilon : float
             The level at which the encoder is certified.
         growth : float
-            As if there were this many times as many certification records.
+            Factor by which the number of certification records is multiplied.
         unbiased : bool
-            Take the noise out of the differences. On a much larger sample that is the better guess.
+            Whether to remove the noise from the differences, which is better for much larger samples.
         """
         chosen = metric_of(self.metric)
         n_strata = len(self.differences)
@@ -176,7 +175,7 @@ class Outlook:
 
 
 def _mean_absolute(means: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """E|Z| of normal variables Z."""
+    """Return E|Z| of normal variables Z."""
     sigma = np.sqrt(variances)
     ratio = means / sigma
     expected: NDArray[np.float64] = sigma * math.sqrt(2 / math.pi) * np.exp(-(ratio**2) / 2) + means * (
@@ -186,8 +185,8 @@ def _mean_absolute(means: NDArray[np.float64], variances: NDArray[np.float64]) -
 
 
 def growth_needed(outlook: Outlook, target: float, epsilon: float, chance: float = LIKELY) -> float | None:
-    """How many times as many certification records would meet the target with this chance; None if none would."""
-    # With many records no cap on the weights is needed, and what lies above one would stay.
+    """Return the factor of certification records that meets the target with this probability; None if none does."""
+    # With many records no cap on the weights is needed, and the weight above a cap would remain.
     outlooks = [outlook] if outlook.cap is None else [outlook, outlook.without_cap()]
 
     def enough(growth: float) -> bool:

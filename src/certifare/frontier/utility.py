@@ -1,14 +1,14 @@
-"""How much the cells of an encoder tell about a label: functions of counts alone.
+"""Measure how well the cells of an encoder predict a label, from counts alone.
 
-A cell forecasts a label by the shares that the label's values have among its training records. What that is worth is
-measured by one of three utilities:
+A cell predicts a label by the shares of the label's values among its training records. Three utilities measure these
+predictions:
 
 *information*: the share of the label's entropy that the cells explain, by which the log loss is lower than that of the
-same base rates for everybody;
-*explained*: the share of the label's spread (Gini impurity) that they explain, by the quadratic loss;
-*accuracy*: how often the likeliest value, the cell's majority vote, is right.
+base rates;
+*explained*: the share of the label's variance (Gini impurity) that they explain, by the quadratic loss;
+*accuracy*: how often the most likely value, the cell's majority vote, is right.
 
-The first two see what accuracy cannot, where a label is rare: no cell's majority has it, and yet cells tell a lot.
+If a label is rare, accuracy may be blind: no cell has it as its majority, although the cells are informative.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from certifare.certificates.means import mean_limits, ratio_limits
 from certifare.errors import ArgumentError
 from certifare.frontier.target import TRAINING_DISCOUNT
 
-#: What an encoder may be chosen by.
+#: Utilities by which an encoder may be chosen.
 UTILITIES = ("information", "explained", "accuracy")
-#: How many records at the base rates are added to a cell before its shares are taken.
+#: Number of pseudo-records with the base rates that smooth the shares of a cell.
 PSEUDO_RECORDS = 5.0
-#: So many standard errors may training records be better forecast than select records before they are not believed.
+#: Training records may be predicted better than select records by this many standard errors; more is overfitting.
 BELIEVABLE = 2.0
 
 Shares = NDArray[np.float64]
@@ -41,27 +41,27 @@ Counts = NDArray[np.int64]
 
 
 def check_utility(name: str) -> str:
-    """Refuse a utility that there is not."""
+    """Raise if a utility is unknown."""
     if name not in UTILITIES:
         raise ArgumentError(f"utility={name!r}: choose one of {', '.join(UTILITIES)}.")
     return name
 
 
 def base_rates(train: Counts) -> Shares:
-    """Shares of a label's values among all training records; none is quite 0."""
+    """Return the shares of a label's values among all training records, smoothed so that none is 0."""
     totals = train.sum(axis=0)
     shares: Shares = (totals + 1.0) / (totals.sum() + len(totals))
     return shares
 
 
 def forecasts(train: Counts) -> Shares:
-    """Each cell's shares of a label's values among training records, drawn a little towards the base rates."""
+    """Return each cell's shares of a label's values among training records, shrunk towards the base rates."""
     shares: Shares = (train + PSEUDO_RECORDS * base_rates(train)) / (train.sum(axis=1, keepdims=True) + PSEUDO_RECORDS)
     return shares
 
 
 def losses(utility: str, shares: Shares) -> Shares:
-    """Loss of each forecast (row) if a value (column) comes true."""
+    """Return the loss of each prediction (row) if the true value is that of the column."""
     if utility == "information":
         return -np.log(shares)
     if utility == "explained":
@@ -72,7 +72,7 @@ def losses(utility: str, shares: Shares) -> Shares:
 
 
 def losses_left_out(utility: str, train: Counts) -> Shares:
-    """Loss of each cell's forecast for one of its own training records, made from the others."""
+    """Return the loss of each cell's leave-one-out prediction for its own training records."""
     prior = PSEUDO_RECORDS * base_rates(train)
     left = np.maximum(train.sum(axis=1, keepdims=True) - 1, 0)
     found = np.empty(train.shape)
@@ -84,19 +84,19 @@ def losses_left_out(utility: str, train: Counts) -> Shares:
 
 
 def utility_of(utility: str, train: Sequence[Counts], select: Sequence[Counts]) -> float:
-    """Measure the utility of an encoder's cells; the mean over several labels.
+    """Return the utility of an encoder's cells, averaged over labels.
 
-    Select records count in full. Training records, each forecast from the others of its cell, count as an eighth: they
-    made the cells, as in :mod:`certifare.frontier.target`. Where they are so much better forecast than the select
-    records that chance hardly explains it, cells were made of their accidents (a column of very many categories, a rare
-    label), and they count as what the select records leave believable.
+    Select records count in full. Training records, with leave-one-out predictions, count as an eighth: the cells
+    were fitted to them (:mod:`certifare.frontier.target`). If they are predicted better than the select records by more
+    than chance explains, the cells are overfitted (a column of very many categories, a rare label), and the training
+    records count only with the gain that is plausible given the select records.
 
     Parameters
     ----------
     utility : str
         One of ``UTILITIES``.
     train, select : sequence of ndarray, (cells, values)
-        For each label, records by cell and value.
+        For each label, the number of records by cell and value.
     """
     found = []
     for seen, fresh in zip(train, select, strict=True):
@@ -121,10 +121,10 @@ def utility_left_out(utility: str, train: Sequence[Counts]) -> float:
 
 
 def _believable(gains: Shares, shares: Shares, fresh: Counts) -> float:
-    """Return the largest mean gain that the fresh records leave believable.
+    """Return the largest mean gain that is plausible given fresh records.
 
-    That is what they gain, and some standard errors: of the gains that they have, or that they would have if forecasts
-    were right, whichever is more (of a rare label there may be none among them).
+    That is their own gain plus some standard errors, which are estimated from their gains, or from the gains that are
+    expected if the predictions are right, whichever is larger (a rare label may not occur among them).
     """
     n = int(fresh.sum())
     if n < 2:
@@ -138,11 +138,11 @@ def _believable(gains: Shares, shares: Shares, fresh: Counts) -> float:
 
 
 def beyond_chance(train: Sequence[Counts], fresh: Sequence[Counts]) -> float:
-    """How many standard errors the forecasts go with the label on fresh records, beyond chance.
+    """Return by how many standard errors the predictions beat chance on fresh records.
 
-    The statistic is the mean logarithm of forecast over base rate. Its mean and its error are those that it has if the
-    same labels are dealt to the same records at random. Errors of several labels are added up as if they always fell
-    together, which makes the figure smaller, never larger.
+    The statistic is the mean logarithm of predicted share over base rate. Its mean and error under chance are those of
+    randomly permuted labels. Errors of several labels are added up as if they were perfectly correlated, which can only
+    make the result smaller.
     """
     return _standard_errors(
         (np.log(forecasts(seen) / base_rates(seen)), there, there) for seen, there in zip(train, fresh, strict=True)
@@ -150,7 +150,7 @@ def beyond_chance(train: Sequence[Counts], fresh: Sequence[Counts]) -> float:
 
 
 def left_out_beyond_chance(train: Sequence[Counts]) -> float:
-    """Return the same on training records, each forecast from the others of its cell; they count as an eighth."""
+    """Return the same for training records with leave-one-out predictions; they count as an eighth."""
     found = _standard_errors(
         (-losses_left_out("information", seen) - np.log(base_rates(seen)), seen, seen) for seen in train
     )
@@ -158,7 +158,7 @@ def left_out_beyond_chance(train: Sequence[Counts]) -> float:
 
 
 def promised(train: Sequence[Counts], fresh: Sequence[Counts]) -> float:
-    """Return what :func:`beyond_chance` is expected to be if the forecasts are right."""
+    """Return the expected value of :func:`beyond_chance` if the predictions are right."""
     return _standard_errors(
         (np.log(forecasts(seen) / base_rates(seen)), there, there.sum(axis=1, keepdims=True) * forecasts(seen))
         for seen, there in zip(train, fresh, strict=True)
@@ -166,10 +166,10 @@ def promised(train: Sequence[Counts], fresh: Sequence[Counts]) -> float:
 
 
 def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> float:
-    """Sum over labels of the mean score beyond chance, in standard errors.
+    """Return the mean score above chance, in standard errors, summed over labels.
 
-    For each label: the score of a record of each cell and value, the records that chance would deal, and those that
-    there are.
+    For each label: the score of a record of each cell and value, the records that chance permutes, and the actual
+    records.
     """
     gain = error = 0.0
     for score, dealt, there in found:
@@ -182,7 +182,7 @@ def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> fl
         centred = score - of_cell[:, None] - of_value + expected
         gain += float((there * score).sum()) / n - expected
         error += math.sqrt(float(cells @ centred**2 @ values) / (n - 1))
-    # Cells that all forecast the same have no error, but for roundings.
+    # If all cells predict the same, the error is 0 except for rounding.
     return gain / error if error > 1e-12 else -math.inf
 
 
@@ -191,16 +191,16 @@ def _standard_errors(found: Iterable[tuple[Shares, Counts, NDArray[Any]]]) -> fl
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What forecasts of a label are worth on some records, as it appears in them; means over several labels.
+    """Estimated quality of predictions of a label on some records; means over several labels.
 
     Attributes
     ----------
     accuracy : float
-        How often the likeliest value is right.
+        How often the most likely value is right.
     auc : float or None
-        Area under the ROC curve; None where a label has more than two values.
+        Area under the ROC curve; None if a label has more than two values.
     explained : float
-        Share of the label's spread (Gini impurity) that the forecasts explain.
+        Share of the label's variance (Gini impurity) that the predictions explain.
     """
 
     accuracy: float
@@ -209,7 +209,7 @@ class Estimates:
 
     @classmethod
     def of(cls, forecasts: Sequence[Shares], bases: Sequence[Shares], counts: Sequence[Counts]) -> Estimates:
-        """Measure forecasts, which are given as to :meth:`Performance.of`."""
+        """Measure predictions, with arguments as in :meth:`Performance.of`."""
         found = list(zip(forecasts, bases, counts, strict=True))
         two = all(t.shape[1] == 2 for t in counts)
         return cls(
@@ -221,21 +221,21 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """What forecasts of a label are worth on some records; means over several labels.
+    """Quality of predictions of a label on some records, with confidence intervals; means over several labels.
 
-    Each interval holds with its confidence as a whole, for every number of records and however rare a value is.
+    Each interval holds with its confidence for any number of records and any rare value.
 
     Attributes
     ----------
     records : int
     accuracy : Interval
-        Of the likeliest value, by Clopper and Pearson.
+        Of the most likely value, by Clopper and Pearson.
     auc : Interval or None
-        Area under the ROC curve, by the tails of a binomial; None where a label has more than two values.
+        Area under the ROC curve, by binomial tails; None if a label has more than two values.
     explained : Interval
-        Share of the label's spread (Gini impurity) that the forecasts explain, by betting.
+        Share of the label's variance (Gini impurity) that the predictions explain, by betting.
     baseline : float
-        Accuracy of always guessing the value that is commonest among training records.
+        Accuracy of always predicting the most common value among training records.
     """
 
     records: int
@@ -255,26 +255,26 @@ class Performance:
         *,
         by_cell: bool = True,
     ) -> Performance:
-        """Measure forecasts that were made without these records.
+        """Measure predictions that were made without these records.
 
         Parameters
         ----------
         forecasts : sequence of ndarray, (rows, values)
-            For each label what was forecast, for a cell or for a record.
+            For each label, the predicted shares for a cell or for a record.
         bases : sequence of ndarray, (values,)
             Shares of each label's values among training records.
         counts : sequence of ndarray, (rows, values)
-            How many records of each row turned out to have each value.
+            Number of records of each row with each value.
         confidence : float
-            With which each of the intervals holds.
+            Confidence of each interval.
         candidates : int
-            Among how many the choice was made on these records: each has a share of ε.
+            Number of encoders among which the choice was made on these records: each has a share of ε.
         by_cell : bool
-            Whether the rows are all that there can be, as cells are. If not, a record may have any forecast.
+            Whether the rows are all possible predictions, as for cells. If not, a record may have any prediction.
         """
         found = list(zip(forecasts, bases, counts, strict=True))
         estimates = Estimates.of(forecasts, bases, counts)
-        # A mean of limits holds if all of them do.
+        # A mean of bounds holds if all of them do.
         level = epsilon_at(confidence) / candidates / len(found)
 
         def interval(estimate: float, limits: Sequence[tuple[float, float]]) -> Interval:
@@ -296,35 +296,35 @@ class Performance:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data for JSON."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         return document
 
 
 def area(shares: Shares, counts: Counts) -> float:
-    """Area under the ROC curve of the second value's share; one half where there is but one kind of record.
+    """Return the area under the ROC curve of the second value's share; one half if all records have one value.
 
     >>> area(np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[30, 10], [10, 30]]))
     0.75
     """
-    # Rows with equal scores are one level: their records are ties.
+    # Rows with equal scores are ties.
     level = np.unique(shares[:, 1], return_inverse=True)[1]
     negative, positive = (np.bincount(level, weights=counts[:, value]) for value in (0, 1))
     n, p = negative.sum(), positive.sum()
     if not n or not p:
         return 0.5
-    # For each level, the share of the other kind that a record is placed on the right side of; ties count half.
+    # For each score, the share of the other value that is ranked correctly; ties count half.
     above = (np.cumsum(negative) - negative / 2) / n
     return float(positive @ above / p)
 
 
 def _area_limits(shares: Shares, counts: Counts, epsilon: float) -> tuple[float, float]:
-    # The area is an average, over all ways to pair them, of the mean over as many independent pairs as can be made.
+    # The area is an average, over all pairings, of the mean over independent pairs.
     return mean_limits(area(shares, counts), int(counts.sum(axis=0).min()), epsilon)
 
 
 def _right(shares: Shares, counts: Counts) -> int:
-    """How many records have the value that was the likeliest."""
+    """Return the number of records that have the most likely value."""
     return int(counts[np.arange(len(counts)), shares.argmax(axis=1)].sum())
 
 
@@ -334,12 +334,12 @@ def _accuracy_limits(shares: Shares, counts: Counts, epsilon: float) -> tuple[fl
 
 
 def _quadratic(shares: Shares, base: Shares) -> tuple[Shares, Shares]:
-    """Loss of each forecast, and that of the base rates, if a value (column) comes true."""
+    """Return the losses of the predictions and of the base rates if the true value is that of the column."""
     return losses("explained", shares), np.broadcast_to(losses("explained", base[None]), shares.shape)
 
 
 def _left(shares: Shares, base: Shares, counts: Counts) -> float:
-    """Share of the base rates' loss that the forecasts leave; all of it where there is no record."""
+    """Return the share of the base rates' loss that remains with the predictions; 1 if there are no records."""
     lost, without = _quadratic(shares, base)
     return float((counts * lost).sum() / (counts * without).sum()) if counts.any() else 1.0
 
@@ -347,7 +347,7 @@ def _left(shares: Shares, base: Shares, counts: Counts) -> float:
 def _explained_limits(
     shares: Shares, base: Shares, counts: Counts, epsilon: float, by_cell: bool
 ) -> tuple[float, float]:
-    # Of all forecasts those that are sure of a value have the largest losses, and the smallest.
+    # Predictions that are certain of a value have the largest and the smallest losses.
     possible = None if by_cell else _quadratic(np.eye(len(base)), base)
     low, high = ratio_limits(*_quadratic(shares, base), counts, epsilon, possible=possible)
     return 1.0 - high, 1.0 - low

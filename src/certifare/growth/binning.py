@@ -1,6 +1,6 @@
-"""Columns become codes: small integers that the rest of the growth counts.
+"""Turn columns into codes: small integers that histograms count.
 
-Everything fitted here, edges and categories, must come from training records only, or the certificate is void.
+Edges and categories must be fitted on training records only, or the certificate is not valid.
 """
 
 import copy
@@ -18,7 +18,7 @@ from certifare.growth.summary import SAMPLE_ROWS, SMALL_LOW, SMALL_SPAN, Summary
 from certifare.growth.threads import blocks, map_ranges
 
 MOST_CATEGORIES = (1 << 16) - 2
-"""Codes have at most 16 bits, and two of them stand for infrequent and for missing values."""
+"""Codes have at most 16 bits, and two of them are for infrequent and for missing values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class ContinuousBins:
 
     @property
     def n_codes(self) -> int:
-        """How many codes there are, the missing one included."""
+        """Number of codes, including the one for missing values."""
         return len(self.edges) + 2
 
     @property
@@ -49,7 +49,7 @@ class ContinuousBins:
         return len(self.edges) + 1
 
     def encode(self, column: Column) -> NDArray[Any]:
-        """Codes of a column: uint8 if there are at most 256, else uint16."""
+        """Return the codes of a column: uint8 if there are at most 256, otherwise uint16."""
         return encode([self], [column]).columns[0]
 
 
@@ -72,12 +72,12 @@ class CategoricalBins:
 
     @property
     def n_codes(self) -> int:
-        """How many codes there are, those of infrequent and of missing values included."""
+        """Number of codes, including those for infrequent and for missing values."""
         return len(self.categories) + 2
 
     @property
     def infrequent_code(self) -> int:
-        """The code of values that were rare or not there when the bins were fitted."""
+        """The code of values that were rare or absent when the bins were fitted."""
         return len(self.categories)
 
     @property
@@ -91,7 +91,7 @@ class CategoricalBins:
         return bool(self.categories) and isinstance(self.categories[0], str)
 
     def encode(self, column: Column) -> NDArray[Any]:
-        """Codes of a column: uint8 if there are at most 256, else uint16."""
+        """Return the codes of a column: uint8 if there are at most 256, otherwise uint16."""
         return encode([self], [column]).columns[0]
 
 
@@ -106,10 +106,9 @@ class Codes:
     ----------
     columns : tuple of ndarray of uint8 or uint16
     n_codes : tuple of int
-        How many codes each column can have: they are ``0 … n_codes-1``.
+        Number of codes of each column: they are ``0 … n_codes-1``.
     groups : ndarray of uint16, optional
-        The group of each record, which group-aware trees read: ``0 … n_groups-1``, or ``n_groups`` where it is not
-        known.
+        The group of each record, for group-aware trees: ``0 … n_groups-1``, or ``n_groups`` if it is unknown.
     """
 
     columns: tuple[NDArray[Any], ...]
@@ -125,7 +124,7 @@ class Codes:
                 raise ArgumentError(
                     f"Column {position} of codes is {column.dtype} {column.shape}; give uint8 or uint16."
                 )
-            # Kernels trust codes to be in range, so this is checked here, once.
+            # Kernels rely on codes being in range, so they are checked here, once.
             if len(column) and int(column.max()) >= n_codes:
                 raise ArgumentError(f"Column {position} has the code {column.max()}; the codes are 0 … {n_codes - 1}.")
 
@@ -133,7 +132,7 @@ class Codes:
         return len(self.columns[0]) if self.columns else 0
 
     def of_groups(self, groups: NDArray[Any] | None) -> "Codes":
-        """Give the same columns with the group of each record."""
+        """Return the same columns with the group of each record."""
         same = copy.copy(self)  # without checking the columns again
         object.__setattr__(same, "groups", None if groups is None else groups.astype(np.uint16))
         same._check_groups()
@@ -155,7 +154,7 @@ def fit_bins(
     seed: int = 0,
     n_threads: int = 1,
 ) -> tuple[Bins, ...]:
-    """Edges and categories of training columns.
+    """Fit the edges and categories of training columns.
 
     Parameters
     ----------
@@ -163,17 +162,17 @@ def fit_bins(
         One-dimensional; NaN, or the index -1, is a missing value.
     names : sequence of str
     categorical : sequence of bool
-        Which columns hold categories rather than quantities.
+        Which columns hold categories rather than numbers.
     max_bins : int
         A continuous column with at most this many distinct values keeps them all; one with more gets about this
         many bins, cut at quantiles.
     min_category_count : int
-        Categories seen less often are pooled as infrequent. So are the least frequent beyond 65,534.
+        Rarer categories are pooled as infrequent. So are the least frequent beyond 65,534.
     sample_rows : int
-        Distinct values and quantiles of a column come from at most this many rows, unless it holds small whole
-        numbers, which are all counted.
+        Number of rows that distinct values and quantiles of a column are computed from, unless it holds small
+        integers, which are all counted.
     seed : int
-        Chooses that sample.
+        Seed of that sample.
     n_threads : int
 
     Returns
@@ -208,7 +207,7 @@ def bins_of(
     max_bins: int = 255,
     min_category_count: int = 5,
 ) -> tuple[Bins, ...]:
-    """Edges and categories from the summary of all rows, and samples of the columns that need one."""
+    """Compute edges and categories from the summary of all rows, and from samples of the columns that need one."""
     bins: list[Bins] = []
     for i, (name, is_categorical) in enumerate(zip(summary.names, categorical, strict=True)):
         tally = summary.tallies[i]
@@ -222,7 +221,7 @@ def bins_of(
 
 
 def encode(bins: Sequence[Bins], columns: Sequence[Column], *, n_threads: int = 1) -> Codes:
-    """Codes of columns under fitted bins.
+    """Return the codes of columns under fitted bins.
 
     Parameters
     ----------
@@ -261,7 +260,7 @@ def encode(bins: Sequence[Bins], columns: Sequence[Column], *, n_threads: int = 
 
 
 def _categories(values: NDArray[Any], counts: NDArray[np.int64], min_count: int) -> tuple[Any, ...]:
-    """Values that are frequent enough, sorted; whole numbers as int."""
+    """Return the values that are frequent enough, sorted; whole numbers as int."""
     order = np.argsort(values, kind="stable")
     values, counts = values[order], counts[order]
     most_frequent = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
@@ -273,7 +272,7 @@ def _categories(values: NDArray[Any], counts: NDArray[np.int64], min_count: int)
 
 
 def _edges(values: NDArray[np.float64], counts: NDArray[np.int64], max_bins: int) -> NDArray[np.float64]:
-    """All distinct values but the last, or quantiles where there are too many."""
+    """Return all distinct values except the last, or quantiles if there are too many."""
     kept = np.arange(len(values) - 1)
     if len(values) > max_bins:
         ranks = np.arange(1, max_bins) * (counts.sum() - 1) // max_bins
@@ -287,7 +286,7 @@ _Encoding: TypeAlias = Callable[[slice], None]
 
 
 def _steps(bins: Sequence[Bins], columns: Sequence[Column], codes: Sequence[NDArray[Any]]) -> list[_Encoding]:
-    """List what to do with each block of rows to encode all its columns."""
+    """Return the functions that together encode all columns of a block of rows."""
     steps: list[_Encoding] = []
     small: dict[int, NDArray[Any]] = {}
     for i, (b, column) in enumerate(zip(bins, columns, strict=True)):
@@ -303,12 +302,12 @@ def _steps(bins: Sequence[Bins], columns: Sequence[Column], codes: Sequence[NDAr
 
 
 def _landmarks(b: Bins) -> NDArray[np.float64]:
-    """Edges or categories."""
+    """Return the edges or categories."""
     return b.edges if isinstance(b, ContinuousBins) else np.asarray(b.categories, dtype=np.float64)
 
 
 def _is_small(landmarks: NDArray[np.float64]) -> bool:
-    """Whether all are whole numbers in the window."""
+    """Return whether all are integers in the window of small numbers."""
     if not len(landmarks):
         return True
     in_window = landmarks[0] >= SMALL_LOW and landmarks[-1] < SMALL_LOW + SMALL_SPAN - 1
@@ -316,7 +315,7 @@ def _is_small(landmarks: NDArray[np.float64]) -> bool:
 
 
 def _text_step(b: Bins, column: Dictionary, codes: NDArray[Any]) -> _Encoding:
-    """Codes of text: those of the distinct values, by index. The index -1 takes the last, which is for missing."""
+    """Encode text by the index of its distinct value. The index -1 takes the last entry, for missing values."""
     categories = b.categories if isinstance(b, CategoricalBins) else ()
     code_of = {category: code for code, category in enumerate(categories)}
     of_values = [code_of.get(value, len(categories)) for value in column.values]
@@ -329,7 +328,7 @@ def _text_step(b: Bins, column: Dictionary, codes: NDArray[Any]) -> _Encoding:
 
 
 def _search_step(b: Bins, column: NDArray[Any], codes: NDArray[Any]) -> _Encoding:
-    """Codes of numbers by search among the edges or categories."""
+    """Encode numbers by a search among the edges or categories."""
     from certifare.growth.lookup import search
 
     landmarks = np.ascontiguousarray(_landmarks(b))
@@ -346,7 +345,7 @@ def _search_step(b: Bins, column: NDArray[Any], codes: NDArray[Any]) -> _Encodin
 
 
 def _table_step(bins: Sequence[Bins], panel: NDArray[Any], codes: Sequence[NDArray[Any]]) -> _Encoding:
-    """Codes of small whole numbers by table, for columns that lie side by side."""
+    """Encode small integers by a lookup table, for columns that are adjacent in memory."""
     from certifare.growth.lookup import look_up
 
     lows, tables = [], []

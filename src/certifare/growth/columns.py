@@ -1,4 +1,4 @@
-"""Columns as they arrive, and how they lie in memory."""
+"""Input columns: numbers or text, checked and grouped by their place in memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Dictionary:
     Attributes
     ----------
     indices : ndarray of int
-        -1 where the value is missing.
+        -1 if the value is missing.
     values : tuple of str
     """
 
@@ -33,7 +33,7 @@ Column: TypeAlias = NDArray[Any] | Dictionary
 
 
 def check_arrays(columns: Sequence[Column], names: Sequence[str], numeric: Sequence[bool]) -> int:
-    """How many rows the columns have. Refuses columns of other types, and text where numbers are wanted."""
+    """Return the number of rows of the columns. Raise for columns of other types, and for text instead of numbers."""
     for column, name, wants_numbers in zip(columns, names, numeric, strict=True):
         values = column.indices if isinstance(column, Dictionary) else column
         if values.ndim != 1 or len(values) != len(columns[0]):
@@ -55,9 +55,9 @@ def check_arrays(columns: Sequence[Column], names: Sequence[str], numeric: Seque
 
 
 def refuse_infinite(values: NDArray[Any], name: str) -> None:
-    """Raise an error if there is an infinite value.
+    """Raise if there is an infinite value.
 
-    It names no row: these may be some rows of a file, and the number would be that among them.
+    The message names no row: the rows may be a part of a file, with other row numbers.
     """
     infinite = values[np.isinf(values)] if values.dtype.kind == "f" else values[:0]
     if len(infinite):
@@ -65,10 +65,10 @@ def refuse_infinite(values: NDArray[Any], name: str) -> None:
 
 
 def panels(columns: Mapping[int, NDArray[Any]]) -> Iterator[tuple[NDArray[Any], list[int]]]:
-    """Neighbouring columns of the same table as one array (rows × columns), without a copy, and which they are.
+    """Yield adjacent columns of a table as one array (rows × columns), without a copy, and their positions.
 
-    The columns of a row-wise array lie between each other; a kernel that takes them together reads memory once. Columns
-    that lie elsewhere stay apart: numpy ends the process where one array spans memory that nobody asked for.
+    The columns of a row-major array are interleaved; a kernel that reads them together reads memory once. Columns that
+    are elsewhere stay separate: one array over unallocated memory would crash the process.
     """
     which: list[int] = []
     gap = 0

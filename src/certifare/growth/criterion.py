@@ -1,6 +1,6 @@
-"""What a node is worth: FairGini, from the counts of its classes.
+"""FairGini, the impurity of a node, from the counts of its classes.
 
-``FairGini(D) = (1-γ)·Gini_y(D) + γ·(max Gini_s - Gini_s(D))`` with ``Gini = 1 - Σp²``: small where the label
+``FairGini(D) = (1-γ)·Gini_y(D) + γ·(max Gini_s - Gini_s(D))`` with ``Gini = 1 - Σp²``: small if the label
 is certain and the groups are mixed. With ``g`` groups ``max Gini_s = 1 - 1/g``, so it is never negative.
 """
 
@@ -28,11 +28,11 @@ class Targets:
     classes : ndarray of uint8 or uint16
         ``((y_1·n_2 + y_2)·n_3 + …)·n_groups + s``.
     n_labels : tuple of int
-        How many values each label column has.
+        Number of values of each label column.
     n_groups : int
-        How many groups there are.
+        Number of groups.
     coordinates : ndarray of int16, (records, coordinates), optional
-        What is to be retained of each record, beside its labels: whole numbers, so that their sums are exact.
+        What the encoder is to retain of each record, in addition to its labels: integers, so that sums are exact.
 
     Examples
     --------
@@ -76,17 +76,17 @@ class Targets:
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are: labels × groups."""
+        """Number of classes: labels × groups."""
         return _n_classes(self.n_labels, self.n_groups)
 
     @property
     def n_coordinates(self) -> int:
-        """How many coordinates a record has."""
+        """Number of coordinates of a record."""
         return 0 if self.coordinates is None else self.coordinates.shape[1]
 
 
 class Terms(NamedTuple):
-    """The criterion, laid out for the split search: the sums of class counts it needs, and how they make a gain.
+    """The criterion, prepared for the split search: the sums of class counts that it needs, and how they give a gain.
 
     A *stratum* is a set of classes that Gini is taken over: all of them, or those with one value of the first label.
     An *axis* is a value whose share of a stratum matters: a label's value, or a group. Of two values, one is enough.
@@ -96,14 +96,14 @@ class Terms(NamedTuple):
     ----------
     weights : ndarray of float64, (sums, classes)
         What a record of each class adds to each sum: first the strata (number 0: all records), then the label axes
-        (of stratum 0), then the group axes of each group stratum in turn, last the label score, whose mean is p_y.
-        Of coordinates, which are the last label axes, classes know nothing: 0.
+        (of stratum 0), then the group axes of each group stratum in turn, finally the label score, whose mean is p_y.
+        For coordinates, which are the last label axes and do not depend on the class, it is 0.
     coefficients : ndarray of float64, (axes,)
-        What an axis gains when a split makes shares differ; negative for groups.
+        What an axis gains if a split makes shares differ; negative for groups.
     stratum_of : ndarray of int64, (axes,)
         The stratum of each axis.
     n_strata, n_label_axes, n_group_axes, n_coordinates : int
-        Group axes are counted per stratum; coordinates are counted among the label axes, too.
+        Group axes are counted per stratum; coordinates are also counted as label axes.
     """
 
     weights: NDArray[np.float64]
@@ -125,25 +125,25 @@ class Criterion:
         From 0 (only the labels matter) to 1 (only the groups do).
     metric : str
         ``demographic_parity``: Gini_s over all records. ``equal_opportunity``: over those whose first label is
-        ``positive``; the others tell nothing about the groups and count with the largest Gini_s.
+        ``positive``; the others are irrelevant for the groups and count with the largest Gini_s.
         ``equalized_odds``: the mean over the first label's values, weighted by their counts.
     n_labels, n_groups : tuple of int, int
         As in `Targets`.
     label_weights : tuple of float
         Gini_y is the average over label columns with these weights.
     positive : int
-        The first label's value that equal opportunity is about.
+        The positive value of the first label, for equal opportunity.
     charge : {"every", "crossing", "distance"}
-        Which splits pay for telling the groups apart: every split, as in the paper, or only those whose children lie
-        on different sides of a group's share among all records. Children on one side of it leave the distance
-        Σ|p_0 - p_1|/2 as it was. Or, instead of the increase of Gini_s, each pays the increase of that distance itself.
+        Which splits pay for separating the groups: every split, as in the paper, or only those whose children are on
+        different sides of a group's share among all records. Children on one side of it do not change the distance
+        Σ|p_0 - p_1|/2. Or, instead of the increase of Gini_s, each split pays the increase of that distance.
     n_coordinates : int
-        How many coordinates records have.
+        Number of coordinates of a record.
     retain : float
-        From 0 to 1: the part that coordinates have in what a split gains. The mean squared deviation of the
-        coordinates, divided by ``spread``, then stands beside Gini_y, which has the rest.
+        From 0 to 1: the weight of coordinates in the gain of a split. The mean squared deviation of the coordinates,
+        divided by ``spread``, is then added to Gini_y, which has the remaining weight.
     spread : float
-        What counts as a whole: the mean squared deviation of all that is to be retained, in the coordinates' units.
+        The mean squared deviation of everything that is to be retained, in the coordinates' units.
 
     Examples
     --------
@@ -195,7 +195,7 @@ class Criterion:
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are: labels × groups."""
+        """Number of classes: labels × groups."""
         return _n_classes(self.n_labels, self.n_groups)
 
     @property
@@ -205,7 +205,7 @@ class Criterion:
         return shares
 
     def gini_labels(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Gini_y of class counts (…, classes), averaged over the label columns."""
+        """Return Gini_y of class counts (…, classes), averaged over the label columns."""
         table = self._table(counts)
         total = np.zeros(table.shape[: table.ndim - len(self.n_labels) - 1])
         axes = range(table.ndim - len(self.n_labels) - 1, table.ndim)
@@ -215,7 +215,7 @@ class Criterion:
         return total
 
     def gini_groups(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Gini_s of class counts (…, classes), over the records that the metric looks at."""
+        """Return Gini_s of class counts (…, classes), over the records that the metric uses."""
         table = self._table(counts)
         others = tuple(range(table.ndim - len(self.n_labels), table.ndim - 1))
         by_label = table.sum(axis=others)  # (…, first label, group)
@@ -231,12 +231,12 @@ class Criterion:
         return np.where(total > 0, mean, worst)
 
     def impurity(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """FairGini of class counts (…, classes)."""
+        """Return FairGini of class counts (…, classes)."""
         worst = 1.0 - 1.0 / self.n_groups
         return (1.0 - self.gamma) * self.gini_labels(counts) + self.gamma * (worst - self.gini_groups(counts))
 
     def terms(self) -> Terms:
-        """Lay the criterion out for the split search."""
+        """Prepare the criterion for the split search."""
         *labels, groups = np.unravel_index(np.arange(self.n_classes), (*self.n_labels, self.n_groups))
         strata = [np.ones(self.n_classes, dtype=bool)]
         if self.metric == "equal_opportunity":
@@ -270,7 +270,7 @@ class Criterion:
         )
 
     def _label_score(self, labels: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-        """Give the number whose mean is p_y: the label itself, or the weighted mean of several, scaled to 0 … 1."""
+        """Return the number whose mean is p_y: the label itself, or the weighted mean of several, scaled to 0 … 1."""
         if len(labels) == 1:
             return labels[0].astype(np.float64)
         scaled = [label / max(size - 1, 1) for label, size in zip(labels, self.n_labels, strict=True)]
@@ -285,7 +285,7 @@ class Criterion:
 
 
 def _gini(counts: NDArray[np.float64], empty: float) -> NDArray[np.float64]:
-    """1 - Σp² over the last axis; ``empty`` where there is nothing to count."""
+    """Return 1 - Σp² over the last axis; ``empty`` if there are no records."""
     total = counts.sum(axis=-1)
     squares = (counts * counts).sum(axis=-1)
     result: NDArray[np.float64] = np.where(total > 0, 1.0 - squares / np.maximum(total, 1.0) ** 2, empty)
@@ -293,12 +293,12 @@ def _gini(counts: NDArray[np.float64], empty: float) -> NDArray[np.float64]:
 
 
 def _axis_values(size: int) -> range:
-    """Values that get an axis: of two, the second is enough; of one, none."""
+    """Return the values that get an axis: of two, the second suffices; of one, none."""
     return range(1, size) if size <= 2 else range(size)
 
 
 def _axis_weight(size: int) -> int:
-    """How many values an axis stands for."""
+    """Return the number of values that an axis represents."""
     return 2 if size == 2 else 1
 
 

@@ -1,4 +1,4 @@
-"""The grower: the leaf with the largest gain splits next, so every smaller tree is a prefix of the larger one."""
+"""Grow a tree best first: the leaf with the largest gain splits next, so every smaller tree is a prefix of it."""
 
 import heapq
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from certifare.growth.threads import BLOCK_ROWS, blocks, map_ranges
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """A tree, as the splits that made it, in order.
+    """A tree, stored as its splits in the order in which they were made.
 
     The root is node 0; split j makes nodes 2j+1 (left) and 2j+2 (right). The first k-1 splits are the tree with k
     cells: one growth holds every smaller tree.
@@ -29,7 +29,7 @@ class Growth:
     ----------
     splits : tuple of Split
     node_counts : ndarray of int64, (nodes, classes)
-        How many training records of each class each node holds.
+        Number of training records of each class in each node.
     """
 
     splits: tuple[Split, ...]
@@ -37,7 +37,7 @@ class Growth:
 
     @property
     def n_cells(self) -> int:
-        """How many cells the whole tree has."""
+        """Number of cells of the whole tree."""
         return len(self.splits) + 1
 
     @property
@@ -46,7 +46,7 @@ class Growth:
         return any(split.goes_left.ndim == 2 for split in self.splits)
 
     def leaves(self, k: int | None = None) -> NDArray[np.int64]:
-        """Nodes that are the cells of the tree with k cells, from left to right: the cell's id is the position."""
+        """Return the cells of the tree with k cells, from left to right: a cell's id is its position."""
         split_of = {split.node: j for j, split in enumerate(self.splits[: self._cells(k) - 1])}
         leaves: list[int] = []
         stack = [0]
@@ -59,11 +59,11 @@ class Growth:
         return np.array(leaves, dtype=np.int64)
 
     def cell_counts(self, k: int | None = None) -> NDArray[np.int64]:
-        """Training records of each class in each cell, (k, classes)."""
+        """Return the training records of each class in each cell, (k, classes)."""
         return self.node_counts[self.leaves(k)]
 
     def apply(self, codes: Codes, k: int | None = None, n_threads: int = 1) -> NDArray[np.int32]:
-        """Find the cell of each record in the tree with k cells (all of them unless given)."""
+        """Return the cell of each record in the tree with k cells (by default all)."""
         k = self._cells(k)
         splits = self.splits[: k - 1]
         cells = np.zeros(len(codes), dtype=np.int32)
@@ -83,7 +83,7 @@ class Growth:
         cell_of[self.leaves(k)] = np.arange(k)
 
         def work(start: int, stop: int) -> None:
-            # Where the side depends on the group, a code is the pair of group and code.
+            # If the side depends on the group, a code is a pair of group and code.
             block = np.empty((len(used), BLOCK_ROWS), dtype=np.uint16 if groups is None else np.uint32)
             room, ends = np.empty((2, BLOCK_ROWS), dtype=np.uint32), np.empty((2, len(cell_of)), dtype=np.int64)
             for rows in blocks(start, stop):
@@ -98,7 +98,7 @@ class Growth:
         return cells
 
     def _groups_of(self, codes: Codes) -> NDArray[np.uint16] | None:
-        """Give the groups of records, if the tree reads them."""
+        """Return the groups of records, if the tree uses them."""
         if not self.group_aware:
             return None
         if codes.groups is None:
@@ -140,11 +140,11 @@ def grow(
     criterion : Criterion
     max_cells, min_cell_size : int
     orderings : {"paper", "directional", "both"} or tuple of these
-        Which orderings of a node's categories are cut.
+        Which orderings of a node's categories are tried.
     group_aware : bool
         Whether each group may have its own cut. The criterion then charges the distance.
     max_distance : float, optional
-        No split makes the distance between the groups larger, which the criterion must charge.
+        Upper limit of the distance between the groups, which the criterion must charge.
     progress : callable, optional
         Called with the number of cells after each split.
 
@@ -194,7 +194,7 @@ def grow(
     while queue and len(splits) + 1 < max_cells:
         _, node, split, histogram = _pop_first(queue)
         if split.distance > room + TOLERANCE:
-            # Others have taken what it needs, since it was found.
+            # Other splits have used up the distance that it needs.
             consider(node, histogram)
             continue
         room = max(room - split.distance, 0.0)
@@ -215,7 +215,7 @@ def grow(
 
 
 def _pop_first(queue: list[tuple[float, int, Split, Histogram]]) -> tuple[float, int, Split, Histogram]:
-    """Take the entry with the largest gain; of those equal up to the tolerance, the one of the first node."""
+    """Return the entry with the largest gain; among those equal up to the tolerance, the one with the first node."""
     tied = [heapq.heappop(queue)]
     while queue and tied[0][0] + TOLERANCE >= queue[0][0]:
         tied.append(heapq.heappop(queue))
@@ -227,7 +227,7 @@ def _pop_first(queue: list[tuple[float, int, Split, Histogram]]) -> tuple[float,
 
 
 def _probable(queue: list[tuple[float, int, Split, Histogram]], most: int, min_cell_size: int) -> list[Split]:
-    """List the splits that lead the queue and whose children may split again: they will probably be asked for next."""
+    """Return the first splits of the queue whose children may split again: they will probably be requested next."""
     first = [split for _, _, split, _ in heapq.nsmallest(most, queue)]
     return [split for split in first if max(split.left_count, split.right_count) >= 2 * min_cell_size]
 
@@ -246,7 +246,7 @@ def _route(
     ends: NDArray[np.int64],
     cells: NDArray[np.int32],
 ) -> None:
-    """Cells of a block of records (columns × rows): each split in turn parts the rows that are in its node."""
+    """Find the cells of a block of records (columns × rows): each split in turn divides the rows of its node."""
     for i in range(n):
         rows[i] = i
     first, last = ends[0], ends[1]

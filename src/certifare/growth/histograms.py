@@ -1,4 +1,4 @@
-"""A node is a histogram: for each column, how many records of each class have each code.
+"""Histograms of a node: for each column, the number of records of each class with each code.
 
 Histograms add up over rows, so blocks of rows can be counted by threads, files or machines, and a child's
 histogram is its parent's minus its sibling's.
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from certifare.growth.splits import Split
 
 WORTH_A_THREAD = 1 << 14
-"""Nodes with fewer records are split sooner than a thread wakes up."""
+"""Nodes with fewer records are split faster than a thread starts."""
 
 STRETCH = 256
-"""Records that are looked through at a time for those on the wrong side."""
+"""Number of records that are searched at a time for those on the wrong side."""
 
 T = TypeVar("T")
 
 
 class Layout(NamedTuple):
-    """What a record holds, and so what a histogram counts.
+    """The layout of a record, and so of a histogram.
 
     Attributes
     ----------
     n_codes : tuple of int
-        How many codes each column can have.
+        Number of codes of each column.
     n_classes, n_groups : int
         The group of class c is ``c % n_groups``.
     n_coordinates : int
-        How many coordinates are added up for each group.
+        Number of coordinates that are summed for each group.
     """
 
     n_codes: tuple[int, ...]
@@ -50,28 +50,28 @@ class Layout(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many words a record takes."""
+        """Number of words of a record."""
         return -(-(self.first_coordinate + self.n_coordinates) // 2)
 
     @property
     def first_coordinate(self) -> int:
-        """Where coordinates begin in a record, behind the codes, in halves of a word."""
+        """Position of the coordinates in a record, after the codes, in half words."""
         return -(-sum(2 if size > 256 else 1 for size in (self.n_classes, *self.n_codes)) // 2)
 
     @property
     def n_sums(self) -> int:
-        """How many rows of a histogram are sums of coordinates."""
+        """Number of rows of a histogram that are sums of coordinates."""
         return self.n_groups * self.n_coordinates
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Where the codes of each column begin among all codes."""
+        """Index of the first code of each column among all codes."""
         return np.concatenate([[0], np.cumsum(self.n_codes)]).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Counts of one node, all columns side by side; below them, sums of coordinates. All of it adds up.
+    """Counts of one node for all columns; below them, sums of coordinates. Histograms add up.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Histogram:
     offsets : ndarray of int64, (columns + 1,)
         The codes of column c are ``offsets[c] … offsets[c+1]-1``.
     n_sums : int
-        How many rows are sums: for each group in turn, of each coordinate.
+        Number of rows that are sums: for each group in turn, of each coordinate.
     """
 
     table: NDArray[np.int64]
@@ -97,18 +97,18 @@ class Histogram:
         return self.table[len(self.table) - self.n_sums :]
 
     def __getitem__(self, column: int) -> NDArray[np.int64]:
-        """Give the counts (codes, classes) of one column."""
+        """Return the counts (codes, classes) of one column."""
         return self.counts[:, self.offsets[column] : self.offsets[column + 1]].T
 
     def ranges(self, columns: Sequence[int]) -> list[slice]:
-        """Where the codes of some columns are among all codes."""
+        """Return the slices of some columns among all codes."""
         return [slice(self.offsets[column], self.offsets[column + 1]) for column in columns]
 
     def __sub__(self, other: "Histogram") -> "Histogram":
         return Histogram(self.table - other.table, self.offsets, self.n_sums)
 
     def left(self, column: int, goes_left: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Count the records of each class that a split sends left; ``goes_left`` as in :class:`HistogramSource`."""
+        """Return the number of records of each class that a split sends left (``goes_left``: see HistogramSource)."""
         in_column = self[column]
         if goes_left.ndim == 1:
             total: NDArray[np.int64] = in_column[goes_left].sum(axis=0)
@@ -117,21 +117,21 @@ class Histogram:
         return total
 
     def smaller_is_left(self, column: int, goes_left: NDArray[np.bool_]) -> bool:
-        """Whether a split sends no more than half of the records left, so that counting those is less work."""
+        """Return whether a split sends at most half of the records left, so that counting those is less work."""
         return bool(2 * self.left(column, goes_left).sum() <= self[column].sum())
 
     @property
     def classes(self) -> NDArray[np.int64]:
-        """The node's records of each class."""
+        """Number of records of each class in the node."""
         total: NDArray[np.int64] = self[0].sum(axis=0)
         return total
 
 
 class HistogramSource(Protocol):
-    """Whoever can count records: memory, a stream of files, a cluster. The grower asks only this."""
+    """A source of histograms for the grower: memory, a stream of files, or a cluster."""
 
     def root(self) -> Histogram:
-        """Count all records, which are node 0."""
+        """Return the histogram of all records, which are node 0."""
         ...
 
     def split(
@@ -146,35 +146,35 @@ class HistogramSource(Protocol):
 
 
 class DistantSource(HistogramSource, Protocol):
-    """A source that is slow to reach: it is told what will probably be asked next, to answer several splits at once.
+    """A source with high latency: it is told which splits are expected, to compute several at once.
 
     Attributes
     ----------
     ahead : int
-        How many splits it wants to know of.
+        Number of expected splits that it wants.
     """
 
     ahead: int
 
     def expect(self, splits: Sequence["Split"]) -> None:
-        """Hear which nodes will probably be split soon, and how, the most probable first.
+        """Note which nodes will probably be split soon, and how, the most probable first.
 
-        Called before each :meth:`split`. Nothing is promised: another node may be split, or none.
+        Called before each :meth:`split`. Other nodes may be split instead, or none.
         """
         ...
 
 
 class RecordSource:
-    """Records that one machine holds, packed side by side, in memory or in a file that is mapped into it.
+    """Records on one machine, packed in memory or in a memory-mapped file.
 
     A node is a run of records: a split moves the node's records, in place, so that those that go left come
-    first, and all counting reads records in order. With several threads each has its own share of the records, and
-    every node a run in each share. Counts are integers, so any number of threads gives the same histograms.
+    first, and counting always reads records in order. With several threads each has its own share of the records, and
+    every node has a run in each share. Counts are integers, so any number of threads gives the same histograms.
 
     Parameters
     ----------
     records : Records
-        They are put into another order.
+        They are reordered.
     n_threads : int
     """
 
@@ -188,7 +188,7 @@ class RecordSource:
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
     def root(self) -> Histogram:
-        """Count all records; any splits are forgotten, so that another tree can grow from the same source."""
+        """Count all records and forget all splits, so that another tree can grow from the same source."""
         self._runs = {0: self._shares}
         self._histograms = {0: self._sum(self._map(self._records.count, self._shares))}
         return self._histograms[0]
@@ -196,7 +196,7 @@ class RecordSource:
     def split(
         self, node: int, column: int, goes_left: NDArray[np.bool_], left: int, right: int
     ) -> tuple[Histogram, Histogram]:
-        """Histograms of both children: the smaller is counted, the other is the difference."""
+        """Return the histograms of both children: the smaller one is counted, the other is the difference."""
         parent = self._histograms.pop(node)
         count_left = parent.smaller_is_left(column, goes_left)
 
@@ -257,21 +257,21 @@ class MemorySource(RecordSource):
 
 
 class Records:
-    """Records packed side by side: the codes that need two bytes, those that need one, then coordinates.
+    """Packed records: the codes that need two bytes, those that need one, then coordinates.
 
-    The class is one of the codes. The same memory is read as bytes or as halves of a word (two bytes), and moved as
-    words (four).
+    The class is one of the codes. The same memory is read as bytes or as half words (two bytes), and moved as words
+    (four bytes).
 
     Parameters
     ----------
     words : ndarray of uint32, (records, layout.width)
-        Where the records lie.
+        Memory of the records.
     layout : Layout
 
     Attributes
     ----------
     offsets : ndarray of int64, (columns + 1,)
-        Where the codes of each column begin among all codes.
+        Index of the first code of each column among all codes.
     """
 
     def __init__(self, words: NDArray[np.uint32], layout: Layout) -> None:
@@ -285,13 +285,13 @@ class Records:
         self._coordinates = words.view(np.int16)[:, first : first + layout.n_coordinates]
         self._class_place, self._class_is_wide = place[0], is_wide[0]
         self._places = [(place[i], is_wide[i]) for i in range(1, len(is_wide))]
-        # Where the codes of each column begin among all codes, for the columns in the order they have in a record.
+        # Index of the first code of each column among all codes, for the columns in the order of a record.
         self._wide_offsets = self.offsets[[i - 1 for i in wide if i > 0]].astype(np.uint64)
         self._narrow_offsets = self.offsets[[i - 1 for i in narrow if i > 0]].astype(np.uint64)
 
     @classmethod
     def empty(cls, n_records: int, layout: Layout) -> "Records":
-        """Room in memory for so many records, to be written."""
+        """Allocate memory for this many records."""
         return cls(np.empty((n_records, layout.width), dtype=np.uint32), layout)
 
     def __len__(self) -> int:
@@ -300,7 +300,7 @@ class Records:
     def write(
         self, start: int, codes: Codes, classes: NDArray[Any], coordinates: NDArray[np.int16] | None = None
     ) -> None:
-        """Write records from place ``start`` on."""
+        """Write records from row ``start`` on."""
         if coordinates is not None:
             self._coordinates[start : start + len(codes)] = coordinates
         columns = [(classes, self._class_place, self._class_is_wide)]
@@ -311,7 +311,7 @@ class Records:
                 target[start + rows.start : start + rows.stop, place] = column[rows]
 
     def count(self, run: tuple[int, int]) -> NDArray[Any]:
-        """Count a run of records: the table of its histogram."""
+        """Return the histogram table of a run of records."""
         counts = np.zeros((self.layout.n_classes, self.offsets[-1]), dtype=np.uint32)
         places = (self._class_place, self._class_is_wide, self._wide_offsets, self._narrow_offsets)
         start, stop = run
@@ -323,7 +323,7 @@ class Records:
         return np.vstack([counts, sums.transpose(0, 2, 1).reshape(self.layout.n_sums, -1)])
 
     def divide(self, run: tuple[int, int], column: int, goes_left: NDArray[np.bool_]) -> int:
-        """Move the records of a run so that those that go left come first; returns where the others begin."""
+        """Move the records of a run so that those that go left come first; return where the others begin."""
         lists = np.empty((2, STRETCH), dtype=np.int64)
         side = np.ascontiguousarray(goes_left).reshape(-1).view(np.uint8)
         rows: NDArray[np.uint64] | None = None
@@ -363,7 +363,7 @@ def _count(
     first_narrow = 2 * n_wide + (2 if class_is_wide else 1)
     one, stride = np.uint32(1), np.uint64(n_codes)
     for row in range(start, stop):
-        # Indices are unsigned because signed ones would each be checked for being negative.
+        # Indices are unsigned, because signed ones would each be checked for being negative.
         k = np.uint64(halves[row, class_place]) if class_is_wide else np.uint64(single[row, class_place])
         for c in range(n_wide):
             counts[k * stride + wide_offsets[c] + np.uint64(halves[row, first_wide + c])] += one
@@ -418,11 +418,11 @@ def _divide(
     front: NDArray[np.int64],
     back: NDArray[np.int64],
 ) -> int:
-    """Bring the records that go left to the front of a run, in place, without a branch on where a record goes.
+    """Move the records that go left to the front of a run, in place, without a branch on where a record goes.
 
-    Misplaced records are listed, a stretch from the ``front`` and one from the ``back``, then exchanged in pairs (after
-    Edelkamp and Weiss, BlockQuicksort, 2016). Where each class has its own side, ``rows`` says where in ``goes_left``
-    its codes begin.
+    Misplaced records are listed, some from the ``front`` and some from the ``back``, then exchanged in pairs (after
+    Edelkamp and Weiss, BlockQuicksort, 2016). If each class has its own side, ``rows`` is where its codes begin in
+    ``goes_left``.
     """
     n_front, n_back, used_front, used_back = 0, 0, 0, 0
     low, high = start, stop
@@ -452,7 +452,7 @@ def _divide(
                 words[a, w], words[b, w] = words[b, w], words[a, w]
         used_front, used_back = used_front + n_pairs, used_back + n_pairs
         n_front, n_back = n_front - n_pairs, n_back - n_pairs
-    # All records are seen, and at most one list is left over: its records change places with those at the border.
+    # All records are checked, and at most one list is left: its records change places with those at the border.
     for last in range(n_front - 1, -1, -1):
         low -= 1
         for w in range(words.shape[1]):

@@ -1,8 +1,8 @@
-"""Numbers to counts and to codes: the kernels of :mod:`~certifare.growth.binning`.
+"""Count numbers and turn them into codes: the kernels of :mod:`~certifare.growth.binning`.
 
-Most columns of tables about people hold small whole numbers: ages, years, numbers of categories. Those are counted
-and looked up in a table, a tile of rows at a time: first all positions in the table, then all entries. Other numbers
-are searched for among sorted edges or categories.
+Most columns of tables about people hold small integers: ages, years, codes of categories. Those are counted and looked
+up in a table, a tile of rows at a time: first all positions in the table, then all entries. Other numbers are searched
+among sorted edges or categories.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ TILE = 256
 
 
 def tally(values: NDArray[np.float64], low: int, counts: NDArray[np.uint32], is_small: NDArray[np.bool_]) -> None:
-    """Count the whole numbers from ``low`` on in each column (rows × columns) that still ``is_small``.
+    """Count the integers from ``low`` on in each column (rows × columns) that still ``is_small``.
 
     NaN is skipped; any other value makes its column not small, and its counts incomplete.
     """
@@ -32,17 +32,17 @@ def look_up(
     codes: NDArray[np.uint16],
     is_finite: NDArray[np.bool_],
 ) -> None:
-    """Codes (columns × rows) of values (rows × columns); says of each column whether all values are finite or NaN.
+    """Find the codes (columns × rows) of values (rows × columns), and whether all values of a column are finite or NaN.
 
-    The table of a column has the codes of the whole numbers from ``lows[c]`` on, then that of values not in the
-    table (if ``exact``) and that of NaN. If not ``exact``, a value between two entries has the code of the next one,
-    a value outside the table that of its nearest end.
+    The table of a column has the codes of the integers from ``lows[c]`` on, then that of values not in the
+    table (if ``exact``) and that of NaN. If not ``exact``, a value between two entries has the code of the next,
+    a value outside the table that of the nearest end.
     """
     _look_up(values, lows, tables, starts, exact, codes, is_finite, *_tile())
 
 
 def _tile() -> tuple[NDArray[np.float64], NDArray[np.uint32]]:
-    """Room for the values of a tile and their positions. A kernel that makes arrays itself takes longer to compile."""
+    """Allocate arrays for the values of a tile and their positions: kernels that allocate take longer to compile."""
     return np.empty(TILE), np.empty(TILE, dtype=np.uint32)
 
 
@@ -55,7 +55,7 @@ def _positions(
     tile: NDArray[np.float64],
     positions: NDArray[np.uint32],
 ) -> bool:
-    """Find values in a table of the whole numbers from ``low``, ending with position ``last``.
+    """Find the positions of values in a table of the integers from ``low``, whose last position is ``last``.
 
     Returns whether all positions are right. They are not if a value is NaN, infinite or between two numbers; nor, if
     ``exact``, if it is outside the table, which otherwise has the position of the nearest end. The arithmetic runs over
@@ -162,7 +162,7 @@ def search(
     missing: int,
     codes: NDArray[np.uint16],
 ) -> bool:
-    """Codes among sorted edges: how many are below the value. Returns whether all values are finite or NaN.
+    """Find codes among sorted edges: the number of edges below the value. Return whether all values are finite or NaN.
 
     With ``exact``, a value that is not an edge is ``unseen``.
     """

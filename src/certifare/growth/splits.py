@@ -1,7 +1,7 @@
-"""The best split of one node, from its histogram.
+"""Find the best split of a node from its histogram.
 
-Whatever the column, a split is a cut of an ordering of the codes that occur in the node: what comes before the cut
-goes left, the rest right. Continuous columns have their natural order, with missing values last or first.
+For any column, a split is a cut of an ordering of the codes that occur in the node: codes before the cut go left, the
+others right. Continuous columns have their natural order, with missing values last or first.
 Categorical columns have several orders: the paper's, and the directional ones.
 """
 
@@ -19,49 +19,49 @@ from certifare.growth.criterion import Criterion, Terms
 from certifare.growth.histograms import Histogram
 
 TOLERANCE = 1e-12
-"""Gains per record that differ by no more are equal, and a gain must exceed it to count at all."""
+"""Gains per record that differ by at most this are equal, and a gain must exceed it to count."""
 
 ON_THE_LINE = 1e-6
-"""A child that differs by fewer records from the groups' overall shares lies on neither side of them."""
+"""A child that differs by fewer records from the groups' overall shares is on neither side of them."""
 
 QUANTILES = (1, 2, 4)
-"""The paper's orderings: into how many parts by group share the categories are cut before they are interleaved."""
+"""The paper's orderings: numbers of parts by group share into which categories are cut before they are interleaved."""
 
 N_ANGLES = 16
-"""How many directional orderings there are."""
+"""Number of directional orderings."""
 
 INSERTION_ONLY = 48
-"""Up to so many codes, insertion alone is the fastest sort."""
+"""Up to this many codes, insertion sort alone is the fastest."""
 
 SHRINKAGE = 5.0
-"""Directional orderings see each category with this many records more, which are as the node is on average."""
+"""Directional orderings smooth each category with this many records that are like the node's average."""
 
 Orderings: TypeAlias = Literal["paper", "directional", "both"] | tuple[Literal["paper", "directional"], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """How a node's records part.
+    """A split of a node's records.
 
     Attributes
     ----------
     node, column : int
     goes_left : ndarray of bool, (codes,) or (groups, codes)
-        For every code of the column, whether it goes left; if the groups are cut apart, for each group. Codes that the
-        node never saw go where more of its records go (left if equal), except that continuous codes follow the
+        For every code of the column, whether it goes left; if each group has its own cut, for each group. Codes that
+        the node never saw go where more of its records go (left if equal), except that continuous codes follow the
         threshold.
     threshold : int or None
-        Continuous columns: codes up to this one go left; the missing code goes as ``goes_left`` says. If the groups are
-        cut apart, that of ``common``.
+        Continuous columns: codes up to this one go left; ``goes_left`` decides for the missing code. If each group has
+        its own cut, that of ``common``.
     gain : float
         Decrease of the criterion, weighted by the node's share of all records.
     left_count, right_count : int
         Training records on each side.
     common : ndarray of bool, (codes,), optional
-        If the groups are cut apart: the cut for records whose group is not known. Of all common cuts of the same
-        ordering, the first that sends as near as possible to as many of the node's records left.
+        If each group has its own cut: the cut for records whose group is unknown. Of all common cuts of the same
+        ordering, the first that sends as nearly as possible as many of the node's records left.
     distance : float
-        What it adds to the distance between the groups, if splits pay for that.
+        The increase of the distance between the groups, if splits pay for it.
     """
 
     node: int
@@ -76,11 +76,11 @@ class Split:
 
     @property
     def sides(self) -> NDArray[np.bool_]:
-        """Whether a code goes left, for each group and last for an unknown one; one row if there is one cut for all."""
+        """Whether a code goes left, for each group and last for an unknown one; one row if they share a cut."""
         return self.goes_left[None] if self.common is None else np.vstack([self.goes_left, self.common])
 
     def of(self, group: int | None) -> "Split":
-        """Give the split as records of one group see it, or those whose group is not known."""
+        """Return the split for records of one group, or (None) for those whose group is unknown."""
         if self.common is None:
             return self
         side = self.common if group is None else self.goes_left[group]
@@ -94,9 +94,9 @@ class CodeOrders(NamedTuple):
     Attributes
     ----------
     codes : ndarray of int64, (orderings, codes)
-        Where ordering i has the codes that occur, from the column's offset on.
+        The codes that occur, in ordering i, from the column's offset on.
     n_orders, n_present : ndarray of int64, (columns,)
-        How many orderings there are, and codes in each.
+        Number of orderings, and of codes in each.
     """
 
     codes: NDArray[np.int64]
@@ -105,7 +105,7 @@ class CodeOrders(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room to order the codes of a node in: made for a kernel, since one that makes arrays takes longer to compile."""
+    """Arrays in which a kernel orders the codes of a node: kernels that allocate arrays take longer to compile."""
 
     order: NDArray[np.int64]
     by_label: NDArray[np.int64]
@@ -115,14 +115,14 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, n_codes: int) -> "Room":
-        """Make room for so many codes."""
+        """Allocate arrays for this many codes."""
         return cls(*np.empty((5, max(n_codes, 257)), dtype=np.int64))
 
 
 class SplitSearch:
     """Finds the best split of a histogram.
 
-    The largest gain wins. Among equal ones (up to `TOLERANCE` per record) the first does: first column, then first
+    The largest gain wins. Among equal ones (up to `TOLERANCE` per record) the first wins: first column, then first
     ordering (missing right before missing left; the paper's by number of parts, then the directional by angle), then
     smallest cut.
 
@@ -131,7 +131,7 @@ class SplitSearch:
     bins : sequence of ContinuousBins or CategoricalBins
     criterion : Criterion
     classes : ndarray of int64, (classes,)
-        All records by class. A node's share of them weighs its gain, and splits cross the groups' shares in them.
+        All records by class. A node's share of them weights its gain, and splits cross the groups' shares in them.
     min_cell_size : int
         Each side of a split holds at least this many records.
     orderings : {"paper", "directional", "both"} or tuple of these
@@ -152,7 +152,7 @@ class SplitSearch:
     ) -> None:
         names = _names(orderings)
         angles = np.pi * (np.arange(n_angles) / n_angles - 0.5) if "directional" in names else np.zeros(0)
-        # Rounded, so that it does not matter how a platform computes the last digits.
+        # Rounded, so that platform-dependent last digits do not matter.
         self._directions = np.cos(angles).round(12)[:, None], np.sin(angles).round(12)[:, None]
         self._quantiles = np.array(QUANTILES if "paper" in names else (), dtype=np.int64)
         self._shrinkage = shrinkage
@@ -164,7 +164,7 @@ class SplitSearch:
         self._overall = _overall(self._terms, classes) if criterion.charge == "crossing" else None
 
     def best(self, node: int, histogram: Histogram) -> Split | None:
-        """Find the split with the largest gain; None where no split is possible or none gains."""
+        """Find the split with the largest gain; None if no split is possible or none gains."""
         terms, offsets = self._terms, histogram.offsets
         sums, totals, keys = self._keys(histogram)
         n_codes = sums.shape[1]
@@ -197,10 +197,10 @@ class SplitSearch:
         )
 
     def _keys(self, histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Give sums and totals, and the numbers that categories are sorted by: p_y, p_s, then one row per direction."""
+        """Return sums and totals, and the keys that sort categories: p_y, p_s, then one row per direction."""
         sums, totals, shares, positions = tabulate(self._terms, histogram, self._categorical, self._shrinkage)
         cosines, sines = self._directions
-        if not self._categorical:  # a map of scores has tens of thousands of codes, and sorts none of them
+        if not self._categorical:  # a score map has tens of thousands of codes, and sorts none of them
             return sums, totals, shares
         keys = np.zeros((2 + len(cosines), shares.shape[1]))
         keys[:2] = shares
@@ -209,7 +209,7 @@ class SplitSearch:
         return sums, totals, keys
 
     def _orders(self, histogram: Histogram) -> CodeOrders:
-        """List the orderings of all columns."""
+        """Return the orderings of all columns."""
         sums, _, keys = self._keys(histogram)
         n_codes, n_columns = sums.shape[1], len(self._continuous)
         orders = CodeOrders(
@@ -225,14 +225,14 @@ class SplitSearch:
 def tabulate(
     terms: Terms, histogram: Histogram, categorical: Sequence[int], shrinkage: float = SHRINKAGE
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Work out what the search needs to know of each code.
+    """Compute the sums and keys of each code that the search needs.
 
     Parameters
     ----------
     terms : Terms
     histogram : Histogram
     categorical : sequence of int
-        The columns whose codes are to be ordered.
+        The columns whose codes are ordered.
     shrinkage : float
 
     Returns
@@ -240,11 +240,11 @@ def tabulate(
     sums : ndarray, (sums, codes)
         ``terms.weights @ histogram.counts``; of coordinates, their sums over all groups.
     totals : ndarray, (sums,)
-        The same of the whole node.
+        The same for the whole node.
     shares : ndarray, (2, codes)
-        The paper's p_y and p_s, of codes that are to be ordered.
+        The paper's p_y and p_s of codes that are ordered.
     positions : ndarray, (2, codes)
-        By label and by group: what the directions combine, of the same codes.
+        By label and by group: the keys that the directions combine, for the same codes.
     """
     n_codes = histogram.counts.shape[1]
     sums, totals = np.empty((len(terms.weights), n_codes)), np.empty(len(terms.weights))
@@ -277,7 +277,7 @@ def tabulate(
 
 
 def _overall(terms: Terms, classes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Share of each axis in its stratum, among all records."""
+    """Return the share of each axis in its stratum, among all records."""
     sums = terms.weights @ classes
     axes = sums[terms.n_strata : terms.n_strata + len(terms.coefficients)]
     shares: NDArray[np.float64] = axes / np.maximum(sums[: terms.n_strata][terms.stratum_of], 1.0)
@@ -287,7 +287,7 @@ def _overall(terms: Terms, classes: NDArray[np.int64]) -> NDArray[np.float64]:
 def _along_main_axis(
     points: NDArray[np.float64], sizes: NDArray[np.float64], ranges: Sequence[slice]
 ) -> NDArray[np.float64]:
-    """Positions of codes (points: axes × codes) along the direction of greatest spread in each range of codes."""
+    """Return the positions of codes (axes × codes) along the direction of greatest variance in each range of codes."""
     positions: NDArray[np.float64] = points.sum(axis=0)
     if len(points) < 2:
         return positions
@@ -295,7 +295,7 @@ def _along_main_axis(
         of_column = points[:, codes]
         _, vectors = np.linalg.eigh((of_column * sizes[codes]) @ of_column.T)
         axis = vectors[:, -1]
-        # An eigenvector has no sign of its own; its largest part is made positive.
+        # The sign of an eigenvector is arbitrary; its largest component is made positive.
         positions[codes] = (axis * np.sign(axis[np.argmax(np.abs(axis))])) @ of_column
     return positions
 
@@ -322,7 +322,7 @@ def _tabulate(
     shares: NDArray[np.float64],
     beyond: NDArray[np.float64],
 ) -> None:
-    """Fill sums and totals, the paper's shares, and how far beyond the node's average each code is on each axis."""
+    """Fill sums and totals, the paper's shares, and the deviation of each code from the node's average on each axis."""
     weights, _, _, n_strata, n_label_axes, n_group_axes, _ = terms
     n_sums, n_classes = weights.shape
     n_codes = counts.shape[1]
@@ -385,10 +385,10 @@ def _search(
     numbers: NDArray[np.float64],
     side: NDArray[np.bool_],
 ) -> tuple[int, int, float, float]:
-    """Column (-1: none), threshold, gain times records, records on the left; fills the column's part of ``side``.
+    """Return column (-1: none), threshold, gain times records, records on the left; fill the column's part of ``side``.
 
-    ``keys`` has a row for each number that categories are sorted by: p_y, p_s, then one per direction. ``numbers`` is
-    room to work in.
+    ``keys`` has a row for each key that sorts categories: p_y, p_s, then one per direction. ``numbers`` is a work
+    array.
     """
     n, n_paper = totals[0], len(quantiles)
     order = room[0]
@@ -415,7 +415,7 @@ def _search(
             for i in range(p):
                 side[order[i]] = i <= cut
             if continuous[column]:
-                # A cut between all values and the missing ones is a threshold beyond all values.
+                # A cut between all values and the missing ones is a threshold above all values.
                 apart = with_missing and which == 0 and cut == p - 2
                 best_threshold = (stop - 2 if apart else order[cut]) - start
                 for code in range(start, stop - 1):
@@ -433,7 +433,7 @@ def _list_orders(
     room: tuple[NDArray[np.int64], ...],
     orders: tuple[NDArray[np.int64], ...],
 ) -> None:
-    """Fill in the orderings of all columns, and how many there are; columns with one code have none."""
+    """Fill in the orderings of all columns, and their numbers; columns with one code have none."""
     order, (codes, n_orders, n_present) = room[0], orders
     for column in range(len(continuous)):
         start, stop = offsets[column], offsets[column + 1]
@@ -450,9 +450,9 @@ def _list_orders(
 
 @helper
 def _which(continuous: bool, with_missing: bool, p: int, n_paper: int, n_keys: int) -> tuple[int, int]:
-    """Range of the orderings of a column.
+    """Return the range of the orderings of a column.
 
-    Orderings -2 and -1 are not cut: they sort by p_y and by p_s, of which the paper's are made.
+    Orderings -2 and -1 are not cut: they sort by p_y and by p_s, which the paper's orderings need.
     """
     if continuous:
         return 0, 2 if with_missing and p > 2 else 1
@@ -471,7 +471,7 @@ def _arrange(
     quantiles: NDArray[np.int64],
     room: tuple[NDArray[np.int64], ...],
 ) -> None:
-    """Put the p codes that occur into one ordering; they come in turn, since one may start from the one before."""
+    """Put the p codes that occur into one ordering; called in turn, since one may start from the previous one."""
     n_paper = len(quantiles)
     order, by_label, rank, _, _ = room
     if continuous:
@@ -482,7 +482,7 @@ def _arrange(
     elif 0 <= which < n_paper:
         _interleave(room, p, quantiles[which])
     else:
-        # Each direction starts from the order of its neighbour, the others from that of the codes.
+        # Each direction starts from the order of its neighbour, the others from the order of the codes.
         if which <= 0 or which == n_paper:
             _present(sums, start, stop, order)
         _sort(room, keys[which + 2 if which < 0 else which - n_paper + 2], p)
@@ -495,7 +495,7 @@ def _arrange(
 
 @helper
 def _present(sums: NDArray[np.float64], start: int, stop: int, order: NDArray[np.int64]) -> int:
-    """List the codes that occur in the node; returns how many."""
+    """List the codes that occur in the node; return their number."""
     p = 0
     for code in range(start, stop):
         if sums[0, code] > 0.0:
@@ -517,13 +517,12 @@ def _best_cut(
     prefix: NDArray[np.float64],
     gains: NDArray[np.float64],
 ) -> tuple[float, int]:
-    """Largest gain over the cuts of one ordering, and its cut. Fills ``prefix[0]`` with the left children's sizes.
+    """Return the largest gain over the cuts of one ordering, and its cut. Fill ``prefix[0]`` with the left sizes.
 
     Cut i sends ``order[0 … i]`` left; cuts before ``first_cut`` are not tried. Let a stratum have N records, N_L and
-    N_R of them in the children, π be the share of an axis in it, and D what the left child has of the axis beyond
-    N_L·π. The axis gains coefficient · D² · N/(N_L·N_R): by so much its Σp², times records, rises. Where ``overall``
-    gives the axes' shares among all records, a group axis counts only if one child has more of it than that and the
-    other less.
+    N_R of them in the children, π be the share of an axis in it, and D the left child's excess of the axis over N_L·π.
+    The axis gains coefficient · D² · N/(N_L·N_R), the increase of its Σp² times records. If ``overall`` gives the axes'
+    shares among all records, a group axis counts only if one child has more of it than that and the other less.
     """
     _, coefficients, stratum_of, n_strata, _, _, _ = terms
     n = totals[0]
@@ -562,13 +561,13 @@ def _best_cut(
 
 @helper
 def _crosses(mine: float, other: float) -> bool:
-    """Whether two children lie on different sides, by what each has beyond its due (in records)."""
+    """Return whether two children are on different sides, given the excess of each (in records)."""
     return min(mine, other) < -ON_THE_LINE and max(mine, other) > ON_THE_LINE
 
 
 @helper
 def _interleave(room: tuple[NDArray[np.int64], ...], p: int, q: int) -> None:
-    """Order as the paper does: q parts by group share, each sorted by label; one of each in turn, highest first."""
+    """Order as in the paper: q parts by group share, each sorted by label; one of each in turn, highest first."""
     order, by_label, rank, spare, _ = room
     filled = 0
     for j in range(q):
@@ -590,8 +589,8 @@ def _interleave(room: tuple[NDArray[np.int64], ...], p: int, q: int) -> None:
 def _sort(room: tuple[NDArray[np.int64], ...], key: NDArray[np.float64], p: int) -> None:
     """Sort codes by key, equal ones by code.
 
-    Many codes are first sorted by the leading 16 bits of where they lie between the smallest key and the largest, a
-    byte at a time. Insertion then does what remains, which is little.
+    Many codes are first sorted by the leading 16 bits of their place between the smallest and the largest key, one
+    byte at a time. Insertion sort then finishes the little that remains.
     """
     order, _, digits, spare, ends = room
     if p > INSERTION_ONLY:

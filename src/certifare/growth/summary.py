@@ -1,4 +1,4 @@
-"""What bins are made from: which values a column has, and how often. Summaries of blocks of rows add up."""
+"""Count the values of columns, from which bins are made. Summaries of blocks of rows add up."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from certifare.growth.columns import Column, Dictionary, panels, refuse_infinite
 from certifare.growth.threads import BLOCK_ROWS, blocks, map_ranges
 
 SMALL_LOW, SMALL_SPAN = -(1 << 15), 1 << 17
-"""Whole numbers in this window (-32,768 … 98,303) are counted and looked up in tables."""
+"""Integers in this window (-32,768 … 98,303) are counted and looked up in tables."""
 
 SAMPLE_ROWS = 200_000
-"""How many rows distinct values and quantiles come from, where not all rows are counted."""
+"""Number of rows that distinct values and quantiles are computed from, if not all rows are counted."""
 
 EXACT_INTEGERS = 1 << 53
-"""Up to here float64 tells integers apart."""
+"""Up to here float64 represents all integers."""
 
 ValueCounts: TypeAlias = tuple[NDArray[Any], NDArray[np.int64]]
-"""Distinct values (float64, or text as objects), and how often each occurs."""
+"""Distinct values (float64, or text as objects), and the number of each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Values of the columns in some rows.
+    """Counts of the values of columns in some rows.
 
     Attributes
     ----------
     names : tuple of str
     n_rows : int
     tallies : tuple of ValueCounts or None
-        None for a continuous column that holds anything but small whole numbers: its bins come from a sample
+        None for a continuous column that holds anything but small integers: its bins come from a sample
         (:func:`sample_positions`).
     """
 
@@ -50,7 +50,7 @@ class Summary:
 def summarize(
     columns: Sequence[Column], names: Sequence[str], categorical: Sequence[bool], n_threads: int = 1
 ) -> Summary:
-    """Summarise columns, which :func:`~certifare.growth.columns.check_arrays` has checked.
+    """Summarise columns that :func:`~certifare.growth.columns.check_arrays` has checked.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
 
 
 def sample_positions(n_rows: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows of the sample: one at random from each of ``size`` stretches of equal length; all, if there are no more."""
+    """Return the rows of a sample: one at random from each of ``size`` equal intervals; all if there are fewer."""
     if n_rows <= size:
         return np.arange(n_rows)
     jitter = rng.random(size)
@@ -123,14 +123,14 @@ def _add(tallies: Sequence[ValueCounts]) -> ValueCounts:
 
 
 def _tally(columns: Mapping[int, NDArray[Any]], n_rows: int, n_threads: int) -> dict[int, ValueCounts]:
-    """Tallies of the columns that hold nothing but whole numbers in the window (and missing values)."""
+    """Count the values of columns that only hold integers in the window (and missing values)."""
     from certifare.growth.lookup import tally
 
     def work(start: int, stop: int) -> dict[int, ValueCounts]:
         found = {}
         for panel, which in panels(columns):
             left = np.ones(len(which), dtype=np.bool_)
-            # Most columns stay near the values they begin with, and a small table of counts is quicker to work with.
+            # Most columns stay near their first values, and a small table of counts is faster.
             for low, span in (_window(panel[start : min(start + BLOCK_ROWS, stop)]), (SMALL_LOW, SMALL_SPAN)):
                 counts, is_small = np.zeros((len(which), span), dtype=np.uint32), left.copy()
                 for rows in blocks(start, stop):
@@ -150,7 +150,7 @@ def _tally(columns: Mapping[int, NDArray[Any]], n_rows: int, n_threads: int) -> 
 
 
 def _window(values: NDArray[Any]) -> tuple[int, int]:
-    """Low end and length of a window twice as wide as these values need, but within the largest."""
+    """Return the start and length of a window twice as wide as these values need, within the largest window."""
     finite = values[np.isfinite(values)]
     low, high = (int(finite.min()), int(finite.max())) if len(finite) else (0, 0)
     margin = (high - low) // 2 + 1

@@ -1,4 +1,4 @@
-"""Row ranges for threads. Kernels hold no lock, so threads over ranges of rows use all cores."""
+"""Split rows into ranges for threads. Kernels release the interpreter's lock, so threads use all cores."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,23 +8,23 @@ from typing import TypeVar
 T = TypeVar("T")
 
 BLOCK_ROWS = 8192
-"""Rows that are worked on at a time: all columns of so many fit into a core's own cache."""
+"""Number of rows that are processed at a time: all columns of this many fit into a core's own cache."""
 
 
 def row_ranges(n_rows: int, n_ranges: int) -> list[tuple[int, int]]:
-    """Cut rows into at most ``n_ranges`` ranges of about equal length."""
+    """Split rows into at most ``n_ranges`` ranges of about equal length."""
     n_ranges = max(1, min(n_ranges, n_rows))
     return list(pairwise(n_rows * i // n_ranges for i in range(n_ranges + 1)))
 
 
 def blocks(start: int, stop: int) -> Iterator[slice]:
-    """Cut a range of rows into blocks."""
+    """Split a range of rows into blocks."""
     for first in range(start, stop, BLOCK_ROWS):
         yield slice(first, min(first + BLOCK_ROWS, stop))
 
 
 def map_ranges(work: Callable[[int, int], T], n_rows: int, n_threads: int) -> list[T]:
-    """Call ``work(start, stop)`` for each range of rows, each in its own thread; give what it returns, in order."""
+    """Call ``work(start, stop)`` for each range of rows in its own thread; return the results in order."""
     ranges = row_ranges(n_rows, n_threads)
     if len(ranges) == 1:
         return [work(*ranges[0])]

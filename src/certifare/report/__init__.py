@@ -1,8 +1,8 @@
-"""Reports: one dictionary, shown as a page, on paper, as Markdown, or as it is.
+"""Reports as HTML, PDF, Markdown and JSON.
 
-:func:`report_data` gathers what there is to say about a certificate; :func:`render_html` and :func:`render_markdown`
-show it, :func:`render_pdf` prints the page; as JSON it is the dictionary itself. :func:`render_course` shows the course
-of a certificate over several periods.
+:func:`report_data` collects the content of a report from a certificate; :func:`render_html` and
+:func:`render_markdown` render it, :func:`render_pdf` prints the HTML page; the JSON form is the content itself.
+:func:`render_course` renders the history of a certificate over several periods.
 """
 
 from certifare.report.contents import report_data

@@ -1,4 +1,4 @@
-"""The dictionary that a report is made from: plain data, the same for HTML, Markdown and JSON."""
+"""Collect the content of a report as plain data, the same for HTML, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from certifare.document import Document, Selection, Verdict, make_statement, sig
 from certifare.document.verification import ANY
 from certifare.errors import ArgumentError
 
-#: Cells that are listed one by one where T* is put together; the others are taken together.
+#: Number of cells that are listed one by one in the explanation of T*; the others are added up.
 MOST_CELLS = 24
-#: Selection rates at which ratios of rates are spelled out.
+#: Selection rates at which ratios of rates are listed.
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOUR_FIFTHS = 0.8
-#: A page with more figures would be of no use to anyone, and take gigabytes to make.
+#: Limit of the number of figures on a page: more would be useless, and need gigabytes.
 MOST_SHARES = 100_000
-#: What is shown of an encoder that was tried.
+#: Figures of an encoder that was tried.
 POINT = ("bound", "accuracy", "auc", "explained", "cells", "gamma", "retained", "step")
 METHODS = {
     "exact": "exact bound for a difference of two binomial proportions",
@@ -36,20 +36,20 @@ METHODS = {
 CORRECTIONS = {
     "none": "One encoder was tried.",
     "holdout": (
-        "{tried:,} encoders were tried. The choice among them was made on other records, and the chosen one alone was "
+        "{tried:,} encoders were tried. The choice was made on other records, and only the chosen encoder was "
         "certified, once."
     ),
     "holdout, several": (
         "{tried:,} encoders were tried. {candidates:,} of them were chosen on other records and then certified "
-        "together, so that their certificates hold together and any may be taken."
+        "together, so all their certificates hold together and any may be used."
     ),
     "sequence": (
-        "{tried:,} encoders were tried. {candidates:,} of them were put in order on other records, from safe to bold, "
-        "and tested against the target in that order until one failed; {passed:,} passed. All that passed are below "
-        "the target together, so the last of them may be taken, and the target is its bound."
+        "{tried:,} encoders were tried. {candidates:,} of them were ordered on other records, from safe to bold, and "
+        "tested against the target in that order until one failed; {passed:,} passed. All that passed meet the target "
+        "together, so the last of them may be used, and the target is its bound."
     ),
     "simultaneous": (
-        "{tried:,} encoders were certified together on the same records, so that all their certificates hold together "
+        "{tried:,} encoders were certified together on the same records, so all their certificates hold together "
         "and any may be chosen."
     ),
 }
@@ -68,40 +68,40 @@ def report_data(
     evaluation: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Gather what a report says.
+    """Collect the content of a report.
 
-    The certificate is verified first, and the report says what was found. One whose words or figures do not follow from
-    its counts is not described at all: its report says what fails, and nothing else.
+    The certificate is verified first, and the report shows the result. If its texts or figures do not follow from its
+    counts, the report only shows what failed.
 
     Parameters
     ----------
     certificate : Document or Certificate
-        A document knows more: who signed it, how many encoders were tried, what was pooled.
+        A document has more information: its signatures, how many encoders were tried, which cells were pooled.
     verdict : Verdict, optional
-        What :func:`certifare.document.verify_document` found; unless given, the certificate is verified here, without
+        The result of :func:`certifare.document.verify_document`; by default the certificate is verified here, without
         key and encoder.
     encoder : mapping, optional
-        What :func:`certifare.report.describe_encoder` found in the encoder's file.
+        The result of :func:`certifare.report.describe_encoder`.
     frontier : sequence of mappings, optional
         One entry for each encoder tried, with ``bound``, ``utility`` (or ``accuracy``), whether the bound is
-        ``certified`` (a prediction, unless said), and, where known, ``accuracy``, ``auc``, ``explained``, ``kind``,
+        ``certified`` (by default it is predicted), and, if known, ``accuracy``, ``auc``, ``explained``, ``kind``,
         ``gamma``, ``cells``, ``retained``, ``step`` (its place in the sequence).
     chosen : int, optional
-        The position in ``frontier`` of the encoder that was certified.
+        Position in ``frontier`` of the certified encoder.
     target : float, optional
-        The bound that was asked for.
+        The required bound.
     measured, boosting : mapping, optional
-        What the cells' majority votes, and gradient boosting on the table itself, do on the certification records
-        (:class:`certifare.bundle.Measured`).
+        Performance of the cells' majority votes, and of gradient boosting on the table itself, on the certification
+        records (:class:`certifare.bundle.Measured`).
     evaluation : mapping, optional
-        What drives the encoder, and its calibration (:func:`certifare.report.evaluation.evaluate`).
+        Feature importance and calibration (:func:`certifare.report.evaluation.evaluate`).
     files : mapping, optional
-        Names of the files for the commands that verify them: ``certificate``, ``encoder``, ``key``.
+        Names of the files in the commands that verify them: ``certificate``, ``encoder``, ``key``.
 
     Returns
     -------
     dict
-        Strings, numbers, lists and dictionaries only.
+        Only strings, numbers, lists and dictionaries.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def report_data(
     (True, [1500, 1400])
     """
     if target is not None and not 0.0 <= target <= 1.0:
-        raise ArgumentError(f"target={target}: a distance between groups lies in [0, 1].")
+        raise ArgumentError(f"target={target}: give a distance in [0, 1].")
     document = certificate if isinstance(certificate, Document) else sign(make_statement(certificate), None)
     if verdict is None:
         verdict = verify_document(document, ANY)
@@ -139,13 +139,13 @@ def report_data(
         return {**about, "figures": None}
     if encoder is not None and len(encoder["cells"]) != found.counts.n_cells:
         raise ArgumentError(
-            f"The encoder has {len(encoder['cells']):,} cells, and the certificate counts {found.counts.n_cells:,}."
+            f"The encoder has {len(encoder['cells']):,} cells, but the certificate has {found.counts.n_cells:,}."
         )
     shown = found.counts.n_cells * len(found.counts.groups)
     if shown > MOST_SHARES:
         raise ArgumentError(
-            f"A report shows the share of each group in each cell, and {shown:,} of them are too many "
-            f"({MOST_SHARES:,} are the most). `certifare verify` and `certifare show` need no report."
+            f"A report shows the share of each group in each cell, but {shown:,} shares are too many (at most "
+            f"{MOST_SHARES:,}). Use `certifare verify` and `certifare show`, which need no report."
         )
     sizes = found.counts.group_sizes
     cells = _cells(found, found.pools, encoder)
@@ -225,7 +225,7 @@ def report_data(
 
 
 def _signature(document: Document, verdict: Verdict) -> dict[str, Any]:
-    """Say whose signature there is, and whether it was checked: a name in a file proves nothing."""
+    """Return the keys of the signatures, and whether they were checked: a name in a file proves nothing."""
     checked = next((check.ok for check in verdict.checks if check.name == "signature"), None)
     words = {True: "checked", False: "does not hold", None: "not checked"}[checked]
     return {
@@ -236,7 +236,7 @@ def _signature(document: Document, verdict: Verdict) -> dict[str, Any]:
 
 
 def _look(certificate: Certificate) -> str:
-    """Say in a few words which look at the certification records this is; the claim says it in a sentence."""
+    """Describe in a few words which look at the certification records this is; the claim has a full sentence."""
     if certificate.look is None:
         return "not counted"
     planned = "" if certificate.planned_looks is None else f" of {certificate.planned_looks:,} planned"
@@ -244,7 +244,7 @@ def _look(certificate: Certificate) -> str:
 
 
 def _producer(document: Document, verdict: Verdict) -> str:
-    """Name who made the certificate, as far as a signature shows it."""
+    """Name the producer of the certificate, by its signature."""
     if not document.signatures:
         return "not known"
     keys = " and ".join(f"key {signature.keyid[:16]}…" for signature in document.signatures)
@@ -253,7 +253,7 @@ def _producer(document: Document, verdict: Verdict) -> str:
 
 
 def _verification(verdict: Verdict) -> str:
-    """Say in a few words what verifying the certificate found."""
+    """Summarise the verification in a few words."""
     if verdict.failures:
         return f"fails: {', '.join(check.name for check in verdict.failures)}"
     unchecked = f"; not checked: {', '.join(check.name for check in verdict.unchecked)}" if verdict.unchecked else ""
@@ -261,7 +261,7 @@ def _verification(verdict: Verdict) -> str:
 
 
 def _selection(selection: Selection, certificate: Certificate) -> str:
-    """Say how many encoders were tried, and how that was paid for."""
+    """Describe how many encoders were tried, and how the confidence accounts for it."""
     several = selection.correction == "holdout" and certificate.candidates > 1
     words = CORRECTIONS["holdout, several" if several else selection.correction]
     passed = 0 if certificate.sequence is None else certificate.sequence.passed
@@ -269,7 +269,7 @@ def _selection(selection: Selection, certificate: Certificate) -> str:
 
 
 def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
-    """Return what was tested against the target, and each encoder's own limit, with which nothing is claimed."""
+    """Return the tests against the target, with each encoder's own bound, which is not claimed."""
     if sequence is None:
         return None
     return {
@@ -290,7 +290,7 @@ def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
 
 
 def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return figures with texts that show their limits, rounded outwards."""
+    """Return figures with texts of their confidence intervals, rounded outwards."""
     found: dict[str, Any] = {name: figures[name] for name in ("records", "baseline", "worthless")}
     for name, times, places, unit in (
         ("accuracy", 100, 1, " %"),
@@ -307,36 +307,36 @@ def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _epsilon_words(certificate: Certificate, epsilon: float) -> str:
-    """Explain ε, and the part of it that was used, in one place."""
+    """Explain ε, and the part of it that each bound used."""
     words = (
-        f"ε\u00a0=\u00a0{epsilon:.6g} is the chance, over samples, that T* comes out below the distance that it "
-        f"bounds: confidence is 1\u00a0−\u00a0ε = {percent(certificate.confidence)}."
+        f"ε\u00a0=\u00a0{epsilon:.6g} is the probability, over samples, that T* is below the distance that it bounds: "
+        f"the confidence is 1\u00a0−\u00a0ε = {percent(certificate.confidence)}."
     )
     used = certificate.epsilon_used
     if certificate.tail is not None:
-        words = f"{words} A tenth of what each bound has of it is for the weight above the cap."
+        words = f"{words} A tenth of each bound's share of ε is for the weight above the cap."
     if certificate.sequence is not None:
         words = (
-            f"{words} Each encoder was tested with all of it; L, and limits for single classifiers, use ε divided by "
+            f"{words} Each encoder was tested with all of ε; L, and bounds for single classifiers, use ε divided by "
             f"{certificate.candidates:,}, because the encoder was chosen on these records."
         )
     elif math.isclose(used, epsilon):
-        return f"{words} All of it was used for this encoder."
+        return f"{words} All of ε was used for this encoder."
     several = certificate.candidates > 1 and certificate.sequence is None
     shared = [f"{certificate.candidates:,} encoders"] if several else []
     if certificate.claim.distance.combine == "mean":
         shared.append(f"{len(certificate.counts.labels or ()):,} labels")
     if not shared:
         return words
-    return f"{words} {' and '.join(shared)} share it, so that each bound was computed with ε\u00a0=\u00a0{used:.6g}."
+    return f"{words} {' and '.join(shared)} share ε, so each bound was computed with ε\u00a0=\u00a0{used:.6g}."
 
 
 def _meaning(certificate: Certificate) -> str | None:
-    """Say what the bound means for one rate, where it is about a rate of whole groups."""
+    """Illustrate the bound for one selection rate, if it is about whole groups."""
     metric = certificate.claim.distance
     if metric.labelled or certificate.bound >= 1.0:
         return None
-    # In percent, from the rounded bound, so that the limits are exact and err outwards.
+    # In percent, from the rounded bound, so that the limits are exact and rounded outwards.
     rate, shift, digit = Decimal(30), 100 * Decimal(round_up(certificate.bound)), Decimal("0.1")
     low = max(Decimal(0), rate - shift).quantize(digit, ROUND_FLOOR)
     high = min(Decimal(100), rate + shift).quantize(digit, ROUND_CEILING)
@@ -349,7 +349,7 @@ def _meaning(certificate: Certificate) -> str | None:
 def _cells(
     certificate: Certificate, pooled: Sequence[Sequence[int]], encoder: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return each cell's share of each group in the stratum of the worst pair, and how its bound comes about."""
+    """Return each cell's share of each group in the stratum of the worst pair, and how its bound is composed."""
     worst = certificate.worst
     counts = stratum(certificate.counts, worst.label)
     first, second = (counts.groups.index(group) for group in worst.groups)
@@ -378,7 +378,7 @@ def _cells(
         ]
         level = distance_level(certificate.epsilon_used, capped=certificate.tail is not None)
         own = raised(max(0.0, difference_limit(n0, n1, m, level)), above)
-    # By capped weights, before the weight above the cap was allowed for.
+    # With capped weights: before the weight above the cap is added.
     by_chance = own if certificate.tail is None else max(worst.estimate, (own - above) / max(1.0 - above, 1e-9))
     return {
         "groups": list(counts.groups),
@@ -388,7 +388,7 @@ def _cells(
         "estimate": worst.estimate,
         "bound": worst.bound,
         "bound_text": round_up(worst.bound),
-        # After a sequence what is claimed is the target; the pair's own limit lies below it.
+        # After a sequence the claim is the target; the pair's own bound is below it.
         "own": own,
         "chance_text": round_up(by_chance - worst.estimate),
         "by_chance": by_chance,
@@ -439,13 +439,13 @@ def _plan(certificate: Certificate) -> dict[str, Any] | None:
 def _steps(rows: Sequence[Mapping[str, Any]], pair: tuple[int, int]) -> list[dict[str, Any]]:
     """Return the differences from the largest to the smallest, with their running sum.
 
-    The sum climbs over the cells that have more of the first group, up to the distance in the sample, and falls back to
-    0 over the others. Of many cells, those that differ least are taken together.
+    The sum rises over the cells with more of the first group, up to the distance in the sample, and falls back to 0
+    over the others. If there are many cells, those that differ least are added up.
     """
     shown = sorted((row for row in rows if row["pool"] in (None, row["cell"])), key=lambda row: -row["difference"])
     least = sorted(shown, key=lambda row: abs(row["difference"]))[: max(0, len(shown) - MOST_CELLS)]
     together = {row["cell"] for row in least}
-    # Sorted, those that differ least stand in the middle, on both sides of 0.
+    # In sorted order, those that differ least are in the middle, on both sides of 0.
     parts: dict[Any, list[Mapping[str, Any]]] = {}
     for row in shown:
         more = int(row["difference"] < 0.0)
@@ -469,9 +469,9 @@ def _steps(rows: Sequence[Mapping[str, Any]], pair: tuple[int, int]) -> list[dic
 
 
 def _nodes(nodes: Sequence[Mapping[str, Any]] | None, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
-    """Add to a tree's nodes how many certification records each holds, and by how much its shares differ.
+    """Add the number of certification records, and the difference of shares, to a tree's nodes.
 
-    Both are None where a pool lies partly inside a node, so that they are not published.
+    Both are None if a pool is partly inside a node, so that they are not published.
     """
     if nodes is None:
         return None
@@ -495,7 +495,7 @@ def _nodes(nodes: Sequence[Mapping[str, Any]] | None, rows: Sequence[Mapping[str
 
 
 def _frontier(frontier: Sequence[Mapping[str, Any]] | None, chosen: int | None) -> dict[str, Any] | None:
-    """Return the encoders tried, with those marked that no other of their sort, certified or predicted, beats."""
+    """Return the encoders tried, marking those that no other certified (or predicted) one beats."""
     if not frontier:
         return None
     points: list[dict[str, Any]] = [
@@ -506,7 +506,7 @@ def _frontier(frontier: Sequence[Mapping[str, Any]] | None, chosen: int | None) 
             "certified": i == chosen or bool(point.get("certified")),
             "best": False,
             **{name: _number(point.get(name)) for name in POINT},
-            # What encoders were compared by; a table of others may know the accuracy alone.
+            # The utility by which encoders were compared; other tables may only have the accuracy.
             "utility": _number(point.get("utility", point.get("accuracy"))),
         }
         for i, point in enumerate(frontier)
@@ -522,14 +522,14 @@ def _frontier(frontier: Sequence[Mapping[str, Any]] | None, chosen: int | None) 
 
 
 def _number(value: Any) -> float | int | None:
-    """Return a number that may be written as JSON; None where there is none."""
+    """Return a number that JSON can represent, or None."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if float(value).is_integer() and not isinstance(value, float) else float(value)
 
 
 def _four_fifths(certificate: Certificate) -> dict[str, Any]:
-    """Say from which selection rates on a ratio of 0.8 follows, in the form that is proved for the metric."""
+    """Return the selection rates from which a ratio of 0.8 follows, in the form that is proved for the metric."""
     limits: list[dict[str, Any]] = []
     for label, among in certificate.cases("impact_ratio"):
         rate = certificate.rate_for_impact_ratio(FOUR_FIFTHS, label=label)
@@ -558,12 +558,10 @@ def _four_fifths(certificate: Certificate) -> dict[str, Any]:
         )
     whole = not certificate.claim.labelled
     return {
-        "title": "What follows for the four-fifths rule"
-        if whole
-        else "What follows for ratios of rates within a label",
+        "title": "Four-fifths rule" if whole else "Ratios of selection rates within a label",
         "whole_groups": None if whole else WHOLE_GROUPS.format(metric=certificate.claim.distance.words),
         "limits": limits,
-        # What is drawn and listed is the largest limit; the others are better.
+        # The chart and the table show the largest bound; the others are better.
         "largest": max(range(len(limits)), key=lambda i: limits[i]["bound"]),
     }
 
@@ -586,18 +584,18 @@ def _ratio_in_words(rate: float | None, among: str, confidence: str) -> str:
 
 
 def _verify(document: Document, files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the commands that check the certificate, each with what it does."""
+    """Return the commands that verify the certificate, each with a description."""
     base = f"certifare verify {shlex.quote(files['certificate'])}"
     encoder = f" --encoder {shlex.quote(files.get('encoder', 'encoder.json'))}"
     commands = [{"what": "Recompute every figure from the counts in the certificate.", "command": base}]
     if document.signatures:
         key = f" --key {shlex.quote(files.get('key', 'producer.pub.pem'))}"
-        commands.append({"what": "Check who signed it as well. Get the key from the producer.", "command": base + key})
+        commands.append({"what": "Check the signature, too. Get the key from the producer.", "command": base + key})
         base += key
     if document.statement.digest_of("encoder") is not None:
         base += encoder
         commands.append({"what": "Check that your encoder is the certified one, byte by byte.", "command": base})
         if document.statement.predicate.reading is not None:
             own = f"{base} --data fresh.csv"
-            commands.append({"what": "Certify the encoder anew on records of your own.", "command": own})
+            commands.append({"what": "Certify the encoder again on your own records.", "command": own})
     return commands

@@ -1,4 +1,4 @@
-"""The course of a certificate over several periods, as one page that needs nothing else."""
+"""Render the history of a certificate over several periods as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from certifare.report.html import environment, style_sheet
 if TYPE_CHECKING:
     from certifare.certification.monitoring import Finding, History
 
-#: Names of periods that are written below the chart; others are left out between them.
+#: The most names of periods below the chart; the others are left out.
 MOST_NAMES = 12
 
 
 def course_data(history: History, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Gather what the page says: strings, numbers, lists and dictionaries only."""
+    """Collect the content of the page as plain data."""
     return {
         "metric": metric_of(history.metric).words,
         "target": history.target,
@@ -64,7 +64,7 @@ def course_data(history: History, findings: Sequence[Finding]) -> dict[str, Any]
 
 
 def render_course(data: Mapping[str, Any]) -> str:
-    """Render the page; everything in it that came from data is escaped."""
+    """Render the page; all text from data is escaped."""
     style = Markup(style_sheet())  # noqa: S704  (a file of our own)
     drawn = {"distance": _distance(data), "sizes": _group_sizes(data)} if data["periods"] else {}
     page = environment().get_template("course.html").render(data=data, style=style, charts=drawn, series=SERIES)
@@ -72,7 +72,7 @@ def render_course(data: Mapping[str, Any]) -> str:
 
 
 def _distance(data: Mapping[str, Any]) -> Markup:
-    """Draw the interval of each period, and the target."""
+    """Draw the confidence interval of each period, and the target."""
     periods, target = data["periods"], data["target"]
     top = min(1.0, 1.12 * max(target, *(period["bound"] for period in periods)) or 0.02)
     plane = Plane((0.0, len(periods)), (0.0, top))
@@ -89,7 +89,7 @@ def _distance(data: Mapping[str, Any]) -> Markup:
 
 
 def _group_sizes(data: Mapping[str, Any]) -> Markup:
-    """Draw how many records of each group there are, period by period."""
+    """Draw the number of records of each group in each period."""
     periods = data["periods"]
     top = 1.1 * max(1, *(n for period in periods for n in period["groups"].values()))
     plane = Plane((0.0, len(periods)), (0.0, top))

@@ -1,4 +1,4 @@
-"""What a report shows of an encoder, read from its document: cells in words, and the tree or the map to draw."""
+"""Describe an encoder for a report, from its document: rules of the cells, and the tree or the score map to draw."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from certifare.foundation.levels import name_of
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
 
-#: Of a long list of categories this many are named at a split.
+#: Number of categories that are named at a split; longer lists are cut.
 MOST_NAMED = 5
-#: A tree with more nodes, or deeper than this, is not drawn: it would fill pages, and the cells' rules say the same.
+#: A tree with more nodes, or deeper than this, is not drawn: it would fill pages, and the rules of the cells suffice.
 MOST_NODES, DEEPEST = 4_000, 100
 KINDS: dict[type, str] = {
     TreeDocument: "fair tree",
@@ -40,7 +40,7 @@ KINDS: dict[type, str] = {
 
 
 def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dict[str, Any]:
-    """Describe an encoder in plain data, for :func:`certifare.report.report_data`.
+    """Describe an encoder as plain data, for :func:`certifare.report.report_data`.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
     -------
     dict
         ``kind``, ``parameters``, ``columns``, ``labels``, ``group_column``, ``reads_groups``, ``cells`` (each with its
-        rules and what is known of its training records), and for a tree ``nodes`` (unless it is too large to
-        be drawn), for a boosted encoder ``map`` (if it is group-aware, ``nodes``).
+        rules and figures of its training records), and for a tree ``nodes`` (unless it is too large to draw), for a
+        boosted encoder ``map`` (if it is group-aware, ``nodes``).
     """
     document = read_encoder_document(encoder) if isinstance(encoder, str | os.PathLike) else encoder.to_document()
     return {
@@ -84,7 +84,7 @@ def _plain(value: Any) -> bool:
 
 
 def _tree(document: TreeDocument | BoostedTreeDocument) -> list[dict[str, Any]] | None:
-    """List the nodes from top to bottom and left to right: what is asked, and the cell at the end of each path."""
+    """Return the nodes from top to bottom and left to right: their questions, and the cell at the end of each path."""
     if 2 * len(document.splits) + 1 > MOST_NODES:
         return None
     split_of = {rule.node: j for j, rule in enumerate(document.splits)}
@@ -111,7 +111,7 @@ def _tree(document: TreeDocument | BoostedTreeDocument) -> list[dict[str, Any]] 
 
 
 def _question(rule: Rule, groups: Sequence[str], may_be_missing: bool, log_odds: bool = False) -> str:
-    """Say in words what goes left; where that depends on the group, for each. Log-odds are shown as probabilities."""
+    """Describe what goes left, for each group if it depends on the group. Log-odds are shown as probabilities."""
     if rule.by_group is None:
         return _side(rule, may_be_missing, log_odds)
     names: dict[str, list[str]] = {}
@@ -132,16 +132,16 @@ def _side(side: Rule | Side, may_be_missing: bool, log_odds: bool) -> str:
         limit = side.at_most
         if limit is not None and log_odds:
             limit = round(1.0 / (1.0 + math.exp(-min(max(limit, -500.0), 500.0))), 4)
-        # A score is never missing: where no limit is given, all of the group goes this way.
+        # A score is never missing: without a threshold, the whole group goes this way.
         text = ("always" if log_odds else "is known") if limit is None else f"≤ {limit:.6g}"
     return f"{text}, or missing" if missing else text
 
 
 def _map(document: BoostedDocument) -> dict[str, Any]:
-    """Return the grid of cells over the first axis of each side; other axes are seen through.
+    """Return the grid of cells over the first axis of each side.
 
-    Where there are more axes (several labels or groups) or clusters, a square shows the cell that most of the squares
-    behind it belong to.
+    If there are more axes (several labels or groups) or clusters, a square shows the most common cell among the squares
+    behind it.
     """
     label = next(i for i, axis in enumerate(document.axes) if axis.side == "label")
     group = next(i for i, axis in enumerate(document.axes) if axis.side == "group")

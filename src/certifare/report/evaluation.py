@@ -1,4 +1,4 @@
-"""What a report shows of an encoder on records that had no part in making it: what drives it, and its calibration."""
+"""Evaluate an encoder for a report on records that were not used to fit it: feature importance and calibration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
     from certifare.tables.table import Table
 
-#: Records whose columns are shuffled: as many as make about this many cells to be found, over all columns.
+#: Limits the number of records whose columns are shuffled: about this many cells are computed, over all columns.
 SHUFFLED = 60_000
 FEWEST, MOST = 500, 5_000
 
@@ -27,7 +27,7 @@ def evaluate(
     cells: NDArray[np.integer[Any]] | None = None,
     calibrated: bool = True,
 ) -> dict[str, Any]:
-    """Evaluate an encoder on other records, as plain data.
+    """Evaluate an encoder on other records; return plain data.
 
     Parameters
     ----------
@@ -35,16 +35,16 @@ def evaluate(
     table : Table
         With labels and groups.
     cells : ndarray, optional
-        Of all records, where they are known already.
+        Cells of all records, if already known.
     calibrated : bool
-        Whether scores may be shown beside the frequencies of labels in each cell.
+        Whether to compare scores with the frequencies of labels in each cell.
 
     Returns
     -------
     dict
-        ``retained`` (how much of each column the cells keep, the most first), ``importances``
+        ``retained`` (variance of each column that the cells explain, largest first), ``importances``
         (:class:`certifare.encoders.importances.Importances`) and ``calibration``
-        (:func:`certifare.encoders.cellscores.calibration`), None where there is none.
+        (:func:`certifare.encoders.cellscores.calibration`), None if there is none.
     """
     most = min(max(SHUFFLED // len(encoder.columns_), FEWEST), MOST, len(table))
     some = table.take(np.linspace(0, len(table) - 1, most).astype(np.int64))
@@ -61,7 +61,7 @@ def evaluate(
 
 
 def _by_share(columns: dict[str, float]) -> list[dict[str, Any]]:
-    """List columns with their shares, the largest first."""
+    """Return columns with their shares, the largest first."""
     return [{"column": name, "share": share} for name, share in sorted(columns.items(), key=lambda item: -item[1])]
 
 
@@ -74,7 +74,7 @@ def _calibration(
     counts = []
     for (_, values), label in zip(encoder.labels_, table.labels, strict=True):
         known = label.codes >= 0
-        # The table's names are the encoder's values in words.
+        # The table's names are the names of the encoder's values.
         place = {name: i for i, name in enumerate(map(name_of, values))}
         codes = np.array([place.get(name, -1) for name in label.names], dtype=np.int64)[label.codes[known]]
         seen = codes >= 0

@@ -1,10 +1,13 @@
-"""The report as one HTML file that needs nothing else: no network, no program, no font."""
+"""Render a report as one self-contained HTML file, without network access, scripts or fonts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
 
 from certifare.certificates.rounding import round_up
 from certifare.drawing.palette import LEANS, SERIES, plane_style, variables
@@ -15,30 +18,28 @@ from certifare.report.charts import STEPS, draw_charts, drawn_points, largest_di
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-#: Rows of the frontier's table; the file frontier.csv has all.
+#: Rows of the frontier's table; frontier.csv has all.
 MOST_POINTS = 25
-#: Longer tables of cells stay closed on paper; the certificate has all.
+#: Longer tables of cells stay closed in print; the certificate has all cells.
 MOST_ROWS = 60
-#: Nodes of a tree that are shown unfolded; those below the last level of them open on demand.
+#: Nodes of a tree that are shown unfolded; those below open on demand.
 MOST_NODES = 120
 
 
 def render_html(data: Mapping[str, Any]) -> str:
-    """Render a report as a page.
+    """Render a report as an HTML page.
 
     Parameters
     ----------
     data : mapping
-        What :func:`certifare.report.report_data` gathered.
+        The result of :func:`certifare.report.report_data`.
 
     Returns
     -------
     str
-        A complete document. Everything in it that came from data is escaped, nothing in it changes the direction of
-        text, and a policy in its head forbids scripts and connections altogether.
+        A complete document. All text from data is escaped, and cannot change the direction of other text; a content
+        security policy forbids all scripts and connections.
     """
-    from markupsafe import Markup
-
     style = Markup(style_sheet())  # noqa: S704  (a file of our own)
     if data["figures"] is None:
         return undirected(environment().get_template("refused.html").render(data=data, style=style))
@@ -67,7 +68,7 @@ def render_html(data: Mapping[str, Any]) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the templates of the page, which escape whatever they are given."""
+    """Return the templates of the page, which escape all values."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -83,7 +84,7 @@ def environment() -> Environment:
 
 
 def best_points(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the encoders that the table lists: all certified ones, and of the best predicted ones a selection."""
+    """Return the encoders for the table: all certified ones, and a selection of the best predicted ones."""
     points = [] if not data["frontier"] else sorted(data["frontier"]["points"], key=lambda p: p["bound"])
     certified = [p for p in points if p["certified"]]
     predicted = [p for p in points if p["best"] and not p["certified"]]
@@ -106,7 +107,7 @@ def _sum_records(rows: Sequence[Mapping[str, Any]], group: int) -> int:
     return sum(row["groups"][group]["records"] for row in rows)
 
 
-#: How templates write figures, in the page and in Markdown.
+#: Filters that format figures, in HTML and Markdown.
 FILTERS = {
     "count": lambda n: f"{n:,}",
     "percent": lambda share: f"{100 * share:.2f} %",
@@ -120,8 +121,6 @@ FILTERS = {
 
 def style_sheet() -> str:
     """Return the style sheet, with the palette in light and dark."""
-    from importlib.resources import files
-
     sheet = files("certifare.report").joinpath("templates", "report.css").read_text("utf-8")
     return (
         f":root {{ {variables(dark=False)} }}\n"
@@ -131,22 +130,18 @@ def style_sheet() -> str:
 
 
 def _breakable(digest: str) -> Any:
-    """Let a long digest break anywhere in eights."""
-    from markupsafe import Markup, escape
-
+    """Allow line breaks in a long digest after every eight digits."""
     return Markup("<wbr>").join(escape(digest[i : i + 8]) for i in range(0, len(digest), 8))
 
 
 def _command(command: str) -> Any:
-    """Let a command break before an option, and not inside one."""
-    from markupsafe import Markup, escape
-
+    """Allow line breaks in a command before an option, but not inside one."""
     first, *options = command.split(" --")
     return escape(first) + Markup("").join(Markup(" <span>--{}</span>").format(option) for option in options)
 
 
 def _nested(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the tree's nodes inside one another, as the page lists them, folded where there are too many."""
+    """Return the tree's nodes as nested dictionaries, folded if there are too many."""
     nodes = data["encoder"]["nodes"] if data["encoder"] else None
     if not nodes or len(nodes) < 3:
         return None

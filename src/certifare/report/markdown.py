@@ -1,4 +1,4 @@
-"""The report as Markdown, for a repository, a ticket or a mail."""
+"""Render a report as Markdown, for a repository, a ticket or a mail."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from certifare.foundation.formatting import undirected
 from certifare.report.html import FILTERS, best_points
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
-#: What Markdown or HTML could take for markup.
+#: Characters that are special in Markdown or HTML.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~&-])")
 
 
@@ -24,7 +25,7 @@ def render_markdown(data: Mapping[str, Any]) -> str:
     Parameters
     ----------
     data : mapping
-        What :func:`certifare.report.report_data` gathered.
+        The result of :func:`certifare.report.report_data`.
 
     Examples
     --------
@@ -41,11 +42,10 @@ def render_markdown(data: Mapping[str, Any]) -> str:
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("certifare.report"),
-        # What a macro gives is markup already; anything else is made harmless for Markdown, and so for HTML.
+        # The result of a macro is markup; everything else is escaped for Markdown, and so for HTML.
         autoescape=True,
         finalize=lambda value: value if isinstance(value, Markup) else Markup(_text(value)),  # noqa: S704
         undefined=StrictUndefined,
@@ -57,14 +57,12 @@ def _environment() -> Environment:
 
 
 def _text(text: Any) -> str:
-    """Make any text harmless: on one line, with nothing that is markup."""
+    """Escape text: put it on one line, without markup."""
     return _SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
 
 
 def _code(text: str) -> Markup:
-    """Put text into a block of code whose fence is longer than any run of backquotes inside."""
-    from markupsafe import Markup
-
+    """Return text as a code block whose fence is longer than any run of backquotes inside."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return Markup(f"{fence}\n{text}\n{fence}")  # noqa: S704  (inside a fence nothing is markup)

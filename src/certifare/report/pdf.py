@@ -1,4 +1,4 @@
-"""The report on paper: Chromium prints the page, where it is installed."""
+"""Print a report as PDF with Chromium, if it is installed."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from pathlib import Path
 
 from certifare.errors import FileError
 
-#: Programs that print pages, in the order in which they are looked for.
+#: Programs that can print pages, in the order in which they are tried.
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
-#: Printing takes a second; on a busy machine some.
+#: Printing takes a second, longer on a busy machine.
 PATIENCE = 120
 
 
 def render_pdf(page: str) -> bytes:
-    """Print a page, with every table open.
+    """Print an HTML page as PDF, with every table open.
 
     Parameters
     ----------
     page : str
-        What :func:`certifare.report.render_html` gave.
+        The result of :func:`certifare.report.render_html`.
 
     Returns
     -------
     bytes
-        A PDF file on A4, with its headings as outline and its structure for those who listen.
+        A PDF file on A4, with its headings as outline, tagged for screen readers.
 
     Raises
     ------
     FileError
-        If Chromium is not on the path, or does not print.
+        If Chromium is not on the path, or fails to print.
     """
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         raise FileError(
-            "A PDF is printed by Chromium, which is not on the path. Install it (Debian's package is called chromium), "
+            "Chromium prints the PDF, but is not on the path. Install it (Debian's package is called chromium), "
             "or write report.html and print that from any browser."
         )
     with tempfile.TemporaryDirectory(prefix="certifare-print-", ignore_cleanup_errors=True) as folder:
@@ -55,7 +55,7 @@ def render_pdf(page: str) -> bytes:
             f"--user-data-dir={folder}/profile",
             f"--print-to-pdf={target}",
         ]
-        # Chromium's own sandbox does not work for root, as in a container. The page runs no program anyway.
+        # Chromium's own sandbox does not work for root, as in a container. The page runs no script anyway.
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             options.append("--no-sandbox")
         try:

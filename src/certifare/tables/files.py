@@ -1,11 +1,11 @@
-"""Files with tables in them: CSV, Parquet and Arrow, as a whole or in batches.
+"""Read tables from CSV, Parquet and Arrow files, as a whole or in batches.
 
-A file's kind is read from its first bytes, never from its name. A CSV file is scanned once before it is read, for its
-encoding, its delimiter and its header, so that everything that can be wrong with it is known early and said in words.
+The format is detected from the first bytes, never from the name. A CSV file is scanned once before it is read, for its
+encoding, delimiter and header, so that problems are found early and explained.
 
-Files come from strangers: what is in an Arrow or Parquet file is validated before it is used, and what a file unpacks
-to is bounded. pyarrow's threads never read through a Python object: a thread that outlives the interpreter and calls it
-would end the process with SIGABRT.
+Files may be hostile: the content of an Arrow or Parquet file is validated before it is used, and the size of
+decompressed data is limited. pyarrow's threads never read through a Python object: a thread that outlives the
+interpreter and calls it would end the process with SIGABRT.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,45 +37,45 @@ from certifare.foundation.storage import FilePath, open_regular, writable
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
 
-#: Text that stands for a missing value in a CSV file, unless others are named.
+#: Default texts that mean a missing value in a CSV file.
 MISSING = (
     "", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "None",
 )  # fmt: skip
-#: Words, in lower case, and numbers that often stand for one as well: they are pointed out.
+#: Words, in lower case, and numbers that often mean a missing value too: a note points them out.
 MARKER_WORDS = frozenset(
     {"-", "--", ".", "..", "n.a.", "n.k.", "missing", "unknown", "unk", "not available", "not known", "no data",
      "(null)", "\\n", "#value!", "#div/0!", "not applicable"}
 )  # fmt: skip
 MARKER_NUMBERS = frozenset({-1, -7, -8, -9, -77, -88, -99, -777, -888, -999, -9999, -99999})
-#: Of a column with more values, these first ones are looked through for them.
+#: Only this many distinct values of a column are searched for them.
 MOST_MARKED = 10_000
-#: Delimiters that are recognised.
+#: Delimiters that are detected.
 DELIMITERS = (",", ";", "\t", "|")
-#: How much of a CSV file the delimiter is guessed from.
+#: Number of bytes of a CSV file from which the delimiter is detected.
 SAMPLE = 1 << 18
 #: A CSV file is read in blocks of this many bytes; a record must fit into one.
 BLOCK = 1 << 23
 #: Rows of one batch of a Parquet or Arrow file.
 BATCH_ROWS = 1 << 17
-#: Bytes of a compressed CSV file, or rows of a Parquet or Arrow file, that are read whatever the file's size …
+#: Bytes of a decompressed CSV file, or rows of a Parquet or Arrow file, that are always accepted …
 UNPACKED = 1 << 30
-#: … and how many times the file's size they may be beyond that.
+#: … and the factor by which they may exceed the file's size beyond that.
 UNPACKED_RATIO = 200
 
-#: How values are written that are no text; the first that fits a whole column is its type.
+#: Patterns of values that are not text; the first that fits a whole column is its type.
 _WRITTEN = {
     pa.int64(): r"^(0|-?[1-9]\d{0,17})$",
     pa.float64(): r"^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$",
     pa.bool_(): r"^(true|false|True|False)$",
     pa.date32(): r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])$",
 }
-#: A value that is short enough to be a marker, and no record.
+#: A value that is short enough to be a word for missing, not a whole record.
 _WORD = re.compile(r"[^,;|\t\n\r]{0,24}")
-#: What may be an address of a database; a letter alone before the colon names a drive.
+#: Text that may be a database URL; a single letter before the colon is a drive.
 _ADDRESS = re.compile(r"[A-Za-z][\w+]+:(/|.*[?=@])")
-#: What no column is called, unless the first line is a record.
+#: Text that is not a column name, so the first line is probably a record.
 _NUMBER = re.compile(r"[-+]?\d+\.?\d*")
-#: Numbers that show what stands before decimals.
+#: Numbers that show which decimal sign a file uses.
 _DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"-?\d+,(\d{1,2}|\d{4,})"), re.compile(r"-?\d+\.\d+")
 
 Kind = Literal["csv", "parquet", "arrow", "arrow stream"]
@@ -82,22 +83,61 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
+class CsvDialect:
+    """How to read a CSV file.
+
+    Attributes
+    ----------
+    delimiter, encoding : str or None
+        None: they are detected.
+    missing : sequence of str
+        Text that means a missing value.
+    header : bool
+        Whether the first line names the columns. If not, they are ``column_1``, ``column_2`` …
+    names : sequence of str
+        Names of the columns of a file without a header; a column with an empty name is left out.
+    decimal : {".", ","} or None
+        The decimal sign. None: it is detected.
+    """
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    missing: Sequence[str] = MISSING
+    header: bool = True
+    names: Sequence[str] = ()
+    decimal: str | None = None
+
+    def __post_init__(self) -> None:
+        delimiter = {"\\t": "\t", "tab": "\t"}.get(self.delimiter or "", self.delimiter)
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
+            raise FileError(f"delimiter={delimiter!r}: give one character, such as ',' or ';', or 'tab'.")
+        if self.decimal is not None and (self.decimal not in (".", ",") or self.decimal == delimiter):
+            raise FileError(f"decimal={self.decimal!r}: give '.' or ',', but not the delimiter.")
+        object.__setattr__(self, "delimiter", delimiter)
+
+    @classmethod
+    def extract(cls, keywords: dict[str, Any]) -> dict[str, Any]:
+        """Remove the CSV options from keywords, and return them."""
+        return {field.name: keywords.pop(field.name) for field in fields(cls) if field.name in keywords}
+
+
+@dataclass(frozen=True)
 class Csv:
-    """How a CSV file is to be read.
+    """The detected layout of a CSV file.
 
     Attributes
     ----------
     delimiter, encoding : str
     header : tuple of str
-        The header as it stands in the file; or what its columns are called, where it has none.
+        The header as written in the file, or the names of the columns if there is none.
     headed : bool
         Whether the first line is the header.
     decimal : str
-        What stands before the decimals of a number.
+        The decimal sign.
     odd_quotes : bool
         Whether the file has an odd number of quotation marks.
     notes : tuple of str
-        What was assumed and a reader should know.
+        Assumptions and warnings for the user.
     """
 
     delimiter: str
@@ -110,7 +150,7 @@ class Csv:
 
     @cached_property
     def columns(self) -> dict[str, str]:
-        """Names of the columns that have one, without white space around them, and as they stand in the header."""
+        """Names of the columns that have one, without surrounding white space, and as written in the header."""
         return {name.strip(): name for name in self.header if name.strip()}
 
 
@@ -141,7 +181,7 @@ class Batches:
 
 
 class DataFile(os.PathLike[str]):
-    """A file, a path like any other, that is opened once, however many ask what it holds before it is read.
+    """A path whose file is opened only once, even if its format is detected before it is read.
 
     Parameters
     ----------
@@ -159,7 +199,7 @@ class DataFile(os.PathLike[str]):
 
     @classmethod
     def of(cls, path: FilePath) -> DataFile:
-        """Return the file at a path; one that is a data file already stays as it is."""
+        """Return the file at a path; a DataFile is returned unchanged."""
         return path if isinstance(path, cls) else cls(path)
 
     def __fspath__(self) -> str:
@@ -169,59 +209,59 @@ class DataFile(os.PathLike[str]):
         return str(self.path)
 
     def start(self) -> Any:
-        """Give the file, open and at its start. One at a time may read it, and without threads."""
+        """Return the open file, at its start. Only one reader may use it at a time, and without threads."""
         if self._open is None:
             self._open = _native(self.path)
         self._open.seek(0)
         return self._open
 
     def take(self) -> Any:
-        """Give the file, open and at its start, to a reader whose own it is; whoever asks next opens it again."""
+        """Return the open file, at its start, to a reader that owns it; the next call opens it again."""
         file = self.start()
         self.release()
         return file
 
     def release(self) -> None:
-        """Let go of the open file, which closes itself when nobody reads it."""
+        """Drop the reference to the open file; it closes when its last reader is done."""
         self._open = None
 
     def text(self) -> tuple[Any, Any]:
-        """Give the bytes of a text file, unpacked where they are compressed, and the file that they are read from."""
+        """Return the decompressed bytes of a text file as a stream, and the file that they are read from."""
         file = self.start()
         magic = file.read(4)
         file.seek(0)
         packed = "gzip" if magic[:2] == b"\x1f\x8b" else "zstd" if magic == b"\x28\xb5\x2f\xfd" else None
         if packed is None:
             return file, file
-        self.release()  # what unpacks a file closes it at the end
+        self.release()  # the decompressor closes the file at the end
         return pa.CompressedInputStream(file, packed), file
 
     def content(self, most: int) -> bytes:
-        """Read the file as a whole, or its first bytes if it has more than ``most``; they are read once."""
+        """Return the first ``most`` bytes of the file, which are read only once."""
         if self._content is None:
             file = self.take()
-            # Room is taken for as much as is asked for.
+            # read() allocates as much memory as it is asked for.
             self._content = bytes(file.read(min(most, file.size() + 1)))
         return self._content
 
     @cached_property
     def head(self) -> bytes:
-        """Its first bytes, which tell its kind. Raises OSError if it cannot be read."""
+        """The first bytes, which show the format. Raises OSError if they cannot be read."""
         return bytes(self.start().read(8))
 
     @cached_property
     def kind(self) -> Kind:
-        """What kind of table it holds, by its first bytes."""
+        """The format of the file, by its first bytes."""
         path = self.path
         if not path.exists():
             if _ADDRESS.match(str(path)):
-                # Nothing of it is repeated: an address may hold a password or a token.
+                # Do not repeat the text: a database URL may hold a password or a token.
                 raise FileError(
-                    "There is no such file. An address of a database is given with --sql, and its table with --table."
+                    "There is no such file. Give a database's address with --sql, and its table with --table."
                 )
             raise FileError(f"There is no file {str(path)!r}{_similar_file(path)}.")
         if path.is_dir():
-            raise FileError(f"{str(path)!r} is a folder; name a CSV, Parquet or Arrow file.")
+            raise FileError(f"{str(path)!r} is a folder. Name a CSV, Parquet or Arrow file.")
         with readable(path):
             head = self.head
         if not head:
@@ -233,64 +273,51 @@ class DataFile(os.PathLike[str]):
         if head[:4] == b"\xff\xff\xff\xff":
             return "arrow stream"
         if head[:4] == b"PK\x03\x04":
-            raise FileError(f"{str(path)!r} is a zip archive or an Excel workbook: save the table as CSV or Parquet.")
+            raise FileError(f"{str(path)!r} is a zip archive or an Excel workbook. Save the table as CSV or Parquet.")
         if head[:4] == b"FEA1":
-            raise FileError(f"{str(path)!r} is in the first Feather format: write it again as Feather 2 or Parquet.")
+            raise FileError(f"{str(path)!r} has the old Feather 1 format. Save it as Feather 2 or Parquet.")
         return "csv"
 
     @cached_property
     def metadata(self) -> FileMetaData:
-        """What a Parquet file says of itself. Raises what pyarrow raises if it is damaged."""
+        """The metadata of a Parquet file. Raises pyarrow's errors if the file is damaged."""
         import pyarrow.parquet as pq
 
         return pq.read_metadata(self.start())
 
 
 def kind_of(path: FilePath) -> Kind:
-    """Tell what kind of table a file holds, by its first bytes."""
+    """Return the format of a file, by its first bytes."""
     return DataFile.of(path).kind
 
 
-def inspect_csv(
-    path: str | os.PathLike[str],
-    *,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    header: bool = True,
-    names: Sequence[str] = (),
-    decimal: str | None = None,
-) -> Csv:
-    """Find out how a CSV file is to be read: its encoding, delimiter, header and decimal point."""
-    path = DataFile.of(path)
-    headed = header and not names
-    if delimiter is not None:
-        delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
-        if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
-            raise FileError(f"delimiter={delimiter!r}: give one character, such as ',' or ';', or 'tab'.")
-    if decimal is not None and (decimal not in (".", ",") or decimal == delimiter):
-        raise FileError(f"decimal={decimal!r}: give '.' or ',', and not the delimiter.")
+def inspect_csv(path: FilePath, **reading: Any) -> Csv:
+    """Detect the encoding, delimiter, header and decimal sign of a CSV file, unless they are given (CsvDialect)."""
+    path, options = DataFile.of(path), CsvDialect(**reading)
+    names, decimal, encoding = options.names, options.decimal, options.encoding
+    headed = options.header and not names
     with readable(path):
         stream, _ = path.text()
         head = bytes(stream.read(SAMPLE))
         if not (b"\n" in head or b"\r" in head):
-            head += bytes(stream.read(BLOCK))  # ten thousand columns may have a longer header
+            head += bytes(stream.read(BLOCK))  # a header with ten thousand columns may be longer
     if b"\x00" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and encoding is None:
-        raise FileError(f"{str(path)!r} holds binary data; a CSV, Parquet or Arrow file is needed.")
+        raise FileError(f"{str(path)!r} holds binary data. Give a CSV, Parquet or Arrow file.")
     with readable(path):
         encoding, odd_quotes, notes = _encoding(path, head, encoding)
     text = codecs.getincrementaldecoder(encoding)().decode(head).removeprefix("\ufeff")
     if not text.strip():
         raise FileError(f"{str(path)!r} is empty.")
-    chosen = delimiter or _sniff(text)
+    chosen = options.delimiter or _sniff(text)
     try:
         first = next((row for row in _rows(text, chosen) if row), [])
     except csv.Error as error:
         raise FileError(
-            f"{str(path)!r}: the header cannot be read ({error}); a quotation mark may not be closed."
+            f"{str(path)!r}: cannot read the header ({error}). A quotation mark may not be closed."
         ) from error
     if names and len(names) != len(first):
         raise FileError(
-            f"{str(path)!r} has {len(first):,} columns in its first line, and {len(names):,} names were given: name "
+            f"{str(path)!r} has {len(first):,} columns in its first line, but {len(names):,} names were given. Name "
             "each column, in order."
         )
     found = first if headed else list(names) or [f"column_{i}" for i in range(1, len(first) + 1)]
@@ -298,7 +325,7 @@ def inspect_csv(
     twice = [name for name, count in Counter(called).items() if name and count > 1]
     if twice:
         where = "in the header" if headed else "in the list of names"
-        raise TableError(f"{str(path)!r} has several columns called {_listing(twice)}: rename them {where}.")
+        raise TableError(f"{str(path)!r} has several columns called {_listing(twice)}. Rename them {where}.")
     if not any(called):
         line = _short(text.lstrip("\r\n").splitlines()[0])
         raise FileError(f"{str(path)!r}: the first line must name the columns; it is {line!r}.")
@@ -306,58 +333,41 @@ def inspect_csv(
         guess = _sniff(text)
         if guess != chosen and guess in first[0]:
             raise FileError(
-                f"With the delimiter {chosen!r} {str(path)!r} has one column; {guess!r} seems to be the delimiter: "
-                "pass that, or leave the option out."
+                f"With the delimiter {chosen!r}, {str(path)!r} has only one column. The delimiter seems to be "
+                f"{guess!r}: pass that, or leave the option out."
             )
     unnamed = [i for i, name in enumerate(called, 1) if not name]
     if unnamed:
         where = "in the header" if headed else "in the list"
-        notes = (*notes, f"column {', '.join(map(str, unnamed[:5]))} has no name {where}; it was left out")
+        notes = (*notes, f"left out column {', '.join(map(str, unnamed[:5]))}: it has no name {where}")
     if headed and any(_NUMBER.fullmatch(name) for name in called):
         number = next(name for name in called if _NUMBER.fullmatch(name))
         notes = (
             *notes,
-            f"the first line has {number!r} for the name of a column; if it is a record, say that there is no header "
-            "(--names)",
+            f"the header has a column named {number!r}; if the first line is a record, name the columns with --names",
         )
     if decimal is None and chosen != "," and _decimal_commas(_rows(text, chosen)):
         decimal = ","
-        notes = (*notes, "numbers are read with decimal commas (--decimal . if they have none)")
+        notes = (*notes, "numbers are read with decimal commas (pass --decimal . if they have points)")
     return Csv(chosen, encoding, tuple(found), odd_quotes, notes, headed, decimal or ".")
 
 
 def read_file(
-    path: str | os.PathLike[str],
-    *,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    missing: Sequence[str] = MISSING,
-    header: bool = True,
-    names: Sequence[str] = (),
-    decimal: str | None = None,
-    types: Mapping[str, pa.DataType] | None = None,
+    path: FilePath, *, types: Mapping[str, pa.DataType] | None = None, **reading: Any
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """Read a whole table, and what had to be assumed in doing so.
+    """Read a whole table; return it with notes on what was assumed.
 
-    Columns of a CSV file that hold numbers throughout (or ``true`` and ``false``) become numbers (booleans); others
-    become text, without white space around it and without the missing markers.
+    Columns of a CSV file that only hold numbers (or ``true`` and ``false``) become numbers (booleans); others become
+    text, without surrounding white space; values that mean missing become null.
 
     Parameters
     ----------
     path : path
         CSV (also compressed with gzip or zstd), Parquet, Arrow or Feather.
-    delimiter, encoding : str, optional
-        Of a CSV file; recognised unless given.
-    missing : sequence of str
-        Text that stands for a missing value in a CSV file.
-    header : bool
-        Whether the first line of a CSV file names the columns. If not, they are ``column_1``, ``column_2`` …
-    names : sequence of str
-        Names of the columns of a CSV file without a header; an empty one leaves its column out.
-    decimal : {".", ","}, optional
-        What stands before the decimals of a number in a CSV file; recognised unless given.
     types : mapping of column to type, optional
-        What these columns of a CSV file are to be read as, instead of what they look like.
+        Types of columns of a CSV file, instead of the detected ones.
+        **csv
+            Of :class:`CsvDialect`.
 
     Returns
     -------
@@ -367,8 +377,9 @@ def read_file(
     path = DataFile.of(path)
     kind = path.kind
     if kind == "csv":
-        layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names, decimal=decimal)
-        table = _read_csv(path, layout, missing, types or {})
+        options = CsvDialect(**reading)
+        layout = inspect_csv(path, **reading)
+        table = _read_csv(path, layout, options.missing, types or {})
         notes = (*layout.notes, *suspected_markers(table))
     else:
         table, notes = _read_binary(path, kind), ()
@@ -377,44 +388,34 @@ def read_file(
     return table, notes
 
 
-def open_batches(
-    path: str | os.PathLike[str],
-    types: Mapping[str, pa.DataType | None] | None = None,
-    *,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    missing: Sequence[str] = MISSING,
-    header: bool = True,
-    names: Sequence[str] = (),
-    decimal: str | None = None,
-) -> Batches:
-    """Open a file to be read batch by batch.
+def open_batches(path: FilePath, types: Mapping[str, pa.DataType | None] | None = None, **reading: Any) -> Batches:
+    """Open a file to read it in batches.
 
     Parameters
     ----------
     path : path
     types : mapping of column to type, optional
-        Columns to read, with the type that a CSV file's text is to be read as; :data:`TEXT` is cleaned of white space
-        and missing markers, None leaves text as it is. All columns, as they are, unless given. Columns that the file
-        lacks are left to the caller (``names``).
-    delimiter, encoding, missing, header, names, decimal
-        As in :func:`read_file`.
+        Columns to read, with their types in a CSV file; :data:`TEXT` is stripped of white space and of values that
+        mean missing, None keeps text unchanged. By default all columns, unchanged. Columns that the file does not have
+        are ignored (see ``names``).
+        **csv
+            Of :class:`CsvDialect`.
     """
     path = DataFile.of(path)
     kind = path.kind
     if kind != "csv":
         return _binary_batches(path, kind, types)
-    layout = inspect_csv(path, delimiter=delimiter, encoding=encoding, header=header, names=names, decimal=decimal)
+    options, layout = CsvDialect(**reading), inspect_csv(path, **reading)
     wanted = dict.fromkeys(layout.columns) if types is None else {n: t for n, t in types.items() if n in layout.columns}
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return _csv_batches(path, layout, wanted, missing, batches)
+        return _csv_batches(path, layout, wanted, options.missing, batches)
 
     return Batches(list(layout.columns), path.path.stat().st_size, read)
 
 
 def suspected_markers(table: pa.Table) -> tuple[str, ...]:
-    """Point out values that may stand for missing ones: texts among numbers, words for it, and −9 or −999."""
+    """Return a note on values that may mean missing: text among numbers, words such as "unknown", and −9 or −999."""
     found = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_dictionary(column.type) or pa.types.is_integer(column.type):
@@ -428,7 +429,7 @@ def suspected_markers(table: pa.Table) -> tuple[str, ...]:
         return ()
     more = f" and {len(found) - 10:,} more" if len(found) > 10 else ""
     return (
-        f"these may stand for missing values: {', '.join(found[:10])}{more}. If they do, name them with --missing, "
+        f"these values may mean missing: {', '.join(found[:10])}{more}. If they do, name them with --missing, "
         "here and wherever these columns are read",
     )
 
@@ -438,7 +439,7 @@ def _plain(column: Any) -> Any:
 
 
 def _suspects(counts: Mapping[Any, int]) -> list[Any]:
-    """Choose among the values of a column, each with its number of records."""
+    """Return the values of a column (with their numbers of records) that may mean missing."""
     if not all(isinstance(value, str) for value in counts):
         low = sorted(counts)[:2]
         return low[:1] if len(low) == 2 and low[0] in MARKER_NUMBERS and low[1] >= 0 else []
@@ -450,23 +451,21 @@ def _suspects(counts: Mapping[Any, int]) -> list[Any]:
 
 
 def clean_text(column: Any, missing: Sequence[str]) -> pa.ChunkedArray:
-    """Text without white space around it, missing where it is one of the markers, as a dictionary."""
+    """Return text as a dictionary, without surrounding white space, null if it means missing."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    markers = pa.array([marker.strip() for marker in missing], pa.string())
     chunks = []
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        values = pc.utf8_trim_whitespace(chunk.dictionary.cast(pa.string()))
-        values = pc.if_else(pc.is_in(values, value_set=markers), pa.scalar(None, pa.string()), values)
+        values = _unmarked(chunk.dictionary.cast(pa.string()), missing)
         merged = values.dictionary_encode()
         chunks.append(pa.DictionaryArray.from_arrays(merged.indices.take(chunk.indices), merged.dictionary))
     return pa.chunked_array(chunks, TEXT)
 
 
 def text_types(path: str | os.PathLike[str], columns: Sequence[str], **reading: Any) -> dict[str, pa.DataType]:
-    """Find what columns of a CSV file can be written as, so that what was read could be written again.
+    """Find types for columns of a CSV file that can be written back unchanged.
 
-    Whole numbers, numbers, truth values and dates are told from text. A code such as ``007`` stays text.
+    Integers, numbers, booleans and dates are detected. A code such as ``007`` stays text.
 
     Parameters
     ----------
@@ -486,22 +485,22 @@ def text_types(path: str | os.PathLike[str], columns: Sequence[str], **reading: 
 
 
 def as_written(column: Any, type_: pa.DataType, missing: Sequence[str] = MISSING) -> Any:
-    """Turn a column of a CSV file into what :func:`text_types` found; text stays as it is."""
+    """Convert a column of a CSV file to the type that :func:`text_types` found; text stays unchanged."""
     if pa.types.is_string(column.type) and type_ != pa.string():
         return _unmarked(column, missing).cast(type_)
-    # A feature was read as the encoder wants it, which may be whole numbers as floating-point ones.
+    # Features are read with the encoder's types, so integers may have become floats.
     return column.cast(type_) if pa.types.is_floating(column.type) and pa.types.is_integer(type_) else column
 
 
 def _unmarked(column: Any, missing: Sequence[str]) -> Any:
-    """Text without white space around it, missing where it is one of the markers."""
+    """Return text without surrounding white space, null if it means missing."""
     column = pc.utf8_trim_whitespace(column)
     markers = pa.array([marker.strip() for marker in missing], pa.string())
     return pc.if_else(pc.is_in(column, value_set=markers), pa.scalar(None, pa.string()), column)
 
 
 def _native(path: Path) -> Any:
-    """Open a regular file for pyarrow. It closes itself when the last thread that reads it is done."""
+    """Open a regular file for pyarrow. It closes when its last reader is done."""
     with open_regular(path) as checked:
         file = pa.OSFile(os.fsencode(path))
         if not os.path.sameopenfile(checked.fileno(), file.fileno()):
@@ -510,7 +509,7 @@ def _native(path: Path) -> Any:
 
 
 def _decoded(path: DataFile, encoding: str) -> Iterator[str]:
-    """Read the text of a file, unpacked, piece by piece."""
+    """Decode a file, decompressed, in chunks of text."""
     decoder = codecs.getincrementaldecoder(encoding)()
     stream, file = path.text()
     size, most = 0, max(UNPACKED, UNPACKED_RATIO * file.size())
@@ -518,8 +517,8 @@ def _decoded(path: DataFile, encoding: str) -> Iterator[str]:
         size += len(chunk)
         if stream is not file and size > most:
             raise FileError(
-                f"{str(path)!r} unpacks to more than {most >> 20:,} MB, {UNPACKED_RATIO} times its size: unpack it "
-                "yourself if you trust it."
+                f"{str(path)!r} decompresses to more than {most >> 20:,} MB, {UNPACKED_RATIO} times its size. "
+                "Decompress it yourself if you trust it."
             )
         yield decoder.decode(chunk)
     yield decoder.decode(b"", final=True)
@@ -527,13 +526,13 @@ def _decoded(path: DataFile, encoding: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _utf8(path: DataFile, layout: Csv) -> Iterator[tuple[Any, Any]]:
-    """Give the text of a CSV file as UTF-8, and the file that it is read from, whose position shows the progress."""
+    """Open a CSV file as UTF-8; also return the underlying file, whose position shows the progress."""
     if layout.encoding == "utf-8":
         opened = path.text()
-        path.release()  # pyarrow's threads may read it for longer than anyone here
+        path.release()  # pyarrow's threads may read it for longer
         yield opened
         return
-    # pyarrow would decode by calling Python from its own threads.
+    # Otherwise pyarrow would call Python from its own threads to decode.
     with tempfile.TemporaryDirectory(prefix="certifare-", ignore_cleanup_errors=True) as folder:
         copy = Path(folder) / "utf-8.csv"
         with writable(copy), copy.open("wb") as sink:
@@ -544,7 +543,7 @@ def _utf8(path: DataFile, layout: Csv) -> Iterator[tuple[Any, Any]]:
 
 
 def _encoding(path: DataFile, head: bytes, given: str | None) -> tuple[str, bool, tuple[str, ...]]:
-    """Find the encoding of a file by reading it to its end, and whether its quotation marks are odd in number."""
+    """Detect the encoding by reading the whole file; also return whether the number of quotation marks is odd."""
     if given is not None:
         name = _text_encoding(given)
         candidates = ["utf-8-sig" if name == "utf-8" else name]
@@ -565,36 +564,36 @@ def _encoding(path: DataFile, head: bytes, given: str | None) -> tuple[str, bool
         notes: tuple[str, ...] = ()
         if misfit:
             notes = (
-                f"the file is not UTF-8 ({misfit}); it was read as {candidate} (pass the encoding if that is wrong)",
+                f"the file is not UTF-8 ({misfit}); it was read as {candidate} (pass --encoding if that is wrong)",
             )
         return ("utf-8" if candidate == "utf-8-sig" else candidate), odd, notes
     raise FileError(
-        f"{str(path)!r} is not {candidates[0].removesuffix('-sig')}: {misfit}. Leave the encoding out to have it "
-        "recognised, or name another."
+        f"{str(path)!r} is not {candidates[0].removesuffix('-sig')}: {misfit}. Leave the encoding out to detect it, "
+        "or name another."
     )
 
 
 def _text_encoding(given: str) -> str:
-    """Return the name that Python has for an encoding of text files; refuse its other codecs."""
+    """Return Python's name of a text encoding; raise for other codecs."""
     try:
         name = codecs.lookup(given).name
-        "a".encode(name)  # refuses hex, rot13, zlib …
+        "a".encode(name)  # raises for hex, rot13, zlib …
         codecs.getincrementaldecoder(name)
     except (LookupError, ValueError):
         name = ""
     if name in ("", "idna", "punycode", "unicode-escape", "raw-unicode-escape"):
         raise FileError(
-            f"encoding={_short(given)!r} is unknown, or no encoding of text; try utf-8, cp1252, latin-1 or utf-16."
+            f"encoding={_short(given)!r} is not a known text encoding. Try utf-8, cp1252, latin-1 or utf-16."
         )
     return name
 
 
 def _scan(path: DataFile, encoding: str) -> bool:
-    """Read a whole file to see that it can be; return whether its quotation marks are odd in number."""
+    """Decode a whole file to check it; return whether the number of quotation marks is odd."""
     quotes = line = 0
     for text in _decoded(path, encoding):
         if encoding != "utf-8-sig":
-            text.encode()  # a codec may give halves of characters
+            text.encode()  # a codec may produce lone surrogates
         quotes += text.count('"')
         end = max(text.rfind("\n"), text.rfind("\r"))
         line = line + len(text) if end < 0 else len(text) - end - 1
@@ -604,12 +603,12 @@ def _scan(path: DataFile, encoding: str) -> bool:
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    """Cut text into rows, whatever its line ends."""
+    """Parse text into rows, with any kind of line end."""
     return csv.reader(io.StringIO(text, newline=None), delimiter=delimiter)
 
 
 def _sniff(text: str) -> str:
-    """Find the delimiter that cuts the first lines into the same number of columns, and into most of them."""
+    """Find the delimiter that splits the first lines most evenly, and into the most columns."""
     lines = io.StringIO(text[:SAMPLE], newline=None).read().split("\n", 201)
     text = "\n".join(lines[: max(1, min(200, len(lines) - 1))])
     best, best_score = ",", (0.0, 0)
@@ -627,7 +626,7 @@ def _sniff(text: str) -> str:
 
 
 def _decimal_commas(rows: Iterable[Sequence[str]]) -> bool:
-    """Whether numbers have decimal commas, not points: three digits behind every comma may be thousands."""
+    """Return whether numbers have decimal commas; three digits after a comma may be thousands."""
     commas = points = False
     with contextlib.suppress(csv.Error):
         for row in rows:
@@ -639,7 +638,7 @@ def _decimal_commas(rows: Iterable[Sequence[str]]) -> bool:
 def _csv_options(
     layout: Csv, missing: Sequence[str], types: Mapping[str, pa.DataType | None] | None, handler: Any, threads: bool
 ) -> dict[str, Any]:
-    # Numbers may stand beside white space; text is cleaned afterwards, so that columns to keep stay as they are.
+    # Numbers may have a space before them; text is stripped later, so that columns to keep stay unchanged.
     nulls = [*missing, *(f" {marker}" for marker in missing)]
     convert: dict[str, Any] = {"null_values": nulls, "strings_can_be_null": False, "decimal_point": layout.decimal}
     if types is None:
@@ -660,7 +659,7 @@ def _csv_options(
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Give columns without a name one that nobody asks for: pyarrow takes no two of the same name."""
+    """Give each column without a name a unique one: pyarrow refuses repeated names."""
     return [name if name.strip() else f"{name}\0{i}" for i, name in enumerate(names)]
 
 
@@ -711,7 +710,7 @@ def _csv_batches(
 
 
 class _BadRows:
-    """Rows that a CSV reader could not cut into columns. Nothing of what they hold is told: they are about people."""
+    """Rows with the wrong number of columns. Errors never show their content: it is about people."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -729,13 +728,13 @@ class _BadRows:
         where = "" if first.number is None else f" (row {first.number:,}{counted})"
         return FileError(
             f"{amount(self.count, 'row')} of {str(path)!r} {do} not have {first.expected_columns} columns as the "
-            f"{'header' if layout.headed else 'first line'} has; the first{where} has {first.actual_columns}. Mend the "
-            f"file, or pass another delimiter than {layout.delimiter!r}."
+            f"{'header' if layout.headed else 'first line'} has; the first{where} has {first.actual_columns}. Correct "
+            f"the file, or pass a delimiter other than {layout.delimiter!r}."
         )
 
 
 def _first_bad_row(path: DataFile, layout: Csv) -> Any:
-    """Find the first row of a file that does not have its columns. Only reading in order numbers the rows."""
+    """Find the first row with the wrong number of columns. Only reading in order numbers the rows."""
     bad = _BadRows()
     one = dict.fromkeys([next(iter(layout.columns))])
     with contextlib.suppress(pa.ArrowInvalid), _utf8(path, layout) as (stream, _):
@@ -746,15 +745,15 @@ def _first_bad_row(path: DataFile, layout: Csv) -> Any:
 
 
 def _check_quotes(path: Path | DataFile, layout: Csv, table: pa.Table) -> None:
-    """Refuse a file whose last quotation mark is never closed: it swallows the records after it."""
+    """Raise if the last quotation mark is never closed, so that it swallows the records after it."""
     if not layout.odd_quotes:
         return
     last = table.slice(table.num_rows - 1).to_pylist()[0]
     for name, value in last.items():
         if isinstance(value, str) and "\n" in value:
             raise FileError(
-                f"{str(path)!r}: a quotation mark in column {name!r} is never closed, so that the rest of the file "
-                "reads as one value."
+                f"{str(path)!r}: a quotation mark in column {name!r} is never closed, so the rest of the file "
+                "is read as one value."
             )
 
 
@@ -765,7 +764,7 @@ def _read_binary(path: DataFile, kind: Kind) -> pa.Table:
             import pyarrow.parquet as pq
 
             _check_memory(path, reader.schema, reader.size)
-            # A file, not a path: a path such as "year=2018/people.parquet" would grow a column "year".
+            # A file, not a path: from a path such as "year=2018/people.parquet" pyarrow would add a column "year".
             return validated(pq.read_table(file, use_threads=True))
         found: list[pa.RecordBatch] = []
         rows = 0
@@ -796,7 +795,7 @@ def _binary_batches(path: DataFile, kind: Kind, types: Mapping[str, pa.DataType 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """A Parquet or Arrow file that is open.
+    """An open Parquet or Arrow file.
 
     Attributes
     ----------
@@ -804,7 +803,7 @@ class _Reader:
     size : int
         Rows (Parquet) or bytes (Arrow).
     batches : callable
-        Reads some columns in batches, validated and none of them empty, with how much of ``size`` has been read.
+        Reads some columns in validated, non-empty batches, each with how much of ``size`` has been read.
     """
 
     schema: pa.Schema
@@ -814,7 +813,7 @@ class _Reader:
 
 @contextlib.contextmanager
 def _binary_reader(path: DataFile, file: Any, kind: Kind) -> Iterator[_Reader]:
-    """Read a Parquet or Arrow file that is open and at its start."""
+    """Open a reader of a Parquet or Arrow file at its start."""
     most = max(UNPACKED, UNPACKED_RATIO * file.size())
 
     def checked(
@@ -841,7 +840,7 @@ def _binary_reader(path: DataFile, file: Any, kind: Kind) -> Iterator[_Reader]:
                 ),
             )
         return
-    # Read, not mapped: what was validated must not change afterwards.
+    # Read, not memory-mapped: validated data must not change afterwards.
     reader = pa.ipc.open_file(file) if kind == "arrow" else pa.ipc.open_stream(file)
     with reader:
         every = (reader.get_batch(i) for i in range(reader.num_record_batches)) if kind == "arrow" else reader
@@ -855,14 +854,14 @@ def _binary_reader(path: DataFile, file: Any, kind: Kind) -> Iterator[_Reader]:
 def validated(table: Any) -> Any:
     """Return an Arrow table or batch, after checking every offset, index and byte of text in it.
 
-    pyarrow believes what a file says: a wrong offset reads other memory of this process, or none.
+    pyarrow trusts the file: a wrong offset would read other memory of this process, or crash it.
     """
     table.validate(full=True)
     return table
 
 
 def _check_memory(path: Path | DataFile, schema: pa.Schema, rows: int) -> None:
-    """Refuse a table that claims to be larger than the memory of this machine, before it is read as a whole."""
+    """Raise if a table claims to be larger than this machine's memory, before it is read as a whole."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -870,13 +869,13 @@ def _check_memory(path: Path | DataFile, schema: pa.Schema, rows: int) -> None:
     needed = rows * sum(_width(type_) for type_ in schema.types)
     if needed > memory:
         raise FileError(
-            f"{str(path)!r} has {rows:,} rows and {len(schema):,} columns, about {needed >> 30:,} GB: more than the "
-            f"{memory >> 30:,} GB of memory of this machine. Take fewer columns or records."
+            f"{str(path)!r} has {rows:,} rows and {len(schema):,} columns, about {needed >> 30:,} GB, but this machine "
+            f"has {memory >> 30:,} GB of memory. Select fewer columns or records."
         )
 
 
 def _width(type_: pa.DataType) -> int:
-    """Bytes that a value of a column takes at least, once it has been read."""
+    """Return the fewest bytes that a value of this type takes in memory."""
     try:
         return max(1, int(type_.bit_width) // 8)
     except ValueError:
@@ -890,12 +889,12 @@ def _no_records(path: Path | DataFile, names: Sequence[str]) -> FileError:
 def _check_names(path: Path | DataFile, names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise TableError(f"{str(path)!r} has several columns called {_listing(twice)}: rename them.")
+        raise TableError(f"{str(path)!r} has several columns called {_listing(twice)}. Rename them.")
 
 
 @contextlib.contextmanager
 def readable(path: str | os.PathLike[str], layout: Csv | None = None, bad: _BadRows | None = None) -> Iterator[None]:
-    """Turn what readers raise into errors that name the file and say what to do."""
+    """Convert readers' exceptions into errors that name the file and say what to do."""
     path = Path(path)
     try:
         yield
@@ -913,35 +912,33 @@ def readable(path: str | os.PathLike[str], layout: Csv | None = None, bad: _BadR
 
 
 def _explained(path: Path | DataFile, layout: Csv | None, message: str) -> Exception:
-    # The row is named only where the file is read in order.
+    # pyarrow names the row only if the file is read in order.
     pattern = r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to ([^:]+): invalid value '(.*)'"
     found = re.search(pattern, message, re.S)
     if found and layout is not None:
         name = layout.header[int(found[1])].strip()
         wanted = {"bool": "true or false"}.get(found[2], "numbers")
-        # A word may be a marker that nobody named. More than that may be a whole record.
+        # Show a single word, which may mean missing, but nothing longer, which may be a whole record.
         value = repr(found[3]) if _WORD.fullmatch(found[3]) else "something else"
         return TableError(
             f"Column {name!r} of {str(path)!r} holds {value} where {wanted} are expected. "
-            "Mend the value, or name it as a missing marker."
+            "Correct the value, or name it with --missing if it means a missing value."
         )
     if "straddling" in message:
         return _too_long(path)
     if "Empty CSV file" in message and layout is not None:
         return _no_records(path, list(layout.columns))
     if layout is not None:
-        # pyarrow repeats the row that it cannot read.
+        # pyarrow's message repeats the row that it cannot read.
         message = re.split("['\"\n]", re.sub(r"(, got \d+):.*", r"\1", message, flags=re.S))[0]
     return FileError(f"{str(path)!r} cannot be read as a table: {_short(message).rstrip(':. ')}.")
 
 
 def _too_long(path: Path | DataFile) -> FileError:
-    return FileError(f"{str(path)!r}: a record is longer than {BLOCK >> 20} MB; a quotation mark may not be closed.")
+    return FileError(f"{str(path)!r}: a record is longer than {BLOCK >> 20} MB. A quotation mark may not be closed.")
 
 
 def _similar_file(path: Path) -> str:
-    from difflib import get_close_matches
-
     try:
         near = get_close_matches(path.name, [p.name for p in path.parent.iterdir()], 1, 0.7)
     except OSError:

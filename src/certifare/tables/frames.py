@@ -1,8 +1,8 @@
-"""Tables into columns, and back: pandas, polars, pyarrow and numpy go in, the same kind comes out.
+"""Read dataframes and arrays column by column, and build results of the same kind (pandas, polars, pyarrow, numpy).
 
-A :class:`Frame` reads one column at a time, so that columns nobody asks for are never converted. A column is an
-array of numbers or a dictionary of text (:data:`certifare.growth.binning.Column`); a :class:`Field` is a column with
-its name, its type, and whether its dtype marks it as categorical.
+A :class:`Frame` reads one column at a time, so that unused columns are never converted. A column is an array of numbers
+or a dictionary of text (:data:`certifare.growth.binning.Column`); a :class:`Field` is a column with its name, its type
+and whether its dtype is categorical.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Value: TypeAlias = bool | int | float | str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One column that has been read.
+    """A column with its name and type.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Field:
         Numbers (NaN is missing) or text.
     type : {"number", "boolean", "text"}
     categorical : bool
-        Whether the dtype marks categories: text, categorical and enum columns.
+        Whether the dtype is categorical: text, categorical and enum columns.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Field:
         return replace(self, column=self.column[rows])
 
     def missing(self) -> NDArray[np.bool_]:
-        """Which records lack a value."""
+        """Return which records have no value."""
         if isinstance(self.column, Dictionary):
             return np.asarray(self.column.indices < 0)
         if self.column.dtype.kind == "f":
@@ -65,23 +65,23 @@ class Field:
         return np.zeros(len(self.column), dtype=bool)
 
     def levels(self) -> Levels:
-        """Find the distinct values, and which of them each record has."""
+        """Return the distinct values and the code of each record."""
         if isinstance(self.column, Dictionary):
             return Levels.of_dictionary(self.column.indices, self.column.values, self.name)
         return Levels.of_numbers(self.column, self.name, boolean=self.type == "boolean")
 
     def numbers(self) -> NDArray[np.float64]:
-        """Give the values as float64; refuse text and infinite values."""
+        """Return the values as float64; raise if the column holds text or infinite values."""
         if isinstance(self.column, Dictionary):
-            raise TableError(f"Column {self.name!r} holds text where numbers are wanted.")
+            raise TableError(f"Column {self.name!r} holds text, but numbers are needed.")
         values = np.asarray(self.column, dtype=np.float64)
         if np.isinf(values).any():
-            # Which record it is nobody knows here: these may be a part of a file, or a part of its records.
-            raise TableError(f"Column {self.name!r} holds an infinite value; make it missing (NaN) or finite.")
+            # No row number: this may be a batch of a file, or a subset of its records.
+            raise TableError(f"Column {self.name!r} holds an infinite value. Make it missing (NaN) or finite.")
         return values
 
     def as_type(self, wanted: ColumnType) -> Field:
-        """Fit the column to a wanted type where that is possible: one without any value fits every type."""
+        """Return the column with another type if it has no values at all; otherwise return it unchanged."""
         if (self.type == "text") == (wanted == "text") or not self.missing().all():
             return self
         n = len(self)
@@ -90,22 +90,22 @@ class Field:
 
 
 class Frame:
-    """A table as certifare sees it: named columns, read one at a time.
+    """A dataframe or array whose columns are read one at a time.
 
     Parameters
     ----------
     table : dataframe or array
-        A pandas, polars or pyarrow table (anything eager that narwhals knows), a two-dimensional array, or nested
-        lists. Arrays, and dataframes none of whose column names is text, get the names ``x0, x1, …``. A frame is taken
-        as it is.
+        A pandas, polars or pyarrow table (any eager dataframe that narwhals supports), a two-dimensional array, or
+        nested lists. Arrays, and dataframes whose column names are not text, get the names ``x0, x1, …``. A Frame is
+        returned unchanged.
     keep : bool
-        Keep columns that were read, so that each is converted once however often it is asked for.
+        Whether to cache columns, so that each is converted only once.
 
     Attributes
     ----------
     names : tuple of str
     named : bool
-        Whether the names are the table's own.
+        Whether the names come from the table.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Frame:
     """
 
     def __new__(cls, table: Any, keep: bool = False) -> Frame:
-        """Return the frame that the table is already, or a new one."""
+        """Return the table itself if it is a Frame, or a new Frame."""
         return table if isinstance(table, Frame) else super().__new__(cls)
 
     def __init__(self, table: Any, keep: bool = False) -> None:
@@ -150,17 +150,17 @@ class Frame:
 
     @property
     def kind(self) -> str:
-        """What comes out again: ``numpy``, or the name of the dataframe library."""
+        """The kind of table: ``numpy``, or the name of the dataframe library."""
         return str(self._table.implementation.value) if isinstance(self._table, nw.DataFrame) else "numpy"
 
     def position(self, column: str | int) -> int:
-        """Where a column stands, given its name or its position."""
+        """Return the position of a column, given its name or position."""
         if isinstance(column, str):
             if column not in self._positions:
-                raise MissingColumnError(f"There is no column {column!r}; the table has {listing(self.names)}.")
+                raise MissingColumnError(f"No column {column!r}. The table has {listing(self.names)}.")
             return self._positions[column]
         if not -len(self.names) <= column < len(self.names):
-            raise MissingColumnError(f"There is no column {column}; the table has {len(self.names)} columns.")
+            raise MissingColumnError(f"No column {column}. The table has {len(self.names)} columns.")
         return int(column) % len(self.names)
 
     def read(self, column: str | int) -> Field:
@@ -186,7 +186,7 @@ class Frame:
     ) -> Any:
         """Build a table whose row i is row ``rows[i]`` of the given columns.
 
-        Columns that this table has under the same name keep its dtypes where those can hold the values; pandas
+        Columns that this table has under the same name keep its dtypes if those can hold the values; pandas
         keeps its index.
 
         Parameters
@@ -196,7 +196,7 @@ class Frame:
             Whole-number arrays keep their dtype.
         rows : ndarray of int
         kind : str, optional
-            ``numpy``, ``pandas``, ``polars`` or ``pyarrow``; this table's own kind unless given.
+            ``numpy``, ``pandas``, ``polars`` or ``pyarrow``; by default this table's own kind.
 
         Returns
         -------
@@ -218,13 +218,13 @@ class Frame:
 
 
 def read_values(values: Any, name: str) -> list[Field]:
-    """Labels or groups as fields: one for a series, list or one-dimensional array, several for a table.
+    """Read labels or groups as fields: one for a series, list or one-dimensional array, several for a table.
 
     Parameters
     ----------
     values : series, array, list, dataframe, levels, or tuple of levels
     name : str
-        What to call a column that has no name of its own.
+        Name of a column that has none.
     """
     if isinstance(values, Levels):
         values = (values,)
@@ -239,7 +239,7 @@ def read_values(values: Any, name: str) -> list[Field]:
         if array.ndim == 1:
             return [_read_array(array, name)]
         if array.ndim != 2:
-            raise TableError(f"{name}: {array.ndim} dimensions were given; give one column, or a table of columns.")
+            raise TableError(f"{name} has {array.ndim} dimensions. Give one column, or a table of columns.")
     frame = Frame(values)
     fields = frame.fields()
     if frame.named:
@@ -249,7 +249,7 @@ def read_values(values: Any, name: str) -> list[Field]:
 
 
 def scaled(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Divide numbers by a power of two so that their squares stay finite; return them, and the exponent.
+    """Divide numbers by a power of two so that their squares stay finite; return them and the exponent.
 
     >>> scaled(np.array([2.0**600, -(2.0**600)]))[0].tolist()
     [0.5, -0.5]
@@ -259,14 +259,14 @@ def scaled(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
 
 
 def check_lengths(lengths: Mapping[str, int]) -> None:
-    """Refuse columns of different lengths."""
+    """Raise if the columns have different lengths."""
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{name}: {n:,}" for name, n in lengths.items())
-        raise ArgumentError(f"Found inputs with inconsistent numbers of samples ({found}); give one value per record.")
+        raise ArgumentError(f"Found inputs with inconsistent numbers of samples ({found}). Give one value per record.")
 
 
 def _as_dataframe(table: Any) -> nw.DataFrame[Any] | None:
-    """See the table as a dataframe; None if it must be an array."""
+    """Return the table as a narwhals dataframe; None if it is not a dataframe."""
     try:
         found = nw.from_native(table, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -274,12 +274,12 @@ def _as_dataframe(table: Any) -> nw.DataFrame[Any] | None:
         twice = [name for name, count in counts.items() if count > 1]
         raise TableError(f"Several columns have the same name: {listing(twice)}. Rename them.") from error
     if isinstance(found, nw.LazyFrame):
-        raise TableError("The table is lazy: collect it first, or compute cells where the data is (to_sql).")
+        raise TableError("The table is lazy. Collect it first, or compute cells inside the database (to_sql).")
     return found if isinstance(found, nw.DataFrame) else None
 
 
 def _validate(native: Any) -> None:
-    """Refuse Arrow data that points outside of itself: reading it would read other memory, or end the process."""
+    """Raise if Arrow data has invalid offsets: reading it could read other memory or crash the process."""
     if isinstance(native, pa.Table | pa.RecordBatch | pa.ChunkedArray):
         try:
             native.validate(full=True)
@@ -297,7 +297,7 @@ def _names(columns: list[Any]) -> tuple[tuple[str, ...], bool]:
         return tuple(columns), True
     if any(text):
         raise TableError(
-            f"Some column names are text and some are not ({listing(columns)}); make all of them text: "
+            f"Some column names are text and some are not ({listing(columns)}). Make all of them text: "
             "X.columns = X.columns.astype(str)."
         )
     return tuple(f"x{i}" for i in range(len(columns))), False
@@ -307,10 +307,10 @@ def _as_array(table: Any) -> NDArray[Any]:
     from scipy.sparse import issparse
 
     if issparse(table):
-        raise TableError("Sparse data was passed, but dense data is required: use X.toarray().")
+        raise TableError("Sparse data was passed, but dense data is required. Use X.toarray().")
     array = np.asarray(table)
     if array.dtype.kind == "c":
-        raise TableError("Complex data not supported: give real numbers or text.")
+        raise TableError("Complex data not supported. Give real numbers or text.")
     if array.ndim == 0:
         raise TableError(f"Expected a table, got {type(table).__name__}.")
     if array.ndim != 2:
@@ -324,7 +324,7 @@ def _as_array(table: Any) -> NDArray[Any]:
 def _column(table: nw.DataFrame[Any], names: Sequence[str], i: int) -> nw.Series[Any]:
     native = table.to_native()
     if isinstance(native, pa.Table):
-        # By position: finding a column by its name looks at all of them.
+        # Access by position is faster: access by name searches all columns.
         return nw.from_native(native.column(i), series_only=True)
     return table.get_column(names[i])
 
@@ -357,7 +357,7 @@ def _read_array(values: NDArray[Any], name: str) -> Field:
     if kind in "uif":
         return Field(name, _number_array(values), "number", False)
     if kind not in "OUT":
-        raise TableError(f"Column {name!r} has the type {values.dtype}; give numbers, booleans or text.")
+        raise TableError(f"Column {name!r} has the type {values.dtype}. Give numbers, booleans or text.")
     try:
         array = pa.array(values.astype(object), from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError) as error:
@@ -366,7 +366,7 @@ def _read_array(values: NDArray[Any], name: str) -> Field:
 
 
 def _number_array(values: NDArray[Any]) -> NDArray[Any]:
-    """Numbers in a dtype that compiled code knows."""
+    """Convert numbers to a dtype that compiled code supports."""
     if values.dtype.kind == "f" and values.dtype.itemsize not in (4, 8):
         return values.astype(np.float64)
     if not values.dtype.isnative:
@@ -375,7 +375,7 @@ def _number_array(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def read_arrow(array: Any, name: str) -> Field:
-    """Read an Arrow array, of one chunk or several."""
+    """Read an Arrow array or chunked array as a field."""
     if isinstance(array, pa.ChunkedArray):
         array = array.unify_dictionaries().combine_chunks()
     type_ = array.type
@@ -392,12 +392,12 @@ def read_arrow(array: Any, name: str) -> Field:
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return Field(name, _number_array(array.to_numpy(zero_copy_only=False)), "number", categorical)
     if pa.types.is_decimal(type_):
-        # By their text: Arrow's own cast misses the nearest double of one in ten, which databases and CSV readers find.
+        # Through text: Arrow's own cast misses the nearest double of one in ten, which databases and CSV readers find.
         doubles = array.cast(pa.string()).cast(pa.float64())
         return Field(name, doubles.to_numpy(zero_copy_only=False), "number", categorical)
     if not categorical and not is_text(type_):
         hint = "dates: give a number such as the year" if pa.types.is_temporal(type_) else f"values of the type {type_}"
-        raise TableError(f"Column {name!r} holds {hint}; give numbers, booleans or text.")
+        raise TableError(f"Column {name!r} holds {hint}. Give numbers, booleans or text.")
     if not categorical:
         array = array.dictionary_encode()
     indices = pc.fill_null(array.indices.cast(pa.int64() if len(array.dictionary) > 2**31 else pa.int32()), -1)
@@ -405,14 +405,14 @@ def read_arrow(array: Any, name: str) -> Field:
 
 
 def is_text(type_: Any) -> bool:
-    """Whether an Arrow type is text, in any of its forms."""
+    """Return whether an Arrow type is one of the text types."""
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 def _mixed(name: str) -> TableError:
     return TableError(
-        f"Column {name!r} mixes kinds of values, or holds values of no known kind; each argument must be a string or "
-        "a number, throughout a column."
+        f"Column {name!r} mixes types, or holds values of an unknown type. Each argument must be a string or a number, "
+        "the same throughout a column."
     )
 
 

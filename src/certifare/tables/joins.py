@@ -1,4 +1,4 @@
-"""Tables that lie in several files: records in one after the other, or groups in a file of their own."""
+"""Read a table from several files: files of records with the same columns, or a separate file with the groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from certifare.tables.roles import Comparison, Roles, absent, parse_role
 def read_files(
     paths: FilePath | Sequence[FilePath], types: Mapping[str, pa.DataType] | None = None, **reading: Any
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """Read a table from a file, or from several with the same columns, one after the other.
+    """Read a table from one file, or from several files with the same columns.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def read_files(
     Returns
     -------
     table : pyarrow.Table
-        Of several files: the columns that all of them have.
+        If there are several files: the columns that all of them have.
     notes : tuple of str
     """
     if isinstance(paths, str | os.PathLike):
@@ -41,27 +41,27 @@ def read_files(
     files = [Path(path) for path in paths]
     twice = [path for i, path in enumerate(files) if path.resolve() in [other.resolve() for other in files[:i]]]
     if twice:
-        raise ArgumentError(f"{str(twice[0])!r} was named twice: its records would count twice.")
+        raise ArgumentError(f"{str(twice[0])!r} is listed twice, so its records would count twice. List it once.")
     found = [read_file(path, types=types, **reading) for path in paths]
     tables = [table for table, _ in found]
     notes = [f"{path.name}: {note}" for path, (_, own) in zip(files, found, strict=True) for note in own]
     names = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
     others = sorted({name for table in tables for name in table.column_names} - set(names))
     if others:
-        notes.append(f"not all files have {', '.join(map(repr, others[:5]))}: left out")
+        notes.append(f"left out {', '.join(map(repr, others[:5]))}: not all files have these columns")
     columns = {name: _stacked(name, files, [table.column(name) for table in tables]) for name in names}
     return pa.table(columns), tuple(notes)
 
 
 def _stacked(name: str, files: Sequence[Path], columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Put columns one under the other; text of any form is text."""
+    """Stack the columns of several files; columns of text may have different text types."""
     if len({column.type for column in columns}) > 1 and all(_holds_text(column.type) for column in columns):
         columns = [column.cast(pa.string()).cast(TEXT) for column in columns]
     try:
         stacked = pa.concat_tables([pa.table({name: column}) for column in columns], promote_options="permissive")
     except pa.ArrowException as error:
         held = ", ".join(f"{column.type} in {path.name}" for path, column in zip(files, columns, strict=True))
-        raise TableError(f"Column {name!r} holds {held}: give the files the same columns.") from error
+        raise TableError(f"Column {name!r} holds {held}. Store it with the same type in all files.") from error
     return stacked.column(name)
 
 
@@ -72,66 +72,66 @@ def _holds_text(type_: pa.DataType) -> bool:
 def join_groups(
     native: pa.Table, roles: Roles, path: FilePath | None, key: str | None, missing: Sequence[str] = MISSING
 ) -> tuple[pa.Table, Roles, tuple[str, ...]]:
-    """Take sensitive columns from a second file, by a key that both have.
+    """Add sensitive columns from a second file, joined by a key column.
 
     Parameters
     ----------
     native : pyarrow.Table
         The records.
     roles : Roles
-        Its sensitive columns, or those that it compares, are looked for in the second file first.
+        The sensitive columns, or the columns that they compare, are looked up in the second file first.
     path : path or None
-        The second file; None: nothing is joined.
+        The second file. If None, nothing is joined.
     key : str or None
-        A column of both. Each value stands once in the second file. It is no feature.
+        The key column, which both files have. Its values are unique in the second file. It is not used as a feature.
     missing : sequence of str
-        Text that stands for a missing value in a CSV file.
+        Text that means a missing value in a CSV file.
 
     Returns
     -------
     table : pyarrow.Table
-        The same records, with the sensitive columns. Those whose key is not in the second file have no group.
+        The same records with the sensitive columns added. Records whose key is not in the second file have no group.
     roles : Roles
     notes : tuple of str
     """
     if path is None:
         if key is not None:
-            raise ArgumentError(f"on={key!r} joins a second file: name that as well (sensitive_file).")
+            raise ArgumentError(f"on={key!r} needs a second file to join (sensitive_file).")
         return native, roles, ()
     name = Path(path).name
     if key is None:
-        raise ArgumentError(f"By which column is {name!r} to be joined? Name it (--on; in Python on=).")
+        raise ArgumentError(f"Name the key column that joins {name!r} to the records (--on; in Python on=).")
     groups, notes = read_file(path, missing=missing)
-    for table, where in ((native, "key of the records"), (groups, f"key of {name}")):
+    for table, where in ((native, "--on, in the records"), (groups, f"--on, in {name}")):
         if key not in table.column_names:
             raise absent(key, table.column_names, where)
     wanted = _wanted(native.column_names, groups.column_names, roles.sensitive, name)
     keys = _as_text(groups.column(key))
     known = keys.is_valid()
     if keys.null_count:
-        notes = (*notes, f"{amount(keys.null_count, 'row')} of {name} without a key were left out")
+        notes = (*notes, f"left out {amount(keys.null_count, 'row')} of {name} without a key")
         keys, groups = keys.filter(known), groups.filter(known)
     counted = pc.value_counts(keys)
     twice = counted.filter(pc.greater(counted.field("counts"), 1))
     if len(twice):
         raise TableError(
-            f"The key {key!r} repeats in {name!r} ({amount(len(twice), 'value')}, such as {twice[0]['values']}): a "
-            "record has one group. Keep one row of each."
+            f"The key {key!r} repeats in {name!r} ({amount(len(twice), 'value')}, such as {twice[0]['values']}). "
+            "Keep one row for each key: a record has one group."
         )
     own = _as_text(native.column(key))
     place = pc.index_in(own, value_set=keys)
     if place.null_count == len(place):
-        raise TableError(f"No value of the key {key!r} of the records is in {name!r}: is it the same key?")
+        raise TableError(f"No key {key!r} of the records occurs in {name!r}. Check that it is the same key.")
     if place.null_count:
         notes = (
             *notes,
-            f"{place.null_count:,} of {len(place):,} records have no group: their key is missing, or not in {name}",
+            f"{place.null_count:,} of {len(place):,} records have no group: their key is missing, or is not in {name}",
         )
     repeated = len(own) - own.null_count - len(pc.unique(own.drop_null()))
     if repeated and roles.cluster is None:
         notes = (
             *notes,
-            f"{amount(repeated, 'record')} share the key {key!r} with another: if such records depend on each other, "
+            f"{amount(repeated, 'record')} share the key {key!r} with another record: if such records are dependent, "
             f"pass --cluster {key}",
         )
     for column in wanted:
@@ -142,7 +142,7 @@ def join_groups(
 
 
 def _wanted(names: Sequence[str], others: Sequence[str], sensitive: Sequence[str], file: str) -> list[str]:
-    """Columns to take from the second file."""
+    """Return the columns to take from the second file."""
     wanted = []
     for text in sensitive:
         try:
@@ -152,15 +152,15 @@ def _wanted(names: Sequence[str], others: Sequence[str], sensitive: Sequence[str
             continue
         column = role.column if isinstance(role, Comparison) else role
         if column in names:
-            raise RoleError(f"Both the records and {file!r} have a column {column!r}: rename it in one of them.")
+            raise RoleError(f"Both the records and {file!r} have a column {column!r}. Rename one of them.")
         wanted.append(column)
     if not wanted:
-        raise ArgumentError(f"{file!r} has none of the sensitive columns: leave it out, or name a column of it.")
+        raise ArgumentError(f"{file!r} has none of the sensitive columns. Leave it out, or name one of its columns.")
     return list(dict.fromkeys(wanted))
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Write keys as text, so that 7, 7.0 and "7" are one."""
+    """Convert keys to text, so that 7, 7.0 and "7" are the same key."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type):

@@ -1,7 +1,7 @@
-"""Roles of columns, as people write them: a column's name, or a comparison such as ``age>=60``.
+"""Roles of columns (label, sensitive, weight, cluster), given as names or comparisons such as ``age>=60``.
 
-:class:`Roles` says what all columns of a table are for; whoever reads a table takes one, or the keywords that make it.
-The grammar is one comparison, ``column operator value``. Text is never evaluated as code.
+:class:`Roles` holds the roles of all columns of a table; functions that read a table take one, or its keywords.
+A comparison has the form ``column operator value``. Text is never evaluated as code.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from certifare.tables.reading import Reading, check_cuts
 Names = str | Sequence[str]
 """One name, or several."""
 MissingGroups = Literal["drop", "unknown"]
-"""Whether records without a group are left out, or make a group "unknown"."""
+"""Whether records without a group are left out, or form a group "unknown"."""
 ROLES = ("label", "sensitive", "weight", "cluster")
-"""Roles that a column can play beside that of a feature."""
+"""Roles of columns that are not features."""
 
 _OPERATOR = re.compile(r">=|<=|==|!=|≥|≤|≠|=|>|<")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -61,31 +61,31 @@ class Comparison:
 
     @property
     def true(self) -> str:
-        """What records are called for which the comparison holds."""
+        """Name of the records for which the comparison holds."""
         return f"{self.column} {self.operator} {self.value}"
 
     @property
     def false(self) -> str:
-        """What records are called for which it does not hold."""
+        """Name of the records for which the comparison does not hold."""
         return f"{self.column} {_OPPOSITE[self.operator]} {self.value}"
 
     def evaluate(self, column: Any) -> pa.Array:
-        """One of two names for each record; missing where the column is."""
+        """Return the name of the side of the comparison that each record is on; missing if its value is missing."""
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if pa.types.is_decimal(column.type):
-            column = column.cast(pa.string()).cast(pa.float64())  # to the nearest, which Arrow's own cast may miss
+            column = column.cast(pa.string()).cast(pa.float64())  # Arrow's own cast may miss the nearest float
         if pa.types.is_floating(column.type):
             column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         holds = _COMPUTE[self.operator](column, self._operand(column))
         return pa.DictionaryArray.from_arrays(holds.cast(pa.int8()), pa.array([self.false, self.true]))
 
     def number(self) -> float:
-        """Give the value for a column of numbers; refuse one that is none."""
+        """Return the value as a number; raise if it is not a finite number."""
         if not _NUMBER.fullmatch(self.value) or not math.isfinite(float(self.value)):
-            raise RoleError(f"{self}: column {self.column!r} holds numbers, and {self.value!r} is none.")
+            raise RoleError(f"{self}: column {self.column!r} holds numbers, but {self.value!r} is not a finite number.")
         return float(self.value)
 
     def _operand(self, column: pa.Array) -> pa.Scalar:
@@ -97,12 +97,12 @@ class Comparison:
             first = column.drop_null()[:1].to_pylist()
             raise RoleError(
                 f"{self}: column {self.column!r} holds {type_}"
-                + (f" ({str(first[0])[:40]!r}, say)" if first else "")
-                + ", which cannot be ordered; compare it with == or !=."
+                + (f" (such as {str(first[0])[:40]!r})" if first else "")
+                + ", which has no order. Compare it with == or !=."
             )
         if pa.types.is_boolean(type_):
             if self.value.lower() not in ("true", "false"):
-                raise RoleError(f"{self}: column {self.column!r} holds true and false.")
+                raise RoleError(f"{self}: column {self.column!r} holds true and false. Compare it with one of them.")
             return pa.scalar(self.value.lower() == "true")
         if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
             return pa.scalar(self.value, type_)
@@ -114,28 +114,28 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """What the columns of a table are for.
+    """The roles of a table's columns.
 
     Attributes
     ----------
     label, sensitive : tuple of str
-        Names of columns, or comparisons such as ``"age>=60"`` (:func:`parse_role`). Several sensitive columns make
-        groups of their intersections. The columns they are made from are no features.
+        Names of columns, or comparisons such as ``"age>=60"`` (:func:`parse_role`). Several sensitive columns are
+        intersected to groups. Columns with a role are not features.
     weight, cluster : str or None
         Columns of survey weights, and of clusters of dependent records.
     categorical, continuous : tuple of str
-        Columns that are to be read as categories, or as quantities, against their type.
+        Columns to read as categories, or as numbers, whatever their type.
     drop : tuple of str
         Columns to leave out: names, or patterns such as ``income_*`` (:func:`select`).
     feature : tuple of str
-        Columns to take as features, and no others; named as in ``drop``. Columns with a role are never features.
+        The only columns to use as features, named as in ``drop``. Columns with a role are never features.
     features : tuple of str or None
-        Take exactly these columns as features, whatever else the table has: what an encoder that is already there
-        wants to see, even if it is a sensitive column.
+        Use exactly these columns as features, as an encoder that is already fitted needs them, even if one of them is
+        sensitive.
     missing_groups : {"drop", "unknown"}
-        Whether records without a group are left out, or make a group "unknown".
+        Whether records without a group are left out, or form a group "unknown".
     label_cuts : tuple of float
-        Where a label that is a quantity is cut into bands, in ascending order.
+        Thresholds that cut a numeric label into bands, in ascending order.
 
     Examples
     --------
@@ -165,15 +165,15 @@ class Roles:
         check_cuts(self.label_cuts)
         both = set(self.categorical) & set(self.continuous)
         if both:
-            raise RoleError(f"Column {min(both)!r} was named as categorical and as continuous.")
+            raise RoleError(f"Column {min(both)!r} is named as both categorical and continuous. Choose one.")
 
     @classmethod
     def of(cls, roles: Roles | None = None, **keywords: Any) -> Roles:
-        """Return roles as they are, or make them of keywords: one name, several, or None where a role is nobody's."""
+        """Return ``roles`` changed by keywords: each is one name, several, or None if no column has this role."""
         known = [field.name for field in fields(cls)]
         unknown = [name for name in keywords if name not in known]
         if unknown:
-            raise ArgumentError(f"{', '.join(unknown)}: no such role; the roles are {', '.join(known)}.")
+            raise ArgumentError(f"Unknown role {', '.join(unknown)}. Choose from {', '.join(known)}.")
         one = ("weight", "cluster", "missing_groups")
         given: dict[str, Any] = {
             name: value if name in one else as_names(value)
@@ -186,7 +186,7 @@ class Roles:
 
     @classmethod
     def read_as(cls, reading: Reading, features: Sequence[str]) -> Roles:
-        """Return the roles that a reading gives to columns, beside the features of an encoder."""
+        """Return the roles in a reading, together with the features of an encoder."""
         return cls.of(
             label=reading.label,
             sensitive=reading.sensitive,
@@ -198,12 +198,12 @@ class Roles:
         )
 
     def named(self) -> dict[str, tuple[str, ...]]:
-        """Columns that play a role, as they were named."""
+        """Return the columns that have a role, as the user named them."""
         texts = {role: as_names(getattr(self, role)) for role in ROLES}
         return {role: names for role, names in texts.items() if names}
 
     def find(self, names: Sequence[str]) -> FoundRoles:
-        """Find the columns among those of a table; refuse names that are not there, and columns of two roles."""
+        """Find the columns in a table; raise if a name is not there, or if a column has two roles."""
         parsed = {role: [parse_role(text, names, role) for text in texts] for role, texts in self.named().items()}
         for role in ("weight", "cluster"):
             for found in parsed.get(role, ()):
@@ -214,7 +214,7 @@ class Roles:
             for found in of_role:
                 name = found.column if isinstance(found, Comparison) else found
                 if name in used:
-                    raise RoleError(f"Column {name!r} was named as {used[name]} and as {role}; it can be one of them.")
+                    raise RoleError(f"Column {name!r} is named as both {used[name]} and {role}. Choose one.")
                 used[name] = role
         if self.features is None:
             features = self._features(names, used)
@@ -222,31 +222,31 @@ class Roles:
             features, used = self.features, {}
             for name in features:
                 if name not in names:
-                    raise absent(name, names, "features")
+                    raise absent(name, names, "feature")
         for option, wanted in (("categorical", self.categorical), ("continuous", self.continuous)):
             for name in wanted:
                 if name not in names:
-                    raise absent(name, names, f"{option} columns")
+                    raise absent(name, names, option)
                 if name in used:
-                    raise RoleError(f"Column {name!r} is the {used[name]}, not a feature that could be {option}.")
+                    raise RoleError(f"Column {name!r} is the {used[name]}, not a feature, so it cannot be {option}.")
         if not features:
-            raise TableError("No feature is left: every column has a role or was dropped.")
+            raise TableError("No feature is left: every column has a role or is dropped.")
         label, sensitive, weight, cluster = (tuple(parsed.get(role, ())) for role in ROLES)
         return FoundRoles(label, sensitive, weight, cluster, tuple(features))
 
     def _features(self, names: Sequence[str], used: Mapping[str, str]) -> Sequence[str]:
-        """Choose the features: what was asked for, or everything; less what was dropped or has a role."""
-        left_out = {*used, *select(self.drop, names, "columns to drop")}
-        wanted = select(self.feature, names, "features") if self.feature else names
+        """Return the features: the named columns, or all, without those that are dropped or have a role."""
+        left_out = {*used, *select(self.drop, names, "drop")}
+        wanted = select(self.feature, names, "feature") if self.feature else names
         for name in self.feature:
             if name in used:
-                raise RoleError(f"Column {name!r} was named as {used[name]} and as feature; it can be one of them.")
+                raise RoleError(f"Column {name!r} is named as both {used[name]} and feature. Choose one.")
         return [name for name in wanted if name not in left_out]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRoles:
-    """Columns of a table that play a role (weight and cluster at most one), and its features."""
+    """The columns found for each role (weight and cluster: at most one), and the features."""
 
     label: tuple[str | Comparison, ...]
     sensitive: tuple[str | Comparison, ...]
@@ -256,22 +256,22 @@ class FoundRoles:
 
 
 def as_names(names: Names | None) -> tuple[str, ...]:
-    """Return names as a tuple, also if one was given, or none."""
+    """Return a tuple of names, given one name, several or None."""
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
 def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | Comparison:
-    """Understand a column's name or a comparison.
+    """Parse a column's name or a comparison.
 
     Parameters
     ----------
     text : str
-        A column's name, or ``column operator value`` with one of ``>= > <= < == !=``. A value that holds spaces or
-        operators may be quoted.
+        A column's name, or ``column operator value`` with one of ``>= > <= < == !=``. Quote a value that contains
+        spaces or operators.
     names : sequence of str
-        Columns of the table. A column whose name looks like a comparison is found first.
+        Columns of the table. A column whose name looks like a comparison takes precedence.
     role : str
-        What the column is for, to be named in errors.
+        The role, for error messages.
     """
     text = text.strip()
     if text in names:
@@ -283,32 +283,32 @@ def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | C
         if column in names:
             sign = _SPELLINGS.get(operator[0], operator[0])
             if not value:
-                raise RoleError(f"{role} {text!r}: a value is missing after {operator[0]!r}.")
+                raise RoleError(f"{role} {text!r}: the value after {operator[0]!r} is missing.")
             if sign not in ("==", "!=") and not _NUMBER.fullmatch(value):
-                raise RoleError(f"{role} {text!r}: {value!r} is not a number to compare {column!r} with.")
+                raise RoleError(f"{role} {text!r}: {column!r} can only be compared with a number, not with {value!r}.")
             return Comparison(column, sign, value)
     raise absent(first or text, names, role)
 
 
 def select(texts: Sequence[str], names: Sequence[str], role: str) -> list[str]:
-    """Find the columns that are named: each text is a name, a pattern such as ``income_*``, or several with commas.
+    """Return the columns that match the texts: each is a name, a pattern such as ``income_*``, or several with commas.
 
     Parameters
     ----------
     texts : sequence of str
     names : sequence of str
-        Columns of the table. One whose name has a comma or a star in it is found first.
+        Columns of the table. A column whose name contains a comma or a star takes precedence.
     role : str
-        What the columns are for, to be named in errors.
+        The role, for error messages.
 
     Returns
     -------
     list of str
-        In the order of the table.
+        Matching columns in the order of the table.
 
     Examples
     --------
-    >>> select(["a,b*"], ["c", "b2", "b1", "a"], "features")
+    >>> select(["a,b*"], ["c", "b2", "b1", "a"], "feature")
     ['b2', 'b1', 'a']
     """
     there, found = set(names), set()
@@ -322,18 +322,19 @@ def select(texts: Sequence[str], names: Sequence[str], role: str) -> list[str]:
 
 
 def absent(name: str, names: Sequence[str], role: str = "column") -> MissingColumnError:
-    """Make the error for a column that is not there, with the name that was probably meant."""
+    """Return the error for a column that does not exist, with similar names as a hint."""
     lowered = {other.lower(): other for other in names}
     near = get_close_matches(name.lower(), list(lowered), 3, 0.6)
     several = [part.strip() for part in name.split(",")]
     if len(several) > 1 and set(several) <= set(names):
-        hint = f" Name {' and '.join(map(repr, several))} one by one: repeat the option, or pass a list."
+        hint = f" Name {' and '.join(map(repr, several))} separately: repeat the option, or pass a list."
     elif near:
         hint = f" Did you mean {' or '.join(repr(lowered[n]) for n in near)}?"
     else:
         hint = f" The table has {listing(names, 12)}."
-    what = "" if role == "column" else f" for the {role}"
-    return MissingColumnError(f"There is no column {name!r}{what}.{hint}")
+    option = "--" if role in (*ROLES, "feature", "drop", "categorical", "continuous") else ""
+    where = "" if role == "column" else f" ({option}{role})"
+    return MissingColumnError(f"No column {name!r}{where}.{hint}")
 
 
 def _unquoted(text: str) -> str:

@@ -1,9 +1,9 @@
-"""Train, select, certify: each record in one part, the parts alike.
+"""Split a table into a train, a select and a certify part.
 
-The *certify* part is drawn first, and by group alone: within a group it is a simple random sample, so its records are
-independent of all that happens to the others, which is what the certificate asks for. Drawn by label too, its label
-shares would be tied to those of the training records, and an encoder chosen on the latter would have seen a little of
-it. All other parts are then stratified by group and label.
+The *certify* part is drawn first, stratified by group but not by label: within a group it is a simple random sample, so
+its records are independent of the other parts, as the certificate requires. Stratifying it by label would tie its label
+shares to those of the training records, so an encoder chosen on those would depend on it. The other parts are then
+stratified by group and label.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from certifare.foundation.randomness import stream
 from certifare.tables.roles import Names, as_names
 from certifare.tables.table import Table, as_numbers, table_of
 
-#: Shares of the records in each part, unless others are named.
+#: Default share of each part.
 PARTS = {"train": 0.5, "select": 0.1, "certify": 0.4}
-#: The part whose records must be independent of all others.
+#: Name of the part whose records must be independent of all others.
 CERTIFY = "certify"
 
 
@@ -36,14 +36,14 @@ def split(
     Parameters
     ----------
     table : Table
-        With clusters, whole clusters are assigned.
+        If it has clusters, whole clusters are assigned.
     parts : mapping of name to share
-        Shares are positive and add up to 1. A part named ``certify`` is drawn as this module describes.
+        Shares are positive and add up to 1. A part named ``certify`` is drawn as described above.
     seed : int
-        Tables of other records are split independently, at the same seed too: the stream has their digest among its
-        words.
+        Different tables are split independently even with the same seed: the random stream also depends on the
+        table's digest.
     by_group : bool
-        Whether parts have equal shares of each group. If not, the other parts tell nothing of the certify part.
+        Whether to stratify by group. If not, the other parts carry no information about the certify part.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def split(
     """
     names, shares = _checked(parts)
     rng = stream(seed, "split", table.records or table.digest)
-    # Units are records, or clusters, each with a group, a label and the records that belong to it.
+    # Units are records, or clusters; each has a group and a stratum (its group and labels).
     unit, groups, strata = _units(table if by_group else replace(table, groups=None))
     part = np.full(len(strata), -1, dtype=np.int64)
     rest = np.arange(len(strata))
@@ -81,7 +81,7 @@ def split(
     if empty:
         what = "clusters" if table.clusters is not None else "records"
         raise ArgumentError(
-            f"{len(strata):,} {what} are too few to split into {', '.join(names)}: {empty[0]!r} would be empty."
+            f"Too few {what} ({len(strata):,}) to split into {', '.join(names)}: {empty[0]!r} would be empty."
         )
     return rows
 
@@ -96,19 +96,18 @@ def training_quantiles(
     by_group: bool = True,
     **roles: Any,
 ) -> tuple[float, ...]:
-    """Cut a label that is a quantity into bands of about as many training and select records each.
+    """Return the quantiles of a numeric label in the train and select parts, which cut it into bands of similar size.
 
-    Certification records are not used: they are the same as when the table is split with the bands for labels,
-    because the certify part is drawn first, without regard to labels, by a stream that knows the records and not their
-    roles.
+    Certification records are not used. The certify part is the same as in a later split with these bands as labels,
+    because it is drawn first, without the labels, from a random stream that does not depend on roles.
 
     Parameters
     ----------
     table : dataframe or path
     n : int
-        How many bands.
+        Number of bands.
     label : str
-        The column.
+        The label column.
     parts, seed, by_group
         As in :func:`split`.
     **roles
@@ -117,11 +116,11 @@ def training_quantiles(
     Returns
     -------
     tuple of float
-        Cuts, fewer than n − 1 where many records have the same value.
+        The cuts; fewer than n − 1 if many records have the same value.
     """
     names = as_names(label)
     if n < 2 or len(names) != 1:
-        raise RoleError("Quantiles cut one label column into two bands or more.")
+        raise RoleError("Quantiles need one label column and at least two bands.")
     features = {"feature": names, "categorical": (), "continuous": (), "drop": ()}
     whole = table_of(table, **{**roles, **features})
     if pa.types.is_dictionary(whole.features.column(0).type) or not (
@@ -146,24 +145,24 @@ def _checked(parts: Mapping[str, float]) -> tuple[list[str], list[float]]:
 
 
 def _units(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Find the unit of each record; the group of each unit; the group and labels of each unit."""
+    """Return the unit of each record, the group of each unit, and the stratum (group and labels) of each unit."""
     groups = np.zeros(len(table), dtype=np.int64) if table.groups is None else table.groups.codes
     strata = groups
     for values in table.labels:
-        # Records without a label, whose code is −1, are a stratum of their own.
+        # Records without a label, whose code is −1, form their own stratum.
         strata = np.unique(strata * (len(values.names) + 1) + values.codes + 1, return_inverse=True)[1]
     if table.clusters is None:
         return np.arange(len(table)), groups, strata
     _, first, unit = np.unique(table.clusters, return_index=True, return_inverse=True)
-    # Clusters of several groups cannot be drawn by group without tying their make-up to that of the other parts.
+    # If clusters mix groups, stratifying by group would make the certify part depend on the other parts.
     pure = bool((groups == groups[first][unit]).all())
     return unit, groups[first] if pure else np.zeros(len(first), dtype=np.int64), strata[first]
 
 
 def _allocate(strata: NDArray[np.int64], shares: Sequence[float], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Choose a part for each unit: at random within a stratum, in numbers as close to the shares as whole ones can be.
+    """Choose a part for each unit at random within its stratum, with sizes as close to the shares as possible.
 
-    What rounding takes from a part in one stratum is given back in the next, so that totals are right as well.
+    A part that loses records to rounding in one stratum gets them back in the next, so that the totals are right too.
     """
     part = np.empty(len(strata), dtype=np.int64)
     order = rng.permutation(len(strata))

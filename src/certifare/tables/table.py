@@ -31,27 +31,27 @@ from certifare.certificates.counts import (
 from certifare.errors import ArgumentError, GroupError, RoleError, TableError
 from certifare.foundation.formatting import exact, listing
 from certifare.foundation.levels import UNKNOWN, Levels, intersect, sort_key
-from certifare.tables.files import MISSING, read_file
-from certifare.tables.frames import Frame
+from certifare.tables.files import MISSING, CsvDialect, read_file
+from certifare.tables.frames import Frame, is_text
 from certifare.tables.joins import join_groups
 from certifare.tables.reading import POOLED
 from certifare.tables.roles import Comparison, MissingGroups, Roles, as_names
 
-#: A label or a sensitive column with more values is probably a quantity that needs a threshold.
+#: A label or a sensitive column with more values is probably a number that needs a threshold.
 MOST_VALUES = 100
-#: A column with as many different values as records, in this many records, is probably an identifier.
+#: A column whose first values, this many, are all different is probably an identifier.
 IDENTIFIER_ROWS = 1000
 #: Text that is probably a date, such as 31.12.2024 or 2024-12-31 23:59.
 DATE = r"^(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4})([T ]|$)"
-#: Up to so many different dates may well be categories.
+#: Up to this many different dates may well be categories.
 FEW_DATES = 12
-#: Text that is probably a number, be it with a decimal comma; with so many different values a quantity.
+#: Text that is probably a number, possibly with a decimal comma; with more different values than this, not a category.
 NUMBER, FEW_NUMBERS = r"^[-+]?\d+([.,]\d+)*$", 30
-#: A column says of whom a record is, it seems, if so many of its values would mix groups by chance and none does …
+#: A column probably identifies people if this many of its values would mix groups by chance, and none does …
 UNMIXED = 20
-#: … and it has at most so many records for each value.
+#: … and it has at most this many records per value on average.
 MOST_VISITS = 100
-#: So many records are looked at for it.
+#: Number of records that are searched for such columns.
 PEOPLE_ROWS = 200_000
 
 
@@ -64,31 +64,31 @@ class Table:
     Attributes
     ----------
     features : pyarrow.Table
-        What an encoder may see. Columns that a role is made from are not among them.
+        What an encoder may see. Columns with a role are not among them.
     labels : tuple of Levels
-        One for each label column, each with missing values of its own; empty if the table has no label. Records without
-        a label are there: they belong to the population that demographic parity is about.
+        One for each label column, with its own missing values; empty if the table has no label. Records without a label
+        are kept: they belong to the population of demographic parity.
     groups : Levels or None
         The group of each record; several sensitive columns are intersected.
     weights, clusters : ndarray or None
-        Survey weights; numbers of clusters of dependent records.
+        Survey weights; codes of clusters of dependent records.
     roles : Roles
-        The roles as they were given.
+        The roles as the user gave them.
     positive : str or None
-        The label that a comparison such as ``income>50000`` is about.
+        The label for which a comparison such as ``income>50000`` holds.
     exclusions : tuple of Exclusion
         Records left out because they lack a group, weight or cluster; or a label (:meth:`of_labelled`).
     notes : tuple of str
-        What was assumed and a reader should know.
+        Assumptions and warnings for the user.
     others : pyarrow.Table or None
-        The columns that are no features, as they were read: roles, identifiers, columns that were dropped.
+        The columns that are not features, as read: roles, identifiers, dropped columns.
     missing_words : tuple of str
-        Text that stands for a missing value in the CSV file, besides the usual.
+        Text that means a missing value in the CSV file, in addition to the defaults.
     decimal : str or None
         The decimal sign of the CSV file, if it was given.
     records : str
-        Digest of the records in all columns as they were read, whatever their roles. Random streams have it among their
-        words, so that a choice is independent of choices on other records.
+        Digest of the records in all columns, whatever their roles. Random streams depend on it, so that different
+        tables get independent random choices.
 
     Examples
     --------
@@ -122,13 +122,13 @@ class Table:
         roles: Roles | None = None,
         **keywords: Any,
     ) -> Table:
-        """Give roles to the columns of a dataframe (pandas, polars, pyarrow).
+        """Make a table from a dataframe (pandas, polars, pyarrow) and the roles of its columns.
 
         Parameters
         ----------
         frame : dataframe
         roles : Roles, optional
-            What the columns are for.
+            The roles of the columns.
         **keywords
             Of :class:`~.Roles`: ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``,
             ``continuous``, ``drop``, ``feature``, ``features``, ``missing_groups``; one name or several.
@@ -148,7 +148,7 @@ class Table:
         keep, exclusions = _complete(len(seen), columns, weights, roles.missing_groups)
         if not keep.any():
             raise TableError(
-                "No record is left: each lacks "
+                "No record is left: each one has no "
                 + " or ".join(f"{e.reason.removesuffix(' missing')} ({e.records:,} records)" for e in exclusions)
                 + "."
             )
@@ -160,7 +160,7 @@ class Table:
         first = next(iter(found.label), None)
         return cls(
             features=_combined(seen),
-            labels=_labels(columns["label"]),
+            labels=tuple(levels.sorted().by_name() for levels in columns["label"]),
             groups=_groups(columns["sensitive"]),
             weights=None if weights is None else weights[keep],
             clusters=columns["cluster"][0].by_name().codes if columns["cluster"] else None,
@@ -187,23 +187,23 @@ class Table:
 
     @property
     def column_names(self) -> list[str]:
-        """Names of all columns that were read, whatever their roles."""
+        """Names of all columns, whatever their roles."""
         return [*self.features.column_names, *([] if self.others is None else self.others.column_names)]
 
     @property
     def y(self) -> pa.Array | None:
-        """The label of each record (the first, if there are several); None where there is none."""
+        """The label of each record (the first, if there are several); None if there is no label."""
         return self.labels[0].to_arrow().dictionary_decode() if self.labels else None
 
     @property
     def sensitive(self) -> pa.Table | None:
-        """The groups as an encoder takes them: a table of one column; None where the table has no groups."""
+        """The groups in the form that encoders take: a table with one column; None if there are no groups."""
         if self.groups is None:
             return None
         return pa.table({self.groups.name: self.groups.to_arrow()})
 
     def take(self, rows: NDArray[Any]) -> Table:
-        """Take some of the records, in this order; streams know them for other records than the whole table's."""
+        """Return these rows in this order; their random streams differ from the whole table's."""
         index = pa.array(rows)
         taken = hashlib.blake2b(np.asarray(rows, dtype="<i8").tobytes(), key=self.records[:64].encode(), digest_size=32)
         return replace(
@@ -218,23 +218,23 @@ class Table:
         )
 
     def pooled(self, kept: Collection[str]) -> Table:
-        """Make one group of all that are not among these."""
-        assert self.groups is not None  # noqa: S101  (for whoever has groups)
+        """Pool all groups but these into one."""
+        assert self.groups is not None  # noqa: S101  (callers check that there are groups)
         return replace(self, groups=pool_levels(self.groups, kept))
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Which records have the first label, which claims condition on; all, if the table has none."""
+        """Which records have the first label, which claims condition on; all records if there is no label."""
         return self.labels[0].codes >= 0 if self.labels else np.ones(len(self), dtype=bool)
 
     @property
     def trainable(self) -> NDArray[np.bool_]:
-        """Which records have every label, so that an encoder can learn from them."""
+        """Which records have every label, so that an encoder can train on them."""
         found: NDArray[np.bool_] = np.logical_and.reduce([y.codes >= 0 for y in self.labels])
         return found if self.labels else np.ones(len(self), dtype=bool)
 
     def of_labelled(self) -> Table:
-        """Take the records with a label, and note how many have none: what metrics that look at labels are about."""
+        """Return the records with a label, for metrics that condition on labels; the others become an exclusion."""
         labelled = self.labelled
         if labelled.all():
             return self
@@ -242,7 +242,7 @@ class Table:
         return replace(self.take(np.flatnonzero(labelled)), exclusions=(*self.exclusions, exclusion))
 
     def count(self, cells: NDArray[Any], n_cells: int, *, labels: bool = False) -> CellCounts:
-        """Count the table's records by cell and group; or those with a label, by cell, group and (first) label."""
+        """Count the records by cell and group; or those with a label, by cell, group and (first) label."""
         if self.groups is None:
             raise GroupError("The table has no groups: name a sensitive column.")
         index = cells.astype(np.int64) * len(self.groups.names) + self.groups.codes
@@ -257,7 +257,7 @@ class Table:
         return CellCounts(table, self.groups.names, names, exclusions)
 
     def summary(self) -> list[dict[str, Any]]:
-        """How each column was understood: its name, role, kind, and how many values are missing."""
+        """Return the name, role, kind and number of missing values of each column."""
         rows = [
             {
                 "column": text,
@@ -282,7 +282,7 @@ class Table:
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of the records and roles (SHA-256), equal for equal tables."""
+        """A SHA-256 digest of the records and roles, equal for equal tables."""
         state = hashlib.sha256()
         for name, column in zip(self.features.column_names, self.features.columns, strict=True):
             state.update(f"{name}\0{column.type}\0".encode())
@@ -296,14 +296,14 @@ class Table:
 
 
 def table_of(table: Any, **roles: Any) -> Table:
-    """Return a table as it is, or give roles to a dataframe or to the columns of a file.
+    """Return a table unchanged, or make one from a dataframe or a file.
 
     Parameters
     ----------
     table : Table, dataframe or path
     **roles
         ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a dataframe
-        as in :meth:`Table.from_frame`, for a file as in :func:`read_table`. A Table has its roles already.
+        as in :meth:`Table.from_frame`, for a file as in :func:`read_table`. Not allowed for a Table.
     """
     if isinstance(table, str | os.PathLike):
         return read_table(table, **roles)
@@ -318,12 +318,6 @@ def read_table(
     path: str | os.PathLike[str],
     roles: Roles | None = None,
     *,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    missing: Sequence[str] = MISSING,
-    header: bool = True,
-    names: Sequence[str] = (),
-    decimal: str | None = None,
     sensitive_file: str | os.PathLike[str] | None = None,
     on: str | None = None,
     **keywords: Any,
@@ -334,22 +328,21 @@ def read_table(
     ----------
     path : path
     roles : Roles, optional
-    delimiter, encoding, missing, header, names, decimal
-        For CSV files, as in :func:`certifare.tables.files.read_file`.
     sensitive_file : path, optional
-        A second file that holds sensitive columns …
+        A second file that holds sensitive columns.
     on : str, optional
-        … and the column of both by which they are joined (:func:`certifare.tables.joins.join_groups`).
+        The key column that joins the two files (:func:`certifare.tables.joins.join_groups`).
     **keywords
-        Of :class:`~certifare.tables.roles.Roles`, as in :meth:`Table.from_frame`.
+        Of :class:`~certifare.tables.roles.Roles`, as in :meth:`Table.from_frame`, and for a CSV file of
+        :class:`~certifare.tables.files.CsvDialect`.
 
     Returns
     -------
     Table
     """
-    native, notes = read_file(
-        path, delimiter=delimiter, encoding=encoding, missing=missing, header=header, names=names, decimal=decimal
-    )
+    csv = CsvDialect.extract(keywords)
+    native, notes = read_file(path, **csv)
+    missing = csv.get("missing", MISSING)
     native, roles, joined = join_groups(native, Roles.of(roles, **keywords), sensitive_file, on, missing)
     table = Table.from_frame(native, roles)
     return replace(
@@ -357,7 +350,7 @@ def read_table(
         notes=(*notes, *joined, *table.notes),
         source=Path(path),
         missing_words=tuple(word for word in missing if word not in MISSING),
-        decimal=decimal,
+        decimal=csv.get("decimal"),
     )
 
 
@@ -367,11 +360,11 @@ def _arrow_table(frame: Any) -> pa.Table:
         return frame
     checked = Frame(frame)
     if checked.kind == "numpy":
-        raise TableError("The columns have no names: give a dataframe, so that roles can be named.")
+        raise TableError("The columns have no names. Give a dataframe, so that roles can refer to columns.")
     try:
         native = nw.from_native(frame, eager_only=True).to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        # Read one by one, the columns tell which of them is at fault.
+        # Reading the columns one by one raises an error that names the faulty one.
         for name in checked.names:
             checked.read(name)
         raise TableError(f"The table cannot be read: {error}.") from error
@@ -379,15 +372,15 @@ def _arrow_table(frame: Any) -> pa.Table:
 
 
 def _typed(features: pa.Table, roles: Roles) -> pa.Table:
-    """Features with the types that a person chose; refuse those that no encoder reads."""
+    """Convert features to the types in the roles; raise if no encoder can read a column."""
     refused = [f for f in features.schema if not readable_type(f.type)]
     if refused:
         dates = all(pa.types.is_temporal(f.type) for f in refused)
         raise TableError(
             f"{'Columns that hold dates or times' if dates else 'Columns that are neither numbers nor text'}: "
             f"{', '.join(f'{f.name!r} ({f.type})' for f in refused)}. Leave them out "
-            f"(--drop {shlex.quote(','.join(f.name for f in refused))}; in Python drop=), or turn them into numbers "
-            "first, such as the year, or the days up to a date that is fixed."
+            f"(--drop {shlex.quote(','.join(f.name for f in refused))}; in Python drop=), or convert them to numbers, "
+            "such as the year, or the number of days before a fixed date."
         )
     for name in (*roles.categorical, *roles.continuous):
         if name in features.column_names:
@@ -401,7 +394,7 @@ def _typed(features: pa.Table, roles: Roles) -> pa.Table:
 
 
 def readable_type(type_: pa.DataType) -> bool:
-    """Whether a column of this type can be read: numbers, truth values, text or nothing."""
+    """Return whether columns of this type can be read: numbers, booleans, text or nulls."""
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     return bool(
@@ -410,16 +403,12 @@ def readable_type(type_: pa.DataType) -> bool:
         or pa.types.is_decimal(type_)
         or pa.types.is_boolean(type_)
         or pa.types.is_null(type_)
-        or _is_text(type_)
+        or is_text(type_)
     )
 
 
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
-
-
 def _is_categorical(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_dictionary(type_) or _is_text(type_))
+    return bool(pa.types.is_dictionary(type_) or is_text(type_))
 
 
 def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -433,14 +422,14 @@ def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
                 float(value)
             except ValueError:
                 raise TableError(
-                    f"Column {name!r} was named as continuous, but holds {value!r}. Mend the value, or name it as a "
-                    "missing marker."
+                    f"Column {name!r} was named as continuous, but holds {value!r}. Correct the value, or name it with "
+                    "--missing if it means a missing value."
                 ) from error
         raise TableError(f"Column {name!r} was named as continuous, but does not hold numbers: {error}.") from error
 
 
 def pool_levels(groups: Levels, kept: Collection[str]) -> Levels:
-    """Make one group of all that are not among these."""
+    """Pool all groups but these into one."""
     values = (*(name for name in groups.names if name in kept and name != POOLED), POOLED)
     place = {name: i for i, name in enumerate(values)}
     codes = np.array([place.get(name, place[POOLED]) for name in groups.names], dtype=np.int64)
@@ -448,24 +437,24 @@ def pool_levels(groups: Levels, kept: Collection[str]) -> Levels:
 
 
 def _cut(native: pa.Table, columns: Sequence[str | Comparison], roles: Roles) -> list[Levels]:
-    """Levels of the label: the bands that its cuts make, from low to high."""
+    """Return the bands of the label, from low to high."""
     if len(columns) != 1 or isinstance(columns[0], Comparison):
-        raise RoleError("label_cuts cuts one label column, and no comparison: name that alone.")
+        raise RoleError("label_cuts needs one label column, not a comparison. Name the column alone.")
     name = columns[0]
     return [cut_into_bands(native.column(name), name, roles.label_cuts).sorted()]
 
 
 def cut_into_bands(column: pa.ChunkedArray, name: str, cuts: Sequence[float]) -> Levels:
-    """Cut a quantity into bands, from low to high."""
+    """Cut a numeric column into bands, from low to high."""
     if _is_categorical(column.type) or pa.types.is_boolean(column.type) or not readable_type(column.type):
-        raise TableError(f"Column {name!r} holds {column.type}; a label that is cut must be numbers.")
+        raise TableError(f"Column {name!r} holds {column.type}. A label with cuts must hold numbers.")
     numbers = as_numbers(column)
     place = np.searchsorted(np.array(cuts), numbers, side="right")
     return Levels(name, np.where(np.isnan(numbers), -1, place), band_names(name, cuts))
 
 
 def band_names(name: str, cuts: Sequence[float]) -> tuple[str, ...]:
-    """Name the bands that cuts make of a quantity, from low to high.
+    """Return the names of the bands between cuts, from low to high.
 
     >>> band_names("income", [20000, 50000])
     ('income < 20000', '20000 <= income < 50000', 'income >= 50000')
@@ -476,24 +465,24 @@ def band_names(name: str, cuts: Sequence[float]) -> tuple[str, ...]:
 
 
 def as_numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """Numbers of a column, NaN where they are missing."""
+    """Return a column as floats, NaN if missing."""
     if pa.types.is_decimal(column.type):
-        column = column.cast(pa.string())  # to the nearest, which Arrow's own cast may miss
-    # Whole numbers beyond 2^53 go to the nearest number.
+        column = column.cast(pa.string())  # Arrow's own cast may miss the nearest float
+        # Integers beyond 2^53 are rounded to the nearest float.
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, texts: Sequence[str]) -> list[Levels]:
-    """Levels of the columns of a role, called as they were named."""
+    """Return the levels of the columns of a role, named as the user named them."""
     levels = []
     for found, text in zip(columns, texts, strict=True):
         name = found.column if isinstance(found, Comparison) else found
         column = native.column(name)
         if not readable_type(column.type):
-            raise TableError(f"Column {name!r} holds {column.type}; the {role} must be numbers, booleans or text.")
+            raise TableError(f"Column {name!r} holds {column.type}. The {role} must be numbers, booleans or text.")
         levels.append(Levels.of(found.evaluate(column) if isinstance(found, Comparison) else column, text))
         if any(isinstance(value, float) and math.isinf(value) for value in levels[-1].values):
-            # It has no name that a file could hold.
+            # JSON has no infinite numbers, so certificates could not store it.
             raise TableError(
                 f"Column {name!r} holds an infinite number; the {role} must be finite. Make it missing, or compare "
                 f'the column with a number, as in "{name}>0".'
@@ -502,7 +491,7 @@ def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, te
 
 
 def _single(column: Any) -> pa.Array:
-    """Return a column in one piece."""
+    """Return a column as one array."""
     if isinstance(column, pa.ChunkedArray):
         column = column.unify_dictionaries().combine_chunks()
     return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
@@ -514,7 +503,7 @@ def _complete(
     weights: NDArray[np.float64] | None,
     missing_groups: MissingGroups,
 ) -> tuple[NDArray[np.bool_], tuple[Exclusion, ...]]:
-    """Which records belong to a known group, cluster and weight, and how many do not, by reason."""
+    """Return which records have a group, cluster and weight, and the numbers of those that do not, by reason."""
     checks = [(CLUSTER_MISSING, levels.missing) for levels in columns["cluster"]]
     if missing_groups == "drop":
         checks += [(GROUP_MISSING, levels.missing) for levels in columns["sensitive"]]
@@ -529,17 +518,8 @@ def _complete(
     return keep, tuple(exclusions)
 
 
-def _labels(columns: Sequence[Levels]) -> tuple[Levels, ...]:
-    """Check the labels."""
-    labels = []
-    for column in columns:
-        label = column.sorted().by_name()
-        labels.append(label)
-    return tuple(labels)
-
-
 def _groups(columns: Sequence[Levels]) -> Levels | None:
-    """Make groups of records: the intersection of all sensitive columns; "unknown" if one of them is missing."""
+    """Intersect all sensitive columns to groups; a record that misses one of them is in the group "unknown"."""
     if not columns:
         return None
     groups = intersect([column.by_name() for column in columns])
@@ -551,14 +531,14 @@ def _groups(columns: Sequence[Levels]) -> Levels | None:
 
 
 def refuse_quantity(name: str, values: Sequence[str], role: str) -> None:
-    """Refuse a label or sensitive columns of so many values that they are probably a quantity.
+    """Raise if a label or sensitive columns have so many values that they are probably numbers without a threshold.
 
     Parameters
     ----------
     name : str
-        What the column is called.
+        Name of the column.
     values : sequence of str
-        Names of its values; of several sensitive columns, of the groups that they make.
+        Names of its values; for several sensitive columns, names of their groups.
     role : str
         "label" or "sensitive column".
     """
@@ -568,12 +548,12 @@ def refuse_quantity(name: str, values: Sequence[str], role: str) -> None:
     suggested = suggest_comparison(name, numbers, role) if len(numbers) == len(values) else ""
     raise RoleError(
         f"The {role} {name!r} has {len(values):,} different values; at most {MOST_VALUES} are allowed."
-        + (suggested or " Of categories, make fewer in a column of your own; a quantity, compare with a number.")
+        + (suggested or " Merge categories into fewer, or compare a number with a threshold.")
     )
 
 
 def suggest_comparison(name: str, values: Sequence[Any], role: str) -> str:
-    """Suggest a comparison for a quantity, with a round number from its middle; nothing if it is none."""
+    """Suggest a comparison with a round number near the median; return "" if the values are not numbers."""
     numbers = sorted(float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool))
     if len(numbers) < len(values) or not numbers:
         return ""
@@ -581,37 +561,37 @@ def suggest_comparison(name: str, values: Sequence[Any], role: str) -> str:
     digits = 0 if middle == 0 else 1 - math.floor(math.log10(abs(middle)))
     bands = ", or cut it (--label-cuts, --label-quantiles)" if role == "label" else ""
     example = f"{name}>={round(middle, digits):g}"
-    return f' It is a quantity: compare it with a number that means something, as in "{example}"{bands}.'
+    return f' It is a number: compare it with a meaningful threshold, such as "{example}"{bands}.'
 
 
 def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     if _is_categorical(column.type) or pa.types.is_boolean(column.type):
-        raise TableError(f"Column {name!r} holds {column.type}; weights must be numbers.")
+        raise TableError(f"Column {name!r} holds {column.type}. Weights must be numbers.")
     weights = _single(column.cast(pa.float64())).to_numpy(zero_copy_only=False)
     bad = np.isinf(weights) | (weights < 0)
     if bad.any():
-        raise RoleError(f"Column {name!r} has the weight {weights[bad][0]:g}; weights must be finite and not negative.")
+        raise RoleError(f"Column {name!r} has the weight {weights[bad][0]:g}. Weights must be finite and not negative.")
     return np.asarray(weights, dtype=np.float64)
 
 
 def _identifiers(features: pa.Table) -> tuple[str, ...]:
-    """Note columns that look like identifiers."""
+    """Warn about columns that look like identifiers."""
     if features.num_rows < IDENTIFIER_ROWS:
         return ()
     found = []
     for column in features.schema:
-        if pa.types.is_integer(column.type) or _is_text(column.type):
+        if pa.types.is_integer(column.type) or is_text(column.type):
             head = features.column(column.name).slice(0, IDENTIFIER_ROWS)
             if len(head.unique()) == IDENTIFIER_ROWS and head.null_count == 0:
                 found.append(column.name)
     if not found:
         return ()
     names = ", ".join(map(repr, found[:5]))
-    return (f"{names}: every record has another value; drop such a column if it identifies records",)
+    return (f"{names}: every record has a different value; drop such a column if it identifies records",)
 
 
 def _dates(features: pa.Table) -> tuple[str, ...]:
-    """Note columns whose categories look like dates."""
+    """Warn about columns whose categories look like dates."""
     found = []
     for column in features.schema:
         if _is_categorical(column.type):
@@ -621,13 +601,13 @@ def _dates(features: pa.Table) -> tuple[str, ...]:
     if not found:
         return ()
     return (
-        f"{', '.join(map(repr, found))}: dates as text are categories, each day another; turn them into numbers, or "
+        f"{', '.join(map(repr, found))}: dates in text form are read as categories; convert them to numbers, or "
         f"leave them out (--drop {shlex.quote(','.join(found))})",
     )
 
 
 def _quantities(features: pa.Table, roles: Roles) -> tuple[str, ...]:
-    """Note text most of which is numbers."""
+    """Warn about text columns that mostly hold numbers."""
     notes = []
     for column in features.schema:
         if not _is_categorical(column.type) or column.name in roles.categorical:
@@ -637,13 +617,13 @@ def _quantities(features: pa.Table, roles: Roles) -> tuple[str, ...]:
         share = pc.sum(numbers, min_count=0).as_py() / max(1, len(values))
         others = values.filter(pc.invert(numbers)).slice(0, 3).to_pylist()
         odd = others or values.filter(pc.match_substring(values, ",")).slice(0, 3).to_pylist()
-        # Digits alone, of which some begin with 0, are codes.
+        # Only digits, some with a leading 0: these are codes.
         if len(values) > FEW_NUMBERS and share > 0.5 and odd:
             what = "all but a few values" if others else "values"
             notes.append(
-                f"{column.name!r}: {what} are numbers, but it is read as text, each value a category, because of "
-                f"{listing(odd)}; if it is a quantity, write numbers, all in one way (--decimal), and name what stands "
-                "for missing ones with --missing"
+                f"{column.name!r}: {what} are numbers, but it is read as text with a category for each value, because "
+                f"of {listing(odd)}; if it is numeric, write all numbers in one way (--decimal), and name the text for "
+                "missing values with --missing"
             )
     return tuple(notes)
 
@@ -651,9 +631,9 @@ def _quantities(features: pa.Table, roles: Roles) -> tuple[str, ...]:
 def _people(
     native: pa.Table, found: Any, columns: Mapping[str, Sequence[Levels]], rows: NDArray[np.int64]
 ) -> tuple[str, ...]:
-    """Note columns that seem to say of whom a record is, where nobody said so: records of a person are not independent.
+    """Warn about columns that seem to identify people if there is no cluster column: their records are dependent.
 
-    Values of such a column have several records, all in one group.
+    Such a column has several records per value, all in one group.
     """
     if columns["cluster"] or not columns["sensitive"]:
         return ()
@@ -682,8 +662,8 @@ def _people(
         if (of_groups == first[values]).all() and expected >= UNMIXED:
             notes.append(
                 f"{field_.name!r} has {distinct:,} values in {len(values):,} records, and no value has records of "
-                "two groups: if it says of whom a record is, name it with --cluster. A bound takes records for "
-                "independent draws, and is too low where several are of one person"
+                "two groups: if it identifies people, name it with --cluster. A bound assumes independent records, and "
+                "is too low if several belong to one person"
             )
     return tuple(notes)
 
@@ -693,7 +673,7 @@ def _combined(table: pa.Table) -> pa.Table:
 
 
 def digest_records(table: pa.Table) -> str:
-    """Digest all columns of a table: equal values give equal digests, whatever library or file they come from.
+    """Return a digest of all columns: equal values give equal digests, whatever library or file they come from.
 
     >>> import pyarrow as pa
     >>> digest_records(pa.table({"x": [1, 2]})) == digest_records(pa.table({"x": [1.0, 2.0]}))
@@ -703,7 +683,7 @@ def digest_records(table: pa.Table) -> str:
     for name, column in zip(table.column_names, table.columns, strict=True):
         state.update(f"{name}\0{len(column)}\0".encode("utf-8", "surrogatepass"))
         if _is_categorical(column.type):
-            # Categories in the order of the records, whatever order a library lists them in.
+            # Order categories by first occurrence, whatever order the library lists them in.
             plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
             encoded = _single(plain.dictionary_encode())
             state.update("\0".join(map(str, encoded.dictionary.to_pylist())).encode("utf-8", "surrogatepass"))
@@ -720,7 +700,7 @@ def _hash_column(state: Any, column: pa.ChunkedArray) -> None:
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     for chunk in encoded.chunks:
         values = chunk.dictionary
-        if _is_text(values.type):
+        if is_text(values.type):
             state.update("\0".join(values.to_pylist()).encode("utf-8", "surrogatepass"))
         else:
             state.update(values.to_numpy(zero_copy_only=False).tobytes())

@@ -236,16 +236,16 @@ def test_certificates_are_those_of_memory(encoder: FairTreeEncoder, fresh: pd.Da
     assert certificate.seed is None
     odds = certify_records(encoder, people, reading, metric="equalized_odds")
     assert odds.counts.labels == ("0", "1")
-    with pytest.raises(RoleError, match="no column of clusters"):
+    with pytest.raises(RoleError, match="needs a cluster column"):
         Reading(sensitive=("sex",), population="records")
 
 
 def test_what_a_database_cannot_count_is_refused_with_the_remedy(encoder: FairTreeEncoder, duck: DuckDB) -> None:
     people = DatabaseRecords(duck, PEOPLE)
     for how, name in (({"weight": "wage"}, "wage"), ({"cluster": "code"}, "code")):
-        with pytest.raises(CountsError, match=rf"'{name}'.*in a database: export an extract.*certifare count"):
+        with pytest.raises(CountsError, match=rf"'{name}'.*in a database. Export an extract.*certifare count"):
             certify_records(encoder, people, Reading(sensitive=("sex",), **how))
-    with pytest.raises(ArgumentError, match='choose method="exact"'):
+    with pytest.raises(ArgumentError, match='Choose method="exact"'):
         certify_records(encoder, people, Reading(sensitive=("sex",)), method="lemmas")
     with pytest.raises(ArgumentError, match="--label"):
         certify_records(encoder, people, Reading(sensitive=("sex",)), metric="equalized_odds")
@@ -432,7 +432,7 @@ def test_names_that_differ_only_in_case_are_told_apart_or_refused(postgres: str)
     with duckdb.connect() as connection:
         connection.register("people", people.assign(sex=groups))  # DuckDB calls them v and V_1
         for encoder in (tree, one):
-            with pytest.raises(MissingColumnError, match="no column 'V'"):
+            with pytest.raises(MissingColumnError, match="No column 'V'"):
                 count(encoder, DuckDB(connection), "people", "sex")
     types = {"v": "float8", "V": "float8", "sex": "text"}
     copy(postgres, "cased", types, plain(people.assign(sex=groups)))
@@ -472,7 +472,7 @@ def test_a_database_that_compares_otherwise_is_refused(
     duck.query("SET default_collation = 'nocase'")
     monkeypatch.setitem(writing.BYTES, "duckdb", "UPPER(:text)")
     try:
-        with pytest.raises(DatabaseError, match="another way"):
+        with pytest.raises(DatabaseError, match="differently from"):
             count(encoder, duck, PEOPLE, "race")
     finally:
         duck.query("RESET default_collation")
@@ -513,12 +513,12 @@ def test_nothing_of_an_address_is_printed(tmp_path: Path) -> None:
     for address, error, message in [
         ("duckdb:///nowhere.db", FileError, "nowhere.db"),
         ("sqlite:///nowhere.db", FileError, "nowhere.db"),
-        ("duckdb:///nowhere.db?token=secret", FileError, "no file of the duckdb database 'nowhere.db'; an"),
-        ("duckdb:md:nowhere?motherduck_token=secret", FileError, "no file of the duckdb database; an"),
-        ("md:nowhere?motherduck_token=secret", DatabaseError, "no address"),
-        ("sqlite:///nowhere.db?key=secret", FileError, "no file of the sqlite database 'nowhere.db'; an"),
-        ("oracle://me:secret@host/db", DatabaseError, "no address"),
-        ("secret", DatabaseError, "no address"),
+        ("duckdb:///nowhere.db?token=secret", FileError, "no file for the duckdb database 'nowhere.db'. A"),
+        ("duckdb:md:nowhere?motherduck_token=secret", FileError, "no file for the duckdb database. A"),
+        ("md:nowhere?motherduck_token=secret", DatabaseError, "does not support this database address"),
+        ("sqlite:///nowhere.db?key=secret", FileError, "no file for the sqlite database 'nowhere.db'. A"),
+        ("oracle://me:secret@host/db", DatabaseError, "does not support this database address"),
+        ("secret", DatabaseError, "does not support this database address"),
         ("mysql+nosuchdriver://me:secret@host/db", DatabaseError, "driver for mysql is not installed"),
         ("postgresql://[secret", DatabaseError, "postgres database cannot be reached"),
         ("postgresql://me:secret@host:secret/db", DatabaseError, "postgres database 'db' cannot be reached"),

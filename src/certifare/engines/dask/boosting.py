@@ -1,7 +1,8 @@
-"""BoostedEncoder over a cluster: LightGBM learns the scores where the records are, the client draws the map.
+"""Fit a BoostedEncoder on a Dask cluster: LightGBM fits the scores on the workers, the client computes the score map.
 
-Folds are dealt by row number. LightGBM's trees are taken out as plain arrays, so that the encoder can be published and
-finds the same cells everywhere. Only the axes of the map come from a sample; squares are counted over all records.
+Records are assigned to folds by row number. LightGBM's trees are converted to plain arrays, so that the encoder can be
+published and finds the same cells everywhere. Only the axes of the map come from a sample; squares are counted over all
+records.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ if TYPE_CHECKING:
     from certifare.engines.dask.cluster import DaskEngine
 
 AXIS_RECORDS = 500_000
-"""The axes of the map are laid from the scores of at most so many records."""
+"""The axes of the map are computed from the scores of at most this many records."""
 
 
 def map_scores(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTraining) -> EngineTraining:
-    """Add to training records on a cluster what a boosted encoder needs: scores, the map, and counts of its squares."""
+    """Add scores, the score map and counts of its squares to training records on a cluster."""
     if encoder.score_model is not None:
-        raise EncoderError("On a cluster the score model is LightGBM's: leave score_model=None.")
+        raise EncoderError("On a cluster the score model is always LightGBM. Leave score_model=None.")
     if encoder.group_aware:
         raise EncoderError(
-            "A group-aware boosted encoder is fitted in memory: fit it on a sample of the records, or use "
+            "A group-aware boosted encoder is fitted in memory. Fit it on a sample of the records, or use "
             "FairTreeEncoder(group_aware=True) here."
         )
     plan = training.plan
@@ -63,40 +64,40 @@ def map_scores(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTrai
 
 @dataclass(frozen=True, eq=False)
 class MappedElsewhere:
-    """Training records on the score map, of which only the counts are here."""
+    """Training records on the score map, with only their counts on the client."""
 
     score_map: ScoreMap
     codes: Codes
     table: NDArray[np.int64]
 
     def counts(self, targets: Targets) -> NDArray[np.int64]:
-        """Give the records of each class in each square."""
+        """Return the number of records of each class in each square."""
         return self.table
 
 
 @dataclass(frozen=True)
 class Folds:
-    """Deals records to folds, and to parts of what is left, by their number in the table."""
+    """Assigns records to folds, and to parts of the rest, by row number."""
 
     n: int
     seed: int
 
     def of(self, start: int, n_records: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Fold and part of the records from number ``start`` on."""
+        """Return the fold and part of the records from row ``start`` on."""
         places = (hash_numbers(start, n_records, number(self.seed, "folds", bits=64)) >> np.uint64(33)).astype(np.int64)
         return places % self.n, places // self.n % INNER_FOLDS
 
 
 @dataclass(frozen=True, eq=False)
 class Summer:
-    """Sums the targets over each category, by fold and part."""
+    """Sums the targets in each category, by fold and part."""
 
     plan: Plan
     features: FeatureMap
     folds: Folds
 
     def __call__(self, piece: Piece, start: int) -> list[NDArray[np.float64]]:
-        """Sum a piece: for each averaged column (codes, folds, parts, 1 + values), the first being the count."""
+        """Sum a piece: for each averaged column (codes, folds, parts, 1 + values); the first value is the count."""
         parts: list[list[NDArray[np.float64]]] = []
         for block in self.plan.blocks(piece):
             codes = self.features.codes(block.fields)
@@ -116,15 +117,15 @@ class Summer:
 
 @dataclass(frozen=True, eq=False)
 class RowMaker:
-    """Makes what models learn from: rows of numbers, and the targets' codes.
+    """Makes the training data of models: rows of numbers, and the codes of the targets.
 
     Attributes
     ----------
     plan, features, folds
     fold : int or None
-        Its own records are left out.
+        The fold whose records are left out.
     means : list of ndarray, (parts, codes, values)
-        For each averaged column the means without each part; a record gets those without its own.
+        For each averaged column, the means without each part; a record gets those without its own part.
     """
 
     plan: Plan
@@ -149,7 +150,7 @@ class RowMaker:
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """Scores training records by the models that never saw them."""
+    """Scores training records with the models that were not fitted on them."""
 
     plan: Plan
     scores: Sequence[Scores]
@@ -174,7 +175,7 @@ class Scorer:
 
 @dataclass(frozen=True, eq=False)
 class Locator:
-    """Finds the squares of scored records."""
+    """Finds the score squares of records."""
 
     score_map: ScoreMap
 
@@ -200,14 +201,14 @@ class SquareCounter:
 
 @dataclass(frozen=True, eq=False)
 class ScoreSampler:
-    """Takes scores and targets of some records."""
+    """Returns the scores and targets of some records."""
 
     plan: Plan
 
     def __call__(
         self, piece: Piece, of_piece: tuple[list[NDArray[np.float64]], NDArray[np.int64]]
     ) -> list[NDArray[Any]]:
-        """Give the scores, then the targets, at some positions of a piece."""
+        """Return the scores, then the targets, of some rows of a piece."""
         scores, rows = of_piece
         parts = [self.plan.targets(block) for block in self.plan.blocks(piece)]
         targets = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
@@ -271,7 +272,7 @@ class Learner:
 
 
 def _axes(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTraining, out_of_fold: Sequence[Any]) -> Any:
-    """Lay the axes of the map, from a sample of the records' scores."""
+    """Compute the axes of the map from a sample of the records' scores."""
     plan, lengths = training.plan, training.survey.lengths
     positions = sample_positions(sum(lengths), AXIS_RECORDS, stream(encoder.seed, "axes"))
     each = list(zip(out_of_fold, by_piece(positions, lengths), strict=True))
@@ -294,7 +295,7 @@ def _target_values(plan: Plan, block: Block) -> list[NDArray[np.float64]]:
 
 
 def _means(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of the values in each category, drawn a little towards the overall mean; the first column is the count."""
+    """Return the mean of the values in each category, shrunk towards the overall mean; the first column counts."""
     overall = table[:, 1:].sum(axis=0) / max(table[:, 0].sum(), 1.0)
     means: NDArray[np.float64] = (table[:, 1:] + SMOOTHING * overall) / (table[:, :1] + SMOOTHING)
     return means

@@ -1,7 +1,7 @@
-"""The same growth over a cluster: workers keep coded records, the client asks for counts.
+"""Fit and certify encoders on a Dask cluster: workers keep coded records, the client asks for counts.
 
-Each task gets whole :class:`Orders`: every split made so far, and the nodes to be counted. A split only sorts a block
-of records, and a block knows which splits it has seen. So orders can be carried out twice, or late, or on a block that
+Each task gets complete :class:`Orders`: every split made so far, and the nodes to count. A split only sorts a block of
+records, and a block remembers which splits it has applied. So orders can be repeated or delayed, or run on a block that
 was read and coded again after a worker was lost: the counts are the same.
 """
 
@@ -28,17 +28,18 @@ from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import Block, BlockReader, Feature, Role
 from certifare.engines.coding import Plan
 from certifare.engines.counting import (
+    BlockCounter,
     CountedRecords,
     CountRequest,
-    count_over,
     count_pieces,
+    merge_tallies,
     one_label,
     reader_for,
     refuse_draw,
 )
 from certifare.engines.medians import add_counts
 from certifare.engines.preparing import EngineTraining, Share, StepProgress, check_kind, prepare_over
-from certifare.errors import ArgumentError, GroupError, TableError
+from certifare.errors import GroupError, TableError
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Layout, Records
 from certifare.tables.elsewhere import is_dask
@@ -52,16 +53,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AHEAD = 16
-"""How many splits are asked for in one round."""
+"""Number of splits that are computed in one round."""
 
 FAN_IN = 8
-"""How many results are merged by one task."""
+"""Number of results that one task merges."""
 
 BLOCKS_PER_THREAD = 2
-"""Coded partitions are joined until there are no more blocks than so many for each thread of the cluster."""
+"""Coded partitions are joined until there are at most this many blocks for each thread of the cluster."""
 
 BLOCK_COST = 4 << 20
-"""One more block delays a round about as much as counting so many bytes of coded records."""
+"""Another block delays a round by about the time to count this many bytes of coded records."""
 
 
 def prepare_dask(
@@ -73,7 +74,7 @@ def prepare_dask(
     client: Client | None = None,
     progress: StepProgress | None = None,
 ) -> EngineTraining:
-    """Read and code a Dask DataFrame on the cluster; ``encoder.fit_from`` grows from the result.
+    """Read and code a Dask DataFrame on the cluster; ``encoder.fit_from`` fits on the result.
 
     The cells equal those that ``encoder.fit`` gives for the computed table.
 
@@ -85,7 +86,7 @@ def prepare_dask(
     y, sensitive_features : Dask Series or DataFrame
         Labels and groups, with the same partitions as X.
     client : distributed.Client, optional
-        The current client unless given.
+        By default the current client.
     progress : callable, optional
         Called with the name of a step and the share of it that is done.
     """
@@ -113,35 +114,26 @@ def certify_dask(
     claim: Claim,
     *,
     sensitive_features: Any = None,
-    weights: Any = None,
-    clusters: Any = None,
-    client: Client | None = None,
     missing: Missing = "refuse",
     exclusions: Iterable[Exclusion] = (),
     allow_training_records: bool = False,
 ) -> Certificate:
-    """Certify an encoder on a Dask DataFrame of records that it has not seen; only counts leave the workers.
+    """Certify an encoder on a Dask DataFrame of records that were not used to fit it; only counts leave the workers.
 
     Parameters
     ----------
     encoder : RestrictedEncoder
-    X, y, sensitive_features, client
+    X, y, sensitive_features
         As in :func:`prepare_dask`; ``y`` for metrics that condition on labels.
-    weights, clusters
-        Not possible here: which records to keep is drawn over all of them.
     claim : Claim
     missing, exclusions, allow_training_records
         As in :func:`certifare.certify`.
     """
-    if weights is not None or clusters is not None or claim.method == "lemmas":
-        raise ArgumentError(
-            'weights, clusters and method="lemmas" draw records at random from the whole table, which must be in '
-            "memory for that: use X.compute(), or draw the records before."
-        )
     frame, labels, groups, _ = _combine(encoder, X, y, sensitive_features)
     one_label(labels)
     check_columns(encoder, list(frame.columns))
-    tally = count_over(encoder, DaskEngine(frame, client), reader_for(encoder, labels, groups))
+    counter = BlockCounter(encoder, reader_for(encoder, labels, groups))
+    tally = DaskEngine(frame).reduce(counter, merge_tallies)
     counted = tally.counted(
         encoder, labelled=claim.labelled, missing=missing, allow_training_records=allow_training_records
     )
@@ -152,14 +144,14 @@ def certify_dask(
 
 @dataclass(frozen=True, eq=False)
 class DaskRecords:
-    """Records of a Dask DataFrame, counted on the workers.
+    """Records of a Dask DataFrame, which are counted on the workers.
 
     Attributes
     ----------
     frame : dask.dataframe.DataFrame
         With all columns that the encoder and the roles need.
     client : distributed.Client or None
-        The current client unless given.
+        By default the current client.
     """
 
     frame: Any
@@ -174,7 +166,7 @@ class DaskRecords:
 
 @dataclass(frozen=True, eq=False)
 class FramePiece:
-    """A partition, as a pandas frame."""
+    """A partition, as a pandas DataFrame."""
 
     frame: Any
 
@@ -184,13 +176,13 @@ class FramePiece:
 
 
 class DaskEngine:
-    """Works on the partitions of a Dask DataFrame where they are.
+    """Processes the partitions of a Dask DataFrame on its cluster.
 
     Parameters
     ----------
     frame : dask.dataframe.DataFrame
     client : distributed.Client, optional
-        The current client unless given.
+        By default the current client.
     """
 
     def __init__(self, frame: Any, client: Client | None = None) -> None:
@@ -200,7 +192,7 @@ class DaskEngine:
             self._client = get_client() if client is None else client
         except ValueError as error:
             raise TableError(
-                "There is no Dask cluster to work on: start one with distributed.Client(), or connect to one."
+                "There is no Dask cluster. Start one with distributed.Client(), or connect to one."
             ) from error
         self._parts: list[Delayed] = frame.to_delayed()
         self.n_pieces: int = len(self._parts)
@@ -212,7 +204,7 @@ class DaskEngine:
         return self._client
 
     def map(self, work: Callable[..., Any], *each: Sequence[Any]) -> list[Future]:
-        """Keep what ``work(piece, *arguments)`` gives for each partition on the workers."""
+        """Compute ``work(piece, *arguments)`` for each partition, and keep the results on the workers."""
         from dask import delayed
 
         shared, run = delayed(work, pure=False), delayed(_work)
@@ -228,7 +220,7 @@ class DaskEngine:
         each: Sequence[Any] | None = None,
         progress: Share | None = None,
     ) -> T:
-        """Merge what ``work`` gives for all partitions, in order, by a tree of tasks."""
+        """Merge the results of ``work`` for all partitions, in order, by a tree of tasks."""
         futures = self.map(work, *([] if each is None else [each]))
         _watch(futures, progress)
         return tree_merge(self._client, merge, futures).result()  # type: ignore[no-any-return]
@@ -248,14 +240,14 @@ class DaskEngine:
         blocks = [join(coded[a:b]) if b > a + 1 else coded[a] for a, b in pairwise(bounds)]
         futures = self._client.compute(blocks)
         _watch(futures, progress)
-        # Blocks that lie on the same worker stand together, so that their counts are added up before they travel.
+        # Blocks on the same worker are adjacent, so that their counts are added up before they are sent.
         where = self._client.who_has(futures)
         futures.sort(key=lambda future: min(where.get(future.key, ()), default=""))
         return DaskSource(self._client, futures, plan.layout)
 
 
 class Cut(NamedTuple):
-    """One split of one node: its records whose code in ``column`` goes left are node ``left``, the others ``right``."""
+    """A split of a node: records whose code in ``column`` goes left are in node ``left``, the others in ``right``."""
 
     node: int
     column: int
@@ -267,16 +259,16 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Orders:
-    """What blocks are asked.
+    """A request to blocks: splits to apply and nodes to count.
 
     Attributes
     ----------
     growth : int
-        Number of the growth; another one starts from unsplit records.
+        Number of the growth; another one starts with unsplit records.
     cuts : tuple of Cut
         All splits made so far, parents before children.
     count : tuple of int
-        Nodes to be counted.
+        Nodes to count.
     """
 
     growth: int
@@ -285,13 +277,13 @@ class Orders:
 
 
 class CodedBlock:
-    """Coded records on a worker, sorted as far as the orders that came.
+    """Coded records on a worker, sorted by the splits that it has applied.
 
-    Carrying out orders changes the block but not what it holds: it is the same for every purpose before and after.
+    Orders sort the block but do not change its records, so it can be used for any later orders.
     """
 
     def __init__(self, words: NDArray[np.uint32], layout: Layout) -> None:
-        # What came over the network may be read-only.
+        # Data from the network may be read-only.
         self.words = words if words.flags.writeable else words.copy()
         self.layout = layout
         self._records = Records(self.words, layout)
@@ -300,7 +292,7 @@ class CodedBlock:
         self._lock = threading.Lock()
 
     def count(self, orders: Orders) -> NDArray[np.int64]:
-        """Count the nodes that the orders name: (nodes, classes and sums, codes)."""
+        """Return the histograms of the nodes in the orders: (nodes, classes and sums, codes)."""
         with self._lock:
             if orders.growth != self._growth:
                 self._growth, self._runs = orders.growth, {0: (0, len(self.words))}
@@ -321,14 +313,14 @@ class CodedBlock:
         return int(self.words.nbytes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Moved or written away while a task sorts it, a block would lose records; and runs need not travel.
+        # A block that is moved while a task sorts it would lose records; the runs need not be sent.
         with self._lock:
             return CodedBlock, (self.words.copy(), self.layout)
 
 
 @dataclass
 class DaskSource:
-    """Asks a cluster for histograms, several splits in one round.
+    """Computes histograms on a cluster, for several splits in one round.
 
     Attributes
     ----------
@@ -336,11 +328,11 @@ class DaskSource:
     blocks : list of Future
         Futures of `CodedBlock`.
     layout : Layout
-        What the records hold.
+        Layout of the coded records.
     ahead : int
-        How many splits the grower should tell of.
+        Number of expected splits that the grower should announce.
     rounds, bytes : int
-        How often workers were asked, and how many bytes of counts came back to the client.
+        Number of requests to workers, and bytes of counts that came back to the client.
     """
 
     client: Client
@@ -363,32 +355,32 @@ class DaskSource:
         self._cuts, self._children, self._expected = [], {}, ()
         if self._all is None:
             self._all = self._ask((0,))[0]
-        # Nodes that are split ahead of the grower have no number yet, so they are known by keys of our own.
+        # Nodes that are split ahead of the grower have no number yet, so they have their own keys.
         self._key, self._histograms = {0: 0}, {0: self._all}
         return self._all
 
     def expect(self, splits: Sequence[Split]) -> None:
-        """Hear which splits will probably be asked for."""
+        """Note which splits will probably be requested."""
         self._expected = splits
 
     def split(
         self, node: int, column: int, goes_left: NDArray[np.bool_], left: int, right: int
     ) -> tuple[Histogram, Histogram]:
-        """Histograms of both children: known already, or asked for together with those of expected splits."""
+        """Return the histograms of both children; computed together with those of expected splits, or earlier."""
         if self._key[node] not in self._children:
             self._make([(node, column, goes_left), *((s.node, s.column, s.goes_left) for s in self._expected)])
         self._key[left], self._key[right] = self._children[self._key[node]]
         return self._histograms[self._key[left]], self._histograms[self._key[right]]
 
     def leaves(self, growth: Growth) -> list[Histogram]:
-        """Count the cells of the tree that was grown last."""
+        """Return the histograms of the cells of the tree that was grown last."""
         self._make([(s.node, s.column, s.goes_left) for s in growth.splits if s.node in self._key])
         for j, split in enumerate(growth.splits):
             self._key[2 * j + 1], self._key[2 * j + 2] = self._children[self._key[split.node]]
         return [self._histograms[self._key[node]] for node in growth.leaves().tolist()]
 
     def _make(self, splits: Sequence[tuple[int, int, NDArray[np.bool_]]]) -> None:
-        """Split nodes in one round: of each the smaller child is counted, the other is the difference."""
+        """Split nodes in one round: count the smaller child of each, and compute the other as the difference."""
         made: list[tuple[int, int, int]] = []
         for node, column, goes_left in splits:
             key = self._key[node]
@@ -408,7 +400,7 @@ class DaskSource:
     def _ask(self, nodes: tuple[int, ...]) -> list[Histogram]:
         from dask import delayed
 
-        # A task of its own carries the orders, so that they travel once to each worker and can be made again.
+        # The orders are a separate task, so that they are sent once to each worker and can be recreated.
         orders = delayed(Orders(self._growth, tuple(self._cuts), nodes), pure=False, traverse=False)
         count = delayed(_count, pure=False)
         total = tree_merge(self.client, add_counts, [count(block, orders) for block in self.blocks]).result()
@@ -418,10 +410,10 @@ class DaskSource:
 
 
 def tree_merge(client: Client, merge: Callable[[Sequence[T]], T], parts: Sequence[Future | Delayed]) -> Future:
-    """Merge results on the workers, a few at a time, in order."""
+    """Merge results on the workers in order, a few at a time."""
     from dask import delayed
 
-    # All tasks go to the scheduler at once: to send them one by one takes milliseconds for each.
+    # Send all tasks to the scheduler at once: sending them one by one takes milliseconds each.
     join = delayed(_merge, pure=False)
     parts = list(parts)
     while True:
@@ -431,7 +423,7 @@ def tree_merge(client: Client, merge: Callable[[Sequence[T]], T], parts: Sequenc
 
 
 def _watch(futures: Sequence[Future], progress: Share | None) -> None:
-    """Wait for futures, telling how many are done."""
+    """Wait for futures, and report how many are done."""
     from distributed import as_completed, wait
 
     if progress is None:
@@ -476,12 +468,12 @@ def _merge(merge: Callable[[Sequence[T]], T], *parts: T) -> T:
 def _combine(
     encoder: RestrictedEncoder, X: Any, y: Any, sensitive_features: Any
 ) -> tuple[Any, tuple[Role, ...], tuple[Role, ...], list[str]]:
-    """Put features, labels and groups into one frame, so that their partitions stay together."""
+    """Combine features, labels and groups in one dataframe, so that their partitions stay together."""
     names = list(X.columns)
     if not all(isinstance(name, str) for name in names):
-        raise TableError("Some column names are not text; make them so: X = X.rename(columns=str).")
+        raise TableError("Some column names are not text. Convert them: X = X.rename(columns=str).")
     if (sensitive_features is None) == (encoder.sensitive is None):
-        raise GroupError("Say the group of each record once: sensitive_features=…, or sensitive= in the constructor.")
+        raise GroupError("Pass the groups once: sensitive_features=…, or sensitive= in the constructor.")
     groups: tuple[Role, ...]
     frame = X
     if encoder.sensitive is not None:
@@ -503,7 +495,7 @@ def _attach(frame: Any, values: Any, what: str, names: Sequence[str]) -> tuple[A
     columns = [(values, values.name)] if values.ndim == 1 else [(values[name], name) for name in values.columns]
     if values.npartitions != frame.npartitions:
         raise TableError(
-            f"{what}: {values.npartitions} partitions, but X has {frame.npartitions}; take both from one frame."
+            f"{what}: {values.npartitions} partitions, but X has {frame.npartitions}. Take both from one dataframe."
         )
     roles = []
     for i, (column, name) in enumerate(columns):

@@ -23,23 +23,23 @@ from certifare.tables.frames import Field, Frame, read_values
 from certifare.tables.reading import Reading
 from certifare.tables.table import Table, readable_type
 
-#: The part of the records that choices are made on, in the words of a random stream.
+#: The part of the records that random choices are for, in the purpose of a random stream.
 CERTIFY = "certify"
 
 
 class Encoder(Protocol):
-    """What certification asks of an encoder: cells, their number, and whether it has seen these records."""
+    """What certification needs of an encoder: cells, their number, and a check for training records."""
 
     n_cells_: int
 
     def apply(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.integer[Any]]:
-        """Cell id of each record; only an encoder that ``reads_groups`` is given the groups."""
+        """Return the cell of each record; only an encoder that ``reads_groups`` is given the groups."""
 
     def training_overlap(self, X: Any) -> Any:
-        """How many of the records were used to fit; None if that is not known."""
+        """Return how many of the records were used to fit; None if unknown."""
 
     def sensitive_features_in(self, X: Any) -> Any:
-        """Return the sensitive columns named by the encoder, taken from the table."""
+        """Return the encoder's sensitive columns from the table."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,24 +51,24 @@ class MemoryRecords:
     X : table
         What the encoder reads.
     groups, y
-        The group and the label of each record; no ``y`` for metrics that look at no label.
+        The group and the label of each record; no ``y`` for metrics that use no label.
     weights, clusters : array-like or None
     population : {"clusters", "records"}
-        With clusters: what a claim is about.
+        If there are clusters: whether a claim is about clusters or about records.
     cap : float or None
-        Of the weights.
+        Upper limit of the weights.
     max_weight : float or None
-        The largest weight, or size of a cluster, in the population; unless given, the largest here stands for it.
+        The largest weight, or cluster size, in the population; by default the largest one here.
     missing : {"refuse", "unknown", "drop"}
         What to do with records without a group or label.
     exclusions : tuple of Exclusion
-        Records that were left out before.
+        Records that were left out earlier.
     digest : str or None
-        Digest of the records; computed from all that is here unless given.
-    besides : tuple of Field
-        Further columns by which copies of a record are recognised.
+        Digest of the records; by default it is computed.
+    extra : tuple of Field
+        Further columns that are compared to find equal records.
     positive : str or None
-        The label that a comparison is about.
+        The label for which a comparison holds.
     notes : tuple of str
     """
 
@@ -83,18 +83,18 @@ class MemoryRecords:
     missing: Missing = "refuse"
     exclusions: tuple[Exclusion, ...] = ()
     digest: str | None = None
-    besides: tuple[Field, ...] = ()
+    extra: tuple[Field, ...] = ()
     positive: str | None = None
     notes: tuple[str, ...] = ()
 
     @classmethod
     def of_table(cls, table: Table, reading: Reading, *, labelled: bool, all_columns: bool = False) -> MemoryRecords:
-        """Take the records of a table that was read as a reading says.
+        """Return the records of a table that was read as a reading describes.
 
-        With ``all_columns``, copies are recognised by all columns of the table, whatever the encoder reads.
+        With ``all_columns``, all columns of the table are compared to find equal records, whatever the encoder reads.
         """
         table = table.of_labelled() if labelled else table
-        besides = () if not all_columns or table.others is None else _fields_of(table.others)
+        extra = () if not all_columns or table.others is None else _fields_of(table.others)
         return cls(
             X=table.features,
             groups=table.groups,
@@ -104,17 +104,17 @@ class MemoryRecords:
             population=reading.population,
             cap=reading.cap,
             max_weight=reading.max_weight,
-            missing="drop",  # Who has no group was left out, or made a group of, when the table was read.
+            missing="drop",  # Records without a group were handled when the table was read.
             exclusions=table.exclusions,
             digest=table.records or table.digest,
-            besides=besides,
+            extra=extra,
             positive=table.positive,
             notes=table.notes,
         )
 
     @property
     def drawn(self) -> bool:
-        """Whether independent records are drawn by weights or clusters."""
+        """Whether independent records are sampled by weights or clusters."""
         return self.weights is not None or self.clusters is not None
 
     def count(
@@ -126,24 +126,24 @@ class MemoryRecords:
         halves: bool = False,
         allow_training_records: bool = False,
     ) -> CountedRecords:
-        """Find the cells of the records, draw independent ones, and count them.
+        """Find the cells of the records, sample independent ones, and count them.
 
         Parameters
         ----------
         encoder : Encoder
         seed : int
-            Of random choices.
+            Seed of random choices.
         salt : bytes
-            Of the checksum.
+            Salt of the checksum.
         halves : bool
-            Split the records in two at random, for ``method="lemmas"``.
+            Whether to split the records at random into two halves, for ``method="lemmas"``.
         allow_training_records : bool
-            Count records even if the encoder was fitted on them; the certificate says then that it is not valid.
+            Count records even if the encoder was fitted on them; the certificate is then marked invalid.
         """
         reads_groups = bool(getattr(encoder, "reads_groups", False))
         groups = encoder.sensitive_features_in(self.X) if self.groups is None else self.groups
         if reads_groups and isinstance(groups, Levels):
-            # The groups that are counted are those that it reads, whatever column it knows them by.
+            # It reads the groups that are counted, whatever its own column is called.
             encoder = copy(encoder).set_params(sensitive=None)  # type: ignore[attr-defined]
         own = encoder if isinstance(encoder, RestrictedEncoder) else None
         X = self.X if own is None else Frame(self.X, keep=True)
@@ -154,10 +154,10 @@ class MemoryRecords:
         provenance = provenance_of(overlap, reads_groups=reads_groups, allow_training_records=allow_training_records)
         fields = () if own is None else own.read_fields(X)
         repeats: tuple[str, ...] = ()
-        if own is not None and self.clusters is None and (not own.is_column or self.besides):
+        if own is not None and self.clusters is None and (not own.is_column or self.extra):
             _, *codes = np.unravel_index(np.maximum(records.places, 0), records.shape)
             roles = [np.where(records.known, of_role, -1) for of_role in codes]
-            repeats = count_repeats([*fields, *self.besides], roles).check("certification records")
+            repeats = count_repeats([*fields, *self.extra], roles).check("certification records")
             provenance = provenance.assuming(*repeats)
         digest = self.digest
         if digest is None and (self.drawn or halves):
@@ -185,7 +185,7 @@ class MemoryRecords:
         )
 
     def _draw(self, known: NDArray[np.bool_], seed: int, part: str) -> Subsample:
-        """Draw independent records among those that are known: all, unless they have weights or clusters."""
+        """Sample independent records among those with a cell and a group: all, unless there are weights or clusters."""
         columns = []
         for name, column in (("weights", self.weights), ("clusters", self.clusters)):
             values = None if column is None else np.asarray(column)
@@ -212,7 +212,7 @@ class MemoryRecords:
         return replace(drawn, keep=keep, beyond=None if drawn.beyond is None else beyond)
 
     def _digest(self, groups: Any) -> str:
-        """Digest all that is known of the records."""
+        """Return a digest of the records with their labels, groups, weights and clusters."""
         state = hashlib.blake2b(digest_size=32)
         for name in ("y", "weights", "clusters"):
             values = getattr(self, name)
@@ -225,6 +225,6 @@ class MemoryRecords:
 
 
 def _fields_of(table: Any) -> tuple[Field, ...]:
-    """Read the columns of a table that can be read."""
+    """Return the readable columns of a table as fields."""
     readable = [field.name for field in table.schema if readable_type(field.type)]
     return tuple(Frame(table.select(readable)).fields()) if readable else ()

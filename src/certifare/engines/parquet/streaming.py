@@ -1,7 +1,7 @@
-"""Tables larger than memory, from Parquet files: read in pieces, coded into a mapped file, grown from there.
+"""Fit and certify on Parquet files larger than memory: read in pieces, and coded into a memory-mapped file.
 
-A record of nine columns takes about twelve bytes of that file. A split moves the records of a node within the file, in
-order from both ends, so that the system can keep what is in use in memory and write the rest away.
+A record of nine columns takes about twelve bytes in that file. A split moves the records of a node within the file, in
+order from both ends, so that the operating system can keep the active part in memory and write the rest to disk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 WINDOW = 32
-"""So many results of pieces are kept before they are merged."""
+"""Number of results of pieces that are kept before they are merged."""
 
 
 def prepare_parquet(
@@ -60,26 +60,26 @@ def prepare_parquet(
     folder: str | os.PathLike[str] | None = None,
     progress: StepProgress | None = None,
 ) -> EngineTraining:
-    """Read and code Parquet files in constant memory; ``encoder.fit_from`` grows from the result.
+    """Read and code Parquet files in constant memory; ``encoder.fit_from`` fits on the result.
 
     The cells equal those that ``encoder.fit`` gives for the whole table.
 
     Parameters
     ----------
     encoder : FairTreeEncoder
-        Its ``n_jobs`` says how many threads read, code and count.
+        Its ``n_jobs`` is the number of threads that read, code and count.
     paths : path, pattern, or sequence of paths
-        One file; a folder, whose Parquet files are taken in the order of their names; or a pattern such as
+        One file; a folder, whose Parquet files are read in the order of their names; or a pattern such as
         ``"people/*.parquet"``.
     label, sensitive : str or sequence of str
-        Columns, or comparisons such as ``"age>=60"``. The columns they are made from are no features. ``sensitive``
-        may be left out if the encoder names it.
+        Columns, or comparisons such as ``"age>=60"``. Their columns are not features. ``sensitive`` may be left out if
+        the encoder names it.
     drop : str or sequence of str
-        Columns that are no features.
+        Columns that are not features.
     missing : {"refuse", "drop"}
-        What becomes of records that lack a label or a group.
+        What to do with records without a label or a group.
     folder : path, optional
-        Where the mapped file goes, about a byte per record and column; the system's temporary folder unless given.
+        Folder of the memory-mapped file, about a byte per record and column; by default the temporary folder.
     progress : callable, optional
         Called with the name of a step and the share of it that is done.
 
@@ -110,7 +110,7 @@ class ParquetRecords:
     paths: Paths
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
-        """Count the records with as many threads as the encoder's ``n_jobs``."""
+        """Count the records with the encoder's ``n_jobs`` threads."""
         refuse_draw(reading, request, "in files too large for it")
         files = ParquetFiles.find(self.paths)
         engine = ParquetEngine(files, encoder.n_threads)
@@ -119,14 +119,14 @@ class ParquetRecords:
 
 @dataclass(frozen=True)
 class ParquetFiles:
-    """Parquet files that make one table.
+    """Parquet files that form one table.
 
     Attributes
     ----------
     paths : tuple of str
     metadata : tuple of pyarrow.parquet.FileMetaData
     schema : pyarrow.Schema
-        Of the first file; the others have its columns too.
+        Schema of the first file; the others have its columns, too.
     """
 
     paths: tuple[str, ...]
@@ -140,7 +140,7 @@ class ParquetFiles:
         found = [os.fspath(file) for file in files]
         for path, file in zip(found, files, strict=True):
             if file.kind != "parquet":
-                raise FileError(f"{path!r} is no Parquet file; tables larger than memory are read from Parquet.")
+                raise FileError(f"{path!r} is not a Parquet file; tables larger than memory must be Parquet.")
         try:
             metadata = tuple(file.metadata for file in files)
         except (pa.ArrowException, OSError) as error:
@@ -155,11 +155,11 @@ class ParquetFiles:
 
     @property
     def n_records(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return sum(m.num_rows for m in self.metadata)
 
     def digest(self) -> str:
-        """Digest the content of all files, by which random streams and the ledger know the records."""
+        """Return a digest of all files, which identifies the records for random streams and the ledger."""
         state = hashlib.blake2b(digest_size=32)
         for path in self.paths:
             with open_regular(path) as file:
@@ -168,7 +168,7 @@ class ParquetFiles:
         return state.hexdigest()
 
     def pieces(self, rows: Rows | None = None) -> list[ParquetPiece]:
-        """List the row groups of all files; of each, the rows that were chosen (all, unless given)."""
+        """Return the row groups of all files; of each, the chosen rows (by default all)."""
         pieces = []
         start = 0
         for path, metadata in zip(self.paths, self.metadata, strict=True):
@@ -179,7 +179,7 @@ class ParquetFiles:
         return pieces
 
     def reading(self, label: Names, sensitive: Names, drop: Names = (), categorical: Any = "from_dtype") -> BlockReader:
-        """Say how the files are read: all columns but those with roles, and those to drop, are features."""
+        """Return a reader of the files, whose features are all columns without a role that are not dropped."""
         found = Roles.of(label=label, sensitive=sensitive, drop=drop).find(self.schema.names)
         frame = Frame(self.schema.empty_table().select(found.features))
         fields = frame.fields()
@@ -192,7 +192,7 @@ class Rows(Protocol):
     """Some rows of a table."""
 
     def mask(self, start: int, n_rows: int) -> NDArray[np.bool_]:
-        """Say which of the rows ``start … start + n_rows - 1`` are among them."""
+        """Return which of the rows ``start … start + n_rows - 1`` are among them."""
         ...
 
 
@@ -205,11 +205,11 @@ class ParquetPiece:
     path : str
     metadata : pyarrow.parquet.FileMetaData
     group : int
-        Which row group.
+        Index of the row group.
     start : int
-        How many rows of the table come before it.
+        Number of rows of the table before it.
     rows : Rows or None
-        Which rows of the table to read.
+        Rows of the table to read.
     """
 
     path: str
@@ -219,7 +219,7 @@ class ParquetPiece:
     rows: Rows | None = None
 
     def tables(self, columns: Sequence[str], text: Sequence[str] = ()) -> Iterator[pa.Table]:
-        """Read some columns, a batch at a time; those that hold text as dictionaries."""
+        """Read some columns in batches; those in ``text`` as dictionaries."""
         import pyarrow.parquet as pq
 
         start = self.start
@@ -235,22 +235,22 @@ class ParquetPiece:
                 start += len(table)
 
     def blocks(self, reading: BlockReader) -> Iterator[Block]:
-        """Read the columns that are wanted, a batch at a time."""
+        """Read the columns of a reader in batches."""
         text = [feature.name for feature in reading.features if feature.type == "text"]
         return (reading.read(table) for table in self.tables(reading.columns, text))
 
 
 class ParquetEngine:
-    """Works on Parquet files with threads.
+    """Processes Parquet files with threads.
 
     Parameters
     ----------
     files : ParquetFiles
     n_threads : int
     folder : path, optional
-        Where the mapped file goes.
+        Folder of the memory-mapped file.
     rows : Rows, optional
-        Which rows to work on; all, unless given.
+        Rows to process; by default all.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class ParquetEngine:
         each: Sequence[Any] | None = None,
         progress: Share | None = None,
     ) -> T:
-        """Merge what ``work`` gives for all pieces, in order; few results are in memory at a time."""
+        """Merge the results of ``work`` for all pieces, in order; only a few are in memory at a time."""
         results: list[T] = []
         for result in self._map(work, each, progress):
             results.append(result)
@@ -284,7 +284,7 @@ class ParquetEngine:
         return merge(results)
 
     def code(self, plan: Plan, lengths: Sequence[int], progress: Share | None = None) -> FileSource:
-        """Code all records into a mapped file."""
+        """Code all records into a memory-mapped file."""
         layout = plan.layout
         records = Records(map_words(sum(lengths), layout.width, self._folder), layout)
         starts = np.cumsum([0, *lengths[:-1]]).tolist()
@@ -299,7 +299,7 @@ class ParquetEngine:
         return FileSource(records, self._n_threads)
 
     def _map(self, work: Callable[..., T], each: Sequence[Any] | None, progress: Share | None) -> Iterator[T]:
-        """Give the results of pieces in order, at most a few of them ahead."""
+        """Yield the results of pieces in order, computing at most a few ahead."""
         arguments = [(piece,) if each is None else (piece, each[i]) for i, piece in enumerate(self._pieces)]
         to_come = iter(arguments)
         with ThreadPoolExecutor(self._n_threads) as pool:
@@ -317,7 +317,7 @@ class ParquetEngine:
 
 
 class FileSource(RecordSource):
-    """Counts records of a mapped file."""
+    """Computes histograms of records in a memory-mapped file."""
 
     def __init__(self, records: Records, n_threads: int = 1) -> None:
         super().__init__(records, n_threads)
@@ -329,8 +329,8 @@ class FileSource(RecordSource):
         return self._all
 
     def leaves(self, growth: Growth) -> list[Histogram]:
-        """Count the cells of the tree that was grown last."""
-        # The grower does not ask for children that can never split; they are counted now.
+        """Return the histograms of the cells of the tree that was grown last."""
+        # The grower does not request children that can never split; they are counted now.
         for j, split in enumerate(growth.splits):
             if split.node in self._histograms:
                 self.split(split.node, split.column, split.goes_left, 2 * j + 1, 2 * j + 2)
@@ -338,11 +338,11 @@ class FileSource(RecordSource):
 
 
 def map_words(n_records: int, width: int, folder: str | os.PathLike[str] | None = None) -> NDArray[np.uint32]:
-    """Map a file of so many words into memory; it has no name and vanishes with the array."""
+    """Map a temporary file of this many words into memory; it is deleted with the array."""
     size = n_records * width * 4
     try:
         with tempfile.TemporaryFile(prefix="certifare-", dir=folder) as file:
-            # Room is taken at once: a mapped file that finds the disk full later would end the program.
+            # Reserve the space at once: a mapped file that finds the disk full later would crash the program.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, max(size, 1))
             else:
@@ -351,8 +351,8 @@ def map_words(n_records: int, width: int, folder: str | os.PathLike[str] | None 
     except OSError as error:
         where = tempfile.gettempdir() if folder is None else os.fspath(folder)
         raise FileError(
-            f"The codes need {size / 2**30:.1f} GB in {where!r}, which cannot be had: {error.strerror or error}. "
-            "Name another folder (folder=, or the variable TMPDIR)."
+            f"The codes need {size / 2**30:.1f} GB in {where!r}, which is not available: {error.strerror or error}. "
+            "Name another folder (folder=, or the environment variable TMPDIR)."
         ) from error
     return np.frombuffer(mapped, dtype=np.uint32, count=n_records * width).reshape(n_records, width)
 
@@ -360,13 +360,13 @@ def map_words(n_records: int, width: int, folder: str | os.PathLike[str] | None 
 def _expand(paths: Paths) -> Sequence[str | os.PathLike[str]]:
     if not isinstance(paths, str | os.PathLike):
         if not paths:
-            raise ArgumentError("No file was named.")
+            raise ArgumentError("No file was given.")
         return paths
     text = os.fspath(paths)
     if Path(text).is_dir():
         found = sorted(str(path) for path in Path(text).rglob("*.parquet"))
         if not found:
-            raise TableError(f"The folder {text!r} holds no file whose name ends in .parquet.")
+            raise TableError(f"The folder {text!r} has no file whose name ends in .parquet.")
         return found
     if Path(text).exists() or not glob.has_magic(text):
         return [paths]

@@ -1,4 +1,4 @@
-"""Queries that count a table in a database, by cell, group and label."""
+"""SQL queries that count a table's records by cell, group and label."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from certifare.errors import EncoderError, TableError
 from certifare.tables.roles import Comparison, Names, as_names, parse_role
 
 REFUSED = -1
-"""The cell of records that ``apply`` refuses."""
+"""The cell of records that ``apply`` would refuse."""
 
 ODD_TEXT = 'it\'s "odd" \\ `text`; -- %s {x}\n é ∀ '
-"""What a database must read back unchanged before it is sent the texts of an encoder."""
+"""Text that a database must return unchanged before it is sent the texts of an encoder."""
 
 
 def counts_query(
@@ -56,7 +56,7 @@ def counts_query(
     sensitive: Names,
     label: str | None = None,
 ) -> str:
-    """Write the query that counts a table by cell, group and label: for databases that certifare cannot reach itself.
+    """Return the query that counts a table by cell, group and label, for databases that certifare cannot connect to.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def counts_query(
     table : str or sequence of str
         ``"people"``, ``"schema.people"``, or the parts of the name.
     columns : mapping of str to str
-        All columns of the table and their types, as the database writes them.
+        All columns of the table and their types, as the database names them.
     sensitive : str or sequence of str
         Sensitive columns, or comparisons such as ``"age>=60"``.
     label : str, optional
@@ -75,7 +75,7 @@ def counts_query(
     Returns
     -------
     str
-        Its rows are: cell (−1 for records that ``apply`` refuses), one value for each sensitive column, the label if
+        Its rows are: cell (−1 for records that ``apply`` would refuse), a value for each sensitive column, the label if
         there is one, number of records.
 
     Examples
@@ -93,10 +93,10 @@ def counts_query(
     dialect = known_dialect(dialect)
     if not hasattr(encoder, "to_sql"):
         raise EncoderError(
-            f"{type(encoder).__name__} cannot be written as SQL; count the records with certifare count instead."
+            f"{type(encoder).__name__} cannot be written as SQL. Count the records with certifare count instead."
         )
     known = list(columns)
-    roles = {f"group_{i}": parse_role(text, known, "group") for i, text in enumerate(as_names(sensitive))}
+    roles = {f"group_{i}": parse_role(text, known, "sensitive") for i, text in enumerate(as_names(sensitive))}
     if label is not None:
         roles["label"] = parse_role(label, known, "label")
     read = [role.column if isinstance(role, Comparison) else role for role in roles.values()]
@@ -116,7 +116,7 @@ def counts_query(
     for name, role in roles.items():
         value, is_text = _value(role, columns, dialect)
         selected.append(f"{_sql(value, dialect)} AS {quoted[name]}")
-        # Texts that a collation takes for one are different groups.
+        # Texts that a collation treats as equal are different groups.
         by.append(_sql(bytes_of(exp.column(identifier(name, dialect)), dialect), dialect) if is_text else quoted[name])
         shown.append(f"MIN({quoted[name]})" if is_text else quoted[name])
     rows = f"SELECT {', '.join(selected)} FROM {quoted_table(table, dialect)}"  # noqa: S608
@@ -127,32 +127,32 @@ def counts_query(
 
 
 def multiplicities_query(dialect: str, table: Names, columns: Mapping[str, str]) -> str:
-    """Write the query that counts how many different records occur once, twice and so on.
+    """Return the query that counts how many different records occur once, twice and so on.
 
     Parameters
     ----------
     dialect : str
     table : str or sequence of str
     columns : mapping of str to str
-        The columns in which records are compared, and their types, as the database writes them.
+        The columns that are compared, and their types, as the database names them.
 
     Returns
     -------
     str
-        Its rows are: number of times, number of different records.
+        Its rows are: number of occurrences, number of different records.
     """
     compared = _Compared.of(dialect, table, columns)
     return _counted_by(("times",), compared.kinds(()), ("COUNT(*)",), compared.quoted)
 
 
 def grouping_query(dialect: str, table: Names, columns: Mapping[str, str], left_out: Iterable[int]) -> str:
-    """Write the query that groups records that agree in all columns but some, given by position.
+    """Return the query that groups records by all columns except some, which are given by position.
 
     Returns
     -------
     str
-        Its rows are: size of a group (:data:`MOST_TIMES` stands for that and more), whether its records differ (0 or
-        1), number of such groups, sums of the squares of their sizes and of how many different records each holds.
+        Its rows are: size of a group (:data:`MOST_TIMES` for that and more), whether its records differ (0 or 1),
+        number of such groups, sums of squares of their sizes and of their numbers of different records.
     """
     compared = _Compared.of(dialect, table, columns)
     q = compared.quoted
@@ -161,15 +161,15 @@ def grouping_query(dialect: str, table: Names, columns: Mapping[str, str], left_
         f"SELECT SUM({q('times')}) AS {q('size')}, COUNT(*) AS {q('kinds')} "  # noqa: S608
         f"FROM ({compared.kinds(kept)}) AS {q('records')} GROUP BY {', '.join(kept)}"
     )
-    told = f"CASE WHEN {q('size')} > {MOST_TIMES} THEN {MOST_TIMES} ELSE {q('size')} END AS {q('told')}"
+    shown = f"CASE WHEN {q('size')} > {MOST_TIMES} THEN {MOST_TIMES} ELSE {q('size')} END AS {q('told')}"
     mixed = f"CASE WHEN {q('kinds')} > 1 THEN 1 ELSE 0 END AS {q('mixed')}"
-    groups = f"SELECT {q('size')}, {q('kinds')}, {told}, {mixed} FROM ({sized}) AS {q('groups')}"  # noqa: S608
+    groups = f"SELECT {q('size')}, {q('kinds')}, {shown}, {mixed} FROM ({sized}) AS {q('groups')}"  # noqa: S608
     figures = ("COUNT(*)", _squares(q("size"), dialect), _squares(q("kinds"), dialect))
     return _counted_by(("told", "mixed"), groups, figures, q)
 
 
 def agreement_query(dialect: str, table: Names, columns: Mapping[str, str], left_out: Iterable[int]) -> str:
-    """Write the query that sums up squares of how many records, and different ones, agree in columns by position."""
+    """Return the query that sums squared numbers of records, and of different ones, that agree in some columns."""
     compared = _Compared.of(dialect, table, columns)
     q = compared.quoted
     shown = [compared.names[i] for i in left_out]
@@ -184,18 +184,18 @@ def agreement_query(dialect: str, table: Names, columns: Mapping[str, str], left
 def ask_repeats(
     ask: Callable[[str], Iterable[Sequence[Any]]], dialect: str, table: Names, columns: Mapping[str, str]
 ) -> Repeats:
-    """Count the records of a table that equal another one in every column, and say whether chance explains it.
+    """Count the records of a table that equal another one in every column, and test whether chance explains it.
 
     Columns are left out only if a notable share of the records has an equal one.
 
     Parameters
     ----------
     ask : callable
-        Runs a query and gives its rows, as :meth:`certifare.engines.sql.warehouse.Warehouse.query` does.
+        Runs a query and returns its rows, like :meth:`certifare.engines.sql.warehouse.Warehouse.query`.
     dialect : str
     table : str or sequence of str
     columns : mapping of str to str
-        The columns in which records are compared, and their types, as the database writes them.
+        The columns that are compared, and their types, as the database names them.
     """
     found = [(int(times), int(n)) for times, n in ask(multiplicities_query(dialect, table, columns))]
     different = sum(n for _, n in found)
@@ -210,7 +210,7 @@ def ask_repeats(
 
 
 def examination(dialect: str) -> tuple[str, tuple[Any, ...]]:
-    """Write a query that shows whether a database reads and compares as is taken for granted here.
+    """Return a query that tests whether a database reads and compares values as certifare assumes.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def examination(dialect: str) -> tuple[str, tuple[Any, ...]]:
     -------
     sql : str
     expected : tuple
-        The one row that it must give.
+        The single row that it must return.
     """
 
     def truth(condition: Any) -> Any:
@@ -238,15 +238,15 @@ def examination(dialect: str) -> tuple[str, tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class _Compared:
-    """Records as they are compared: equal values of a column are equal, whatever the database takes for one.
+    """The columns in which records are compared, by exact values, whatever the database treats as equal.
 
     Attributes
     ----------
     dialect : str
     names : tuple of str
-        What the columns are called here, in quotes.
+        Quoted aliases of the columns.
     source : str
-        The query that gives them.
+        The query that selects them.
     """
 
     dialect: str
@@ -255,7 +255,7 @@ class _Compared:
 
     @classmethod
     def of(cls, dialect: str, table: Names, columns: Mapping[str, str]) -> _Compared:
-        """Read columns of a table."""
+        """Select columns of a table."""
         known_dialect(dialect)
         check_names(columns, dialect, columns)
         names = tuple(_sql(identifier(f"column_{i}", dialect), dialect) for i in range(len(columns)))
@@ -266,14 +266,14 @@ class _Compared:
         return cls(dialect, names, f"SELECT {', '.join(values)} FROM {quoted_table(table, dialect)}")  # noqa: S608
 
     def kinds(self, shown: Sequence[str]) -> str:
-        """Write the query that counts equal records, and shows some of their columns."""
+        """Return the query that counts equal records, and shows some of their columns."""
         return (
             f"SELECT {', '.join([*shown, 'COUNT(*)'])} AS {self.quoted('times')} "  # noqa: S608
             f"FROM ({self.source}) AS {self.quoted('rows')} GROUP BY {', '.join(self.names)}"
         )
 
     def quoted(self, name: str) -> str:
-        """Write a name."""
+        """Return a quoted name."""
         return _sql(identifier(name, self.dialect), self.dialect)
 
 
@@ -288,7 +288,7 @@ def _squares(number: str, dialect: str) -> str:
 
 
 def _grouping_of(times: Sequence[tuple[int, int]], groups: Sequence[Sequence[Any]], same: Sequence[Any]) -> Grouping:
-    """Put together what leaving out a block shows, given how often records occur and the rows of the two queries."""
+    """Combine the rows of the two queries for a left-out block with how often records occur."""
     counted = np.zeros((2, MOST_TIMES + 3), dtype=np.int64)
     for size, is_mixed, n, *_ in groups:
         counted[int(is_mixed), int(size)] += int(n)
@@ -301,7 +301,7 @@ def _grouping_of(times: Sequence[tuple[int, int]], groups: Sequence[Sequence[Any
 
 
 def _value(role: str | Comparison, columns: Mapping[str, str], dialect: str) -> tuple[Any, bool]:
-    """Write a group or label, NULL where it is missing, and say whether it is text."""
+    """Return the expression of a group or label (NULL if missing), and whether it is text."""
     name = role.column if isinstance(role, Comparison) else role
     column = sql_column(name, columns[name], dialect)
     if isinstance(role, Comparison):
@@ -314,7 +314,7 @@ def _value(role: str | Comparison, columns: Mapping[str, str], dialect: str) -> 
 
 
 def _told_apart(name: str, columns: Mapping[str, str], dialect: str) -> Any:
-    """Write what the values of a column are told apart by, NULL where one is missing."""
+    """Return the expression by which values of a column are compared, NULL if missing."""
     try:
         column = sql_column(name, columns[name], dialect)
     except TableError:  # a date, a UUID and the like

@@ -1,12 +1,13 @@
-"""Count where the data lives: the encoder's CASE expression, grouped by cell, group and label, run by the database.
+"""Count records inside a database: it runs the encoder's CASE expression and counts by cell, group and label.
 
-Only the counts leave it.
+Only the counts leave the database.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+import sqlite3
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,17 +28,17 @@ from certifare.tables.roles import Comparison, Names, as_names, parse_role
 
 
 class Warehouse(ABC):
-    """A database that can be asked."""
+    """A database connection that can run queries."""
 
     dialect: str
 
     def columns(self, table: Sequence[str]) -> dict[str, str]:
-        """Name the columns of a table (given by the parts of its name), and their types as the database writes them."""
+        """Return the columns of a table (given by the parts of its name), and their types in the database."""
         with _asking(f"The database cannot read the table {'.'.join(table)!r}"):
             return self._columns(table)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a query, and give its rows."""
+        """Run a query, and return its rows."""
         with _asking("The database refuses the query"):
             return [tuple(row) for row in self._rows(sql)]
 
@@ -64,7 +65,7 @@ class DuckDB(Warehouse):
 
 
 class SQLite(Warehouse):
-    """A connection of Python's sqlite3."""
+    """A sqlite3 connection."""
 
     dialect = "sqlite"
 
@@ -72,7 +73,7 @@ class SQLite(Warehouse):
         self._connection = connection
 
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
-        # A column may hold values of any type, whatever it was declared as: ask for those of its values.
+        # In SQLite a column may hold values of any type, whatever was declared: ask for the types of its values.
         source = quoted_table(table, self.dialect)
         names = [column[0] for column in self._connection.execute(f"SELECT * FROM {source} LIMIT 0").description]  # noqa: S608
         types = ", ".join(f"GROUP_CONCAT(DISTINCT TYPEOF({_quoted(name, self.dialect)}))" for name in names)
@@ -93,9 +94,9 @@ class SQLite(Warehouse):
 
 
 class Database(Warehouse):
-    """A SQLAlchemy connection to a database whose dialect certifare writes.
+    """A SQLAlchemy connection to a database whose SQL dialect certifare supports.
 
-    DuckDB and SQLite are asked through their own drivers: :class:`DuckDB`, :class:`SQLite`.
+    DuckDB and SQLite are used through their own drivers: :class:`DuckDB`, :class:`SQLite`.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -111,7 +112,7 @@ class Database(Warehouse):
         *schema, name = table
         place = quoted_name(".".join(schema), True) if schema else None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of types that SQLAlchemy does not know: they are refused here
+            warnings.simplefilter("ignore")  # about types that SQLAlchemy does not know: they are refused here
             found = inspect(self._connection).get_columns(quoted_name(name, True), place)
         return {column["name"]: self._type(column["type"]) for column in found}
 
@@ -149,13 +150,13 @@ class Spark(Warehouse):
 
 @contextlib.contextmanager
 def connect(address: str) -> Iterator[Warehouse]:
-    """Connect to a database, for reading only where it knows of that.
+    """Connect to a database, read-only if it supports that.
 
     Parameters
     ----------
     address : str
         ``duckdb:///people.db`` or ``sqlite:///people.db`` (relative; absolute: ``duckdb:////data/people.db``);
-        ``spark://host:port`` (``spark:`` alone: the session that is configured, or a local one); or an address of
+        ``spark://host:port`` (``spark:`` alone: the configured session, or a local one); or an address of
         SQLAlchemy, such as ``postgresql://user@host/database``. Each needs its driver: ``pip install duckdb``,
         ``pyspark``, or ``certifare[sql]`` with ``psycopg[binary]`` and the like.
     """
@@ -172,7 +173,7 @@ def _open(address: str, stack: contextlib.ExitStack) -> Warehouse:
             path = rest.removeprefix("//").removeprefix("/")
             if not Path(path).is_file():
                 raise FileError(
-                    f"There is no file of the {describe_address(address)}; an address looks like {scheme}:///people.db "
+                    f"There is no file for the {describe_address(address)}. Addresses look like {scheme}:///people.db "
                     f"(absolute: {scheme}:////data/people.db)."
                 )
             return _open_duckdb(path, stack) if scheme == "duckdb" else _open_sqlite(path, stack)
@@ -180,35 +181,33 @@ def _open(address: str, stack: contextlib.ExitStack) -> Warehouse:
             from pyspark.sql import SparkSession
 
             builder = SparkSession.builder.appName("certifare")
-            # The session stays open: it may be one that was there before.
+            # The session stays open: it may have existed before.
             return Spark((builder.master(address) if rest else builder).getOrCreate())
         if _dialect(address) is None:
             raise DatabaseError(
-                "This is no address of a database that certifare can ask; it knows duckdb:///file, sqlite:///file, "
-                f"spark://host:port, and SQLAlchemy's (postgresql://user@host/database) of {', '.join(DIALECTS)}."
+                "certifare does not support this database address. It supports duckdb:///file, sqlite:///file, "
+                f"spark://host:port, and SQLAlchemy's (postgresql://user@host/database) for {', '.join(DIALECTS)}."
             )
         return _open_server(address, stack)
     except ImportError:
         drivers = {"duckdb": "'duckdb'", "spark": "'pyspark'", "postgresql": "'certifare[sql]' 'psycopg[binary]'"}
-        driver = drivers.get(scheme, "'certifare[sql]', and the driver that SQLAlchemy names for it")
+        driver = drivers.get(scheme, "'certifare[sql]', and SQLAlchemy's driver for it")
         raise DatabaseError(f"The driver for {_dialect(address)} is not installed: pip install {driver}.") from None
 
 
 def _open_duckdb(path: str, stack: contextlib.ExitStack) -> Warehouse:
     import duckdb
 
-    # The file may be a stranger's: its views must not read other files, or load code.
+    # The file may be hostile: its views must not read other files, or load code.
     closed = ("enable_external_access", "autoload_known_extensions", "autoinstall_known_extensions")
     config = {**dict.fromkeys(closed, "false"), "lock_configuration": "true"}
     return DuckDB(stack.enter_context(contextlib.closing(duckdb.connect(path, read_only=True, config=config))))
 
 
 def _open_sqlite(path: str, stack: contextlib.ExitStack) -> Warehouse:
-    import sqlite3
-
     opened = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
     connection = stack.enter_context(contextlib.closing(opened))
-    # A stranger's views may not call functions with side effects; all queries see one state of the file.
+    # Views in a hostile file must not call functions with side effects; all queries see one state of the file.
     for statement in ("PRAGMA trusted_schema = OFF", "PRAGMA query_only = ON", "PRAGMA schema_version", "BEGIN"):
         connection.execute(statement).fetchall()
     return SQLite(connection)
@@ -232,9 +231,9 @@ def _open_server(address: str, stack: contextlib.ExitStack) -> Warehouse:
 
 
 def describe_address(address: str) -> str:
-    """Say which database an address is of. Nothing else of an address is ever kept or printed.
+    """Return the kind and name of the database of an address. Nothing else of an address is ever kept or printed.
 
-    The name is left out where it cannot be told for sure, as in an address whose password holds ``/`` or ``#``.
+    The name is left out if it is ambiguous, as in an address whose password holds ``/`` or ``#``.
 
     >>> from certifare.engines.sql.warehouse import describe_address
     >>> describe_address("postgresql://me:secret@host/staff"), describe_address("postgresql://me:se#cret@host/staff")
@@ -254,12 +253,12 @@ def _dialect(address: str) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class DatabaseRecords:
-    """Records of a table in a database, which counts them itself; only the counts leave it.
+    """Records of a table in a database, which counts them; only the counts leave the database.
 
     Attributes
     ----------
     warehouse : Warehouse
-        From :func:`connect`, or around a connection of your own: :class:`DuckDB`, :class:`SQLite`,
+        From :func:`connect`, or made from your own connection: :class:`DuckDB`, :class:`SQLite`,
         :class:`Database`, :class:`Spark`.
     table : str or sequence of str
         ``"people"``, ``"schema.people"``, or the parts of the name.
@@ -269,7 +268,7 @@ class DatabaseRecords:
     table: Names
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
-        """Count the records: as ``CellCounts.from_cells(encoder.apply(X), …)`` does in memory."""
+        """Count the records, like ``CellCounts.from_cells(encoder.apply(X), …)`` in memory."""
         refuse_draw(reading, request, "in a database")
         columns = self.warehouse.columns(table_parts(self.table))
         request.check_label(list(columns))
@@ -287,10 +286,10 @@ class DatabaseRecords:
         )
 
     def _repeats(self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str]) -> tuple[str, ...]:
-        """Refuse a table most of whose records are copies; say what a certificate says of fewer."""
+        """Raise if most records of a table are copies; return the certificate's statement about fewer copies."""
         roles = [parse_role(text, list(columns)) for text in (*reading.sensitive, *as_names(reading.label))]
         named = [role.column if isinstance(role, Comparison) else role for role in roles]
-        if encoder.is_column:  # Equal values of one column are no copies: all columns are compared.
+        if encoder.is_column:  # Equal values of one column are not copies, so all columns are compared.
             named = [name for name, type_ in columns.items() if is_read(type_, self.warehouse.dialect)]
         compared = dict.fromkeys([*(column.name for column in encoder.columns_), *named])
         types = {name: columns[name] for name in compared}
@@ -298,14 +297,14 @@ class DatabaseRecords:
         return found.check("certification records")
 
     def tally(self, encoder: RestrictedEncoder, reading: Reading, columns: Mapping[str, str]) -> Tally:
-        """Ask the database for the counts, by values as they stand there."""
+        """Ask the database for the counts, by its own values."""
         warehouse, label = self.warehouse, reading.label
         sql, expected = examination(warehouse.dialect)
         found = warehouse.query(sql)
         if found != [expected]:
             raise DatabaseError(
-                f"The database reads or compares texts and numbers in another way than {warehouse.dialect} should: it "
-                f"answers {found} instead of {expected}. Look at its settings (escapes in texts, character set)."
+                f"The database reads or compares text and numbers differently from {warehouse.dialect}: it answers "
+                f"{found} instead of {expected}. Check its settings (escapes in text, character set)."
             )
         query = counts_query(encoder, warehouse.dialect, self.table, columns, sensitive=reading.sensitive, label=label)
         rows = warehouse.query(query)
@@ -313,27 +312,27 @@ class DatabaseRecords:
 
 
 def _entry(row: Sequence[Any], reading: Reading) -> Entry:
-    """Read a row of counts: cell, groups, label, and the number of records as the last."""
+    """Convert a row of counts (cell, groups, label, number of records) to an entry."""
     cell, *values, records = row
     n_groups, labelled = len(reading.sensitive), reading.label is not None
     if cell is None and None in values[:n_groups] and not reading.unknown_groups:
-        cell = 0  # A record without a group has no cell, and is left out when counts are laid out.
+        cell = 0  # A record without a group has no cell; lay_out leaves it out.
     if cell is None:
         raise GroupError(
-            f"{int(records):,} records have a group that the encoder was not fitted with, or none; leave them out, in "
-            'a view for instance, or give them the thresholds that the groups have in common: unknown_groups="common".'
+            f"{int(records):,} records have a group that the encoder was not fitted with, or none. Leave them out, for "
+            'example in a view, or give them the thresholds that all groups share: unknown_groups="common".'
         )
     if cell == REFUSED:
         raise TableError(
-            f"{int(records):,} records hold an infinite number in a column that the encoder looks at; make it missing "
-            "(NULL) or finite, in a view for instance."
+            f"{int(records):,} records hold an infinite number in a column that the encoder uses. Make it missing "
+            "(NULL) or finite, for example in a view."
         )
     names = [_name(value) for value in values]
     return Entry(int(cell), tuple(names[:n_groups]), names[n_groups] if labelled else None, int(records))
 
 
 def _name(value: Any) -> str | None:
-    """Name a value as ``CellCounts.from_cells`` does; None if it is missing."""
+    """Return the name of a value as in ``CellCounts.from_cells``; None if it is missing."""
     return None if value is None else name_of(float(value) if isinstance(value, Decimal) else value)
 
 
@@ -343,7 +342,7 @@ def _quoted(name: str, dialect: str) -> str:
 
 @contextlib.contextmanager
 def _asking(failure: str) -> Iterator[None]:
-    """Put a driver's error into words of our own: the driver's may hold the address, a password, or values."""
+    """Replace a driver's error by our own: its message may contain the address, a password or values."""
     try:
         yield
     except CertifareError:
