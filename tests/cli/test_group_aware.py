@@ -159,3 +159,9 @@ def test_a_plain_fit_says_what_calibrated_cells_would_give_if_that_is_more():
     assert glimpse.cells > 1
     assert glimpse.own is None or glimpse.utility > glimpse.own
     assert "If cells may read the group (--group-aware)" in str(glimpse)
+
+
+def test_suppression_is_refused_before_the_work_because_counts_are_the_plan(cli, folder, tmp_path):
+    result = cli("fit", folder / "people.csv", "--sensitive", "sex", *FIT, "--suppress", 5, "-o", tmp_path / "bundle")
+    assert result.status == 2
+    assert "the counts of calibrated cells are their plan" in result.stderr

@@ -43,14 +43,20 @@ def fit(
 
     The table is split at random: encoders are fitted on one part and put in order on another, from safe to bold. Then
     they are tested in that order, each at full ε, on records that were not looked at before, until one fails; the last
-    that passed is taken. Exit status 1 means that none did: nothing is written then. A Parquet file too large for
-    memory is read as a stream: encoders are compared on a sample of it.
+    that passed is taken. With --group-aware, the other records set the thresholds of each group instead, by a plan
+    whose bound is known beforehand. Exit status 1 means that no encoder meets the target: nothing is written then. A
+    Parquet file too large for memory is read as a stream: encoders are compared on a sample of it.
     """
     from certifare.bundle import check_output, produce
+    from certifare.errors import ArgumentError
     from certifare.frontier.parquet_search import is_large
 
     refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
     check_distance("--target", target)
+    if suppress is not None and search.group_aware:
+        raise ArgumentError(
+            "--suppress: the counts of calibrated cells are their plan, which T* is computed from. Leave it out."
+        )
     check_output(output, replace=replace)
     signer = signing_key(key)
     with stages(quiet=as_json) as progress:

@@ -109,16 +109,17 @@ class CalibratedSearch(Job):
         labels, native = self.table.labels[0], None
         if self.claim.positive is not None and self.claim.distance.strata == "positive":
             native = labels.values[labels.names.index(self.claim.positive)]
-        encoder = CalibratedEncoder(
-            max_cells=self.max_cells,
-            metric=self.claim.metric,
-            confidence=self.claim.confidence,
-            utility=self.utility,
-            retain=self.retain,
-            positive_label=native,
-            random_state=self.seed,
-            n_jobs=self.options.n_jobs,
-        )
+        parameters: dict[str, Any] = {
+            "max_cells": self.max_cells,
+            "metric": self.claim.metric,
+            "confidence": self.claim.confidence,
+            "utility": self.utility,
+            "retain": self.retain,
+            "positive_label": native,
+            "random_state": self.seed,
+            "n_jobs": self.options.n_jobs,
+        }
+        encoder = CalibratedEncoder(**parameters)
         # A record that was drawn several times is one unit: no model may see it and be tried on it.
         units = self._learnt_rows if self.learnt.clusters is None else self.learnt.clusters
         training = encoder.prepare(
