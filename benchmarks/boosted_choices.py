@@ -10,7 +10,6 @@ over the seeds.
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,6 @@ from sklearn.metrics import log_loss
 
 from certifare import BoostedEncoder
 from certifare.encoders import scoremap, scores
-from certifare.encoders.boosted import Mapped
-from certifare.encoders.scores import Fold, Forest, Opaque, Scores
-from certifare.encoders.training import Training
 from certifare.growth import CategoricalBins
 from certifare.tables.frames import Frame
 from frontier import GAMMAS, Data, Point, acs_income, best
@@ -44,26 +40,8 @@ def changed(module: Any, **values: Any) -> Iterator[None]:
             setattr(module, name, value)
 
 
-def model(**parameters: Any) -> HistGradientBoostingClassifier:
+def model(**parameters: Any) -> Any:
     return scores.default_model(0).set_params(**parameters)
-
-
-def refitted(training: Training) -> Training:
-    """One model per target on all training records, instead of the mean over the folds."""
-    score_map = training.derived.score_map
-    features = score_map.scores.features
-    codes = features.codes(training.fields)
-    targets = [*training.labels, training.groups]
-    values = np.hstack([scores.target_values(target) for target in targets])
-    means = [scores._means(codes[i], values, features.bins[i].n_codes) for i in features.averaged]
-    crossed = [scores._crossed_means(codes[i], values, features.bins[i].n_codes, 0) for i in features.averaged]
-    matrix = np.ascontiguousarray(np.hstack([features.numbers(training.fields, codes), *crossed]))
-    models: list[Forest | Opaque] = []
-    for target in targets:
-        fitted = scores.default_model(0).fit(matrix, target.codes)
-        models.append(Forest.of(fitted) or Opaque(fitted))
-    whole = Scores(features, (Fold(tuple(means), tuple(models)),), score_map.scores.n_classes)
-    return replace(training, derived=Mapped(replace(score_map, scores=whole), training.derived.codes))
 
 
 def by_counts(score_map: scoremap.ScoreMap) -> Any:
@@ -72,50 +50,45 @@ def by_counts(score_map: scoremap.ScoreMap) -> Any:
     return (CategoricalBins("square", tuple(range(n))),), [np.arange(n, dtype=np.uint16)]
 
 
-Variant = tuple[dict[str, Any], Callable[[], Any], Callable[[Training], Training]]
+Variant = tuple[dict[str, Any], Callable[[], Any]]
 
 
 def variants() -> dict[str, Variant]:
     def nothing() -> Any:
         return changed(scores)
 
-    def same(training: Training) -> Training:
-        return training
-
-    found: dict[str, Variant] = {"default": ({}, nothing, same)}
+    found: dict[str, Variant] = {"default": ({}, nothing)}
     for grid in (12, 16, 24, 48, 64):
-        found[f"grid {grid}"] = ({"grid": grid}, nothing, same)
+        found[f"grid {grid}"] = ({"grid": grid}, nothing)
     for count in (8, 16, 32, 128):
-        found[f"{count} directions"] = ({}, lambda count=count: changed(scoremap, N_DIRECTIONS=count), same)
+        found[f"{count} directions"] = ({}, lambda count=count: changed(scoremap, N_DIRECTIONS=count))
     for grid in (12, 24, 31):
         found[f"squares by counts, grid {grid}"] = (
             {"grid": grid},
             lambda: changed(scoremap.ScoreMap, columns=by_counts),
-            same,
         )
     for folds in (3, 10):
-        found[f"{folds} folds"] = ({"folds": folds}, nothing, same)
-    found["one model on all records"] = ({}, nothing, refitted)
-    found["no means of categories"] = ({}, lambda: changed(scores, FEW_CATEGORIES=10**9), same)
+        found[f"{folds} folds"] = ({"folds": folds}, nothing)
+    found["no means of categories"] = ({}, lambda: changed(scores, FEW_CATEGORIES=10**9))
     for smoothing in (3.0, 30.0):
-        found[f"smoothing {smoothing:g}"] = ({}, lambda s=smoothing: changed(scores, SMOOTHING=s), same)
-    found["all features at each node"] = ({"score_model": model(max_features=1.0)}, nothing, same)
-    found["15 leaves, 150 rounds"] = ({"score_model": model(max_leaf_nodes=15, max_iter=150)}, nothing, same)
-    found["63 leaves, 60 rounds"] = ({"score_model": model(max_leaf_nodes=63, max_iter=60)}, nothing, same)
-    found["200 rounds of 0.05"] = ({"score_model": model(max_iter=200, learning_rate=0.05)}, nothing, same)
-    found["scikit-learn's defaults"] = ({"score_model": HistGradientBoostingClassifier(random_state=0)}, nothing, same)
+        found[f"smoothing {smoothing:g}"] = ({}, lambda s=smoothing: changed(scores, SMOOTHING=s))
+    found["all features in each tree"] = ({"score_model": model(colsample_bytree=1.0)}, nothing)
+    found["15 leaves, 150 rounds"] = ({"score_model": model(num_leaves=15, n_estimators=150)}, nothing)
+    found["63 leaves, 60 rounds"] = ({"score_model": model(num_leaves=63, n_estimators=60)}, nothing)
+    found["200 rounds of 0.05"] = ({"score_model": model(n_estimators=200, learning_rate=0.05)}, nothing)
+    found["scikit-learn's defaults"] = ({"score_model": HistGradientBoostingClassifier(random_state=0)}, nothing)
     for size in (30, 400):
-        found[f"min_cell_size {size}"] = ({"min_cell_size": size}, nothing, same)
+        found[f"min_cell_size {size}"] = ({"min_cell_size": size}, nothing)
     return found
 
 
 def measure(data: Data, variant: Variant) -> list[float]:
-    parameters, change, refit = variant
+    parameters, change = variant
     common = {"categorical_features": data.categorical, "max_cells": max(CELLS), "n_jobs": -1, **parameters}
     train, *others = data.parts
     with change():
         encoder = BoostedEncoder(**common)
-        training = refit(encoder.prepare(data.of(0), data.y[train], sensitive_features=data.s[train]))
+        training = encoder.prepare(data.of(0), data.y[train], sensitive_features=data.s[train])
         score_map = training.derived.score_map
         codes, losses = [training.derived.codes], []
         for part, rows in enumerate(others, start=1):

@@ -4,7 +4,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.naive_bayes import GaussianNB
 
-from certifare import BoostedEncoder, FairTreeEncoder, certify
+from certifare import BoostedEncoder, FairTreeEncoder, certify, load_encoder
 from certifare.encoders.proxies import N_CLUSTERS
 from certifare.errors import EncoderError
 
@@ -155,3 +155,12 @@ def test_the_grid_can_be_chosen():
     X, y, s = table_of(1000)
     encoder = BoostedEncoder(grid=5, score_model=quick(), folds=2).fit(X, y, sensitive_features=s)
     assert encoder.cell_map_.shape == (5, 5)
+
+
+def test_a_loaded_encoder_has_the_digest_of_the_one_that_was_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 50, size=(600, 3)).astype(float)
+    y, s = (X[:, 0] + X[:, 1] > 50).astype(int), (X[:, 2] > 25).astype(int)
+    encoder = BoostedEncoder(max_cells=3, folds=2, min_cell_size=20).fit(X, y, sensitive_features=s)
+    encoder.save(tmp_path / "encoder.json")
+    assert load_encoder(tmp_path / "encoder.json").digest() == encoder.digest()

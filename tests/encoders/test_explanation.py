@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 
 from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder, load_encoder
 from certifare.encoders.explanation import decompose
+from certifare.encoders.forest import Forest
 from certifare.encoders.scoremap import split_sides
-from certifare.encoders.scores import Forest
 from certifare.errors import EncoderError
 from certifare.tables.frames import Frame
 
@@ -145,7 +145,6 @@ def test_contributions_of_one_tree_are_those_by_hand():
         feature=np.array([0, -1, 1, -1, -1], dtype=np.int32),
         threshold=np.array([1.0, 0, 0.0, 0, 0]),
         missing_left=np.array([True, False, False, False, False]),
-        left=np.array([1, 0, 3, 0, 0], dtype=np.int32),
         right=np.array([2, 0, 4, 0, 0], dtype=np.int32),
         value=np.array([0, -1.0, 0, 2.0, 6.0]),
     )

@@ -231,7 +231,7 @@ class TestHostileFiles:
     def test_another_format_or_version(self, saved, refused):
         document = json.loads(saved.read_text())
         refused(document | {"format": "something/else"}, "not an encoder")
-        refused(document | {"version": 3, "more": []}, "newer than this certifare knows")
+        refused(document | {"version": 4, "more": []}, "newer than this certifare knows")
         refused(document | {"version": 0}, "no version 0")
         refused(document | {"version": "1"})
         refused(document | {"kind": "neural"})
@@ -299,18 +299,18 @@ class TestHostileFiles:
 
     @pytest.mark.parametrize("encoder", ["boosted", "boosted, retain"], indirect=True)
     def test_score_models_that_are_none(self, saved, refused):
-        tree = ("folds", 0, "models", 0, "trees", 0)
-        refused(self.change(saved, *tree, "left", 0, value=0), "node 0 has the child 0")  # a cycle
-        refused(self.change(saved, *tree, "left", 0, value=10**6), "has the child")
-        refused(self.change(saved, *tree, "right", 0, value=1), "has the child")  # two parents
+        tree = ("models", 0, "trees", 0)
+        refused(self.change(saved, "version", value=2), "Fit it again")
+        refused(self.change(saved, *tree, "features", 0, value=-1), "a node cannot be reached")
         refused(self.change(saved, *tree, "features", 0, value=99), "no feature 99")
-        refused(self.change(saved, *tree, "features", 0, value=-1), "the leaf 0 has the child 1")
         refused(self.change(saved, *tree, "features", value=[]), "different lengths")
+        refused(self.change(saved, *tree, value={"features": [0], "numbers": [1.0], "missing_left": []}), "no child")
         refused(self.change(saved, *tree, "numbers", 0, value=None))
-        refused(self.change(saved, "folds", value=[]), "folds")
-        refused(self.change(saved, "folds", 0, "models", value=[]), "one model per label")
-        refused(self.change(saved, "folds", 0, "means", value={"age": [[1.0]]}), "means")
-        refused(self.change(saved, "folds", 0, "models", 0, "baseline", value=[]), "baseline")
+        refused(self.change(saved, *tree, "missing_left", value=[10**6]), "missing_left lists")
+        refused(self.change(saved, *tree, "missing_left", value=[-1]))
+        refused(self.change(saved, "models", value=[]), "models: not one per label")
+        refused(self.change(saved, "means", value={"age": [[1.0]]}), "means")
+        refused(self.change(saved, "models", 0, "baseline", value=[]), "baseline")
         refused(self.change(saved, "axes", 0, "edges", value=[1.0, 0.0]), "not sorted")
         refused(self.change(saved, "axes", 0, "coordinates", value=[1.0]), "coordinate per bin")
         refused(self.change(saved, "axes", 0, "weights", value=[1.0]), "need no weights")

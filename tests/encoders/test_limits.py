@@ -37,14 +37,16 @@ def chain(n_splits, column=NUMBER, **rule):
     }
 
 
-def boosted(n_splits, tree):
+def boosted(n_splits, tree, n_trees=1):
     edges = [i / 10 for i in range(63)]
     axes = [{"name": side, "side": side, "edges": edges, "coordinates": [*edges, 7.0]} for side in ("label", "group")]
     return {
         **COMMON,
+        "version": 3,
         "kind": "boosted",
         "columns": [{**NUMBER, "edges": []}],
-        "folds": [{"means": {}, "models": [{"baseline": [0.0], "trees": [tree]}] * 2}],
+        "means": {},
+        "models": [{"baseline": [0.0], "trees": [tree] * n_trees}] * 2,
         "axes": axes,
         "clusters": None,
         "parents": [2 * j for j in range(n_splits)],
@@ -53,17 +55,15 @@ def boosted(n_splits, tree):
     }
 
 
-STUMP = {"features": [-1], "numbers": [0.1], "missing_left": [False], "left": [0], "right": [0]}
+STUMP = {"features": [-1], "numbers": [0.1], "missing_left": []}
 
 
-def deep(n):
-    nodes = 2 * n + 1
+def deep(n, step=0.0):
+    """A tree that is all depth; its thresholds are ``step`` apart."""
     return {
         "features": [0, -1] * n + [-1],
-        "numbers": [0.5] * nodes,
-        "missing_left": [False] * nodes,
-        "left": [j for i in range(n) for j in (2 * i + 1, 0)] + [0],
-        "right": [j for i in range(n) for j in (2 * i + 2, 0)] + [0],
+        "numbers": [i * step for i in range(2 * n + 1)],
+        "missing_left": [],
     }
 
 
@@ -92,7 +92,8 @@ TOO_MUCH = {
     "cells of a tree": (lambda: chain(70_000), "70,001 cells"),
     "cells of a map": (lambda: boosted(70_000, STUMP), "70,001 cells"),
     "empty cells of a map": (lambda: boosted(1_000, STUMP), "a cell has none"),
-    "depth of a score model": (lambda: boosted(0, deep(2_000)), "2,000 steps in a tree"),
+    "leaves of a score model": (lambda: boosted(0, deep(5_000)), "5,001 leaves in a tree"),
+    "thresholds of a score model": (lambda: boosted(0, deep(1_000, 0.5), 9), "entries of tables"),
     "cells of k-means": (lambda: clusters(65_537), "65,537 cells"),
     "columns": (lambda: clusters(1, 10_001), "10,001 columns"),
     "lists": (lambda: {**clusters(1), "surprise": [[]] * (1 << 21)}, "2,097,1.. lists"),
@@ -138,10 +139,9 @@ def test_numbers_out_of_range_are_one_line(tmp_path):
         path.write_text(json.dumps({**chain(2), **change}))
         with pytest.raises(FileError):
             load_encoder(path)
-    for leaf in ("left", "right"):
-        path.write_text(json.dumps(boosted(0, {**STUMP, leaf: [2**31]})))
-        with pytest.raises(FileError, match="the leaf 0 has the child 2147483648"):
-            load_encoder(path)
+    path.write_text(json.dumps(boosted(0, {**STUMP, "features": [2**31]})))
+    with pytest.raises(FileError, match="there is no feature 2147483648"):
+        load_encoder(path)
 
 
 def test_a_file_does_not_choose_the_number_of_threads(tmp_path):

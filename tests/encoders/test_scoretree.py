@@ -258,7 +258,7 @@ class TestFiles:
         named.save(tmp_path / "encoder.json")
         document = json.loads((tmp_path / "encoder.json").read_text())
         assert document["kind"] == "boosted tree"
-        assert document["version"] == 2
+        assert document["version"] == 3
 
         def refused(match, change):
             other = copy.deepcopy(document)
@@ -276,9 +276,8 @@ class TestFiles:
         refused("need no weights", lambda d: d["scores"][0].update(weights=[1.0, 2.0]))
         refused("not an edge", lambda d: d["splits"][0]["by_group"][0].update(at_most=99.0))
         refused("there is no column", lambda d: d["splits"][0].update(column="age"))
-        refused("there is no feature", lambda d: d["folds"][0]["models"][0]["trees"][0]["features"].__setitem__(0, 99))
-        refused("not one model per label", lambda d: d["folds"][0]["models"].append(d["folds"][0]["models"][0]))
-        refused("there are none", lambda d: d.update(folds=[]))
+        refused("there is no feature", lambda d: d["models"][0]["trees"][0]["features"].__setitem__(0, 99))
+        refused("models: not one per label", lambda d: d["models"].append(d["models"][0]))
 
     def test_other_models_cannot_be_saved(self, table, tmp_path):
         X = table[["hours"]].assign(more=table["age"].fillna(0))

@@ -51,7 +51,7 @@ class BoostedEncoder(GrownEncoder):
 
     Gradient boosting estimates P(y|x) and P(s|x), out of fold. Each score is cut at its quantiles, and the fair tree
     grows over the squares of that grid: every split is a line. It keeps far more of the label than a tree over the
-    columns at the same distance between groups. A record that is encoded gets the mean score of the folds' models.
+    columns at the same distance between groups. Models that were fitted on all training records score later ones.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class BoostedEncoder(GrownEncoder):
         What the criterion looks at.
     score_model : classifier, optional
         Any scikit-learn classifier with ``predict_proba``; numbers with NaN for missing values are what it gets.
-        Gradient boosting unless given. Only gradient boosting can be saved as JSON.
+        LightGBM unless given. Only gradient boosting, of LightGBM or scikit-learn, can be saved as JSON.
     folds : int
         Training records are scored by models that saw the other folds.
     grid : int, optional
@@ -166,8 +166,9 @@ class BoostedEncoder(GrownEncoder):
             raise EncoderError(f"grid is {self.grid!r}; give a whole number from 2, or None.")
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         targets = training.labels if self.group_aware else (*training.labels, training.groups)
-        n_records = len(training) if self.group_aware else 0
-        model = default_model(self.seed, n_records) if self.score_model is None else self.score_model
+        model = self.score_model
+        if model is None:
+            model = default_model(self.seed, len(training), 300 if self.group_aware else 100)
         scores, out_of_fold = fit_scores(
             training, targets, model, int(self.folds), self.seed, self.n_threads, bool(self.group_aware)
         )

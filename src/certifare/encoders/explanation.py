@@ -18,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.encoders.description import rule_of
+from certifare.encoders.forest import Forest
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.kmeans import KMeansEncoder
-from certifare.encoders.scores import FeatureMap, Forest, Scores
+from certifare.encoders.scores import FeatureMap, Scores
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
 from certifare.foundation.levels import plain
@@ -232,18 +233,17 @@ def _scores(
 ) -> tuple[AxisScore, ...]:
     """Take each score of the map, or of the tree over scores, apart by columns."""
     scores = _models(encoder)
-    if not all(isinstance(model, Forest) for fold in scores.folds for model in fold.models):
+    forests = [model for model in scores.models if isinstance(model, Forest)]
+    if len(forests) < len(scores.models):
         return ()
     background, of_groups, weights = _background(encoder)
-    owner = _owners(scores.features, [table.shape[1] for table in scores.folds[0].means])
-    parts = [_Parts(len(owner)) for _ in scores.n_classes]
-    for fold in scores.folds:
-        own = _rows(scores.features, fields, fold.means, groups)
-        others = _rows(scores.features, background, fold.means, of_groups)
-        for part, model, n in zip(parts, fold.models, scores.n_classes, strict=True):
-            assert isinstance(model, Forest)  # noqa: S101  (looked at above)
-            raw = decompose(model, own[0], others, weights)
-            part.add(_through(_softmax, *raw) if n > 2 else raw, len(scores.folds))
+    owner = _owners(scores.features, [table.shape[1] for table in scores.means])
+    own = _rows(scores.features, fields, scores.means, groups)
+    others = _rows(scores.features, background, scores.means, of_groups)
+    parts = []
+    for model in forests:
+        raw = decompose(model, own[0], others, weights)
+        parts.append(_through(_softmax, *raw) if model.n_classes > 2 else raw)
     n_labels = len(encoder.labels_)
     names = [*(column.name for column in encoder.columns_), encoder.group_column_]
     axes: list[tuple[str, str, NDArray[np.float64] | None]]
@@ -263,18 +263,16 @@ def _along(
     name: str,
     side: str,
     weights: NDArray[np.float64] | None,
-    parts: Sequence[_Parts],
+    parts: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
     names: Sequence[str],
     owner: NDArray[np.int64],
 ) -> AxisScore:
     """Add up what the columns contribute to one score: log-odds as they are, or a weighted sum of probabilities."""
     if weights is None:
-        average, contributions = parts[0].average[0], parts[0].contributions[:, 0]
+        average, contributions = parts[0][0][0], parts[0][1][:, 0]
     else:
         # Among several labels, log-odds of two values become a pair of probabilities.
-        pairs = [
-            _through(_pair, part.average, part.contributions) if len(part.average) == 1 else part.both for part in parts
-        ]
+        pairs = [_through(_pair, *part) if len(part[0]) == 1 else part for part in parts]
         average = float(np.concatenate([base for base, _ in pairs]) @ weights)
         contributions = np.hstack([added for _, added in pairs]) @ weights
     by_column = np.bincount(owner, weights=contributions, minlength=len(names))
@@ -286,22 +284,6 @@ def _along(
         average=float(average),
         columns={names[i]: float(by_column[i]) for i in order if by_column[i] != 0.0},
     )
-
-
-class _Parts:
-    """A target's score as an average and what each number of a row adds, (numbers, outputs); the mean over folds."""
-
-    def __init__(self, n_numbers: int) -> None:
-        self.average: NDArray[np.float64] = np.zeros(1)
-        self.contributions: NDArray[np.float64] = np.zeros((n_numbers, 1))
-
-    def add(self, parts: tuple[NDArray[np.float64], NDArray[np.float64]], n_folds: int) -> None:
-        self.average = self.average + parts[0] / n_folds
-        self.contributions = self.contributions + parts[1] / n_folds
-
-    @property
-    def both(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self.average, self.contributions
 
 
 def decompose(
@@ -319,7 +301,7 @@ def decompose(
     contributions : ndarray of float64, (numbers, outputs)
         ``average + contributions.sum(axis=0)`` is the raw score of the row.
     """
-    _, feature, _, _, children = forest._steps
+    feature, children = np.maximum(forest.feature, 0), _children(forest)
     n_outputs = len(forest.baseline)
     covers = np.zeros(len(feature))
     for nodes, moved, _ in _descend(forest, others):
@@ -345,15 +327,22 @@ def decompose(
 
 def _descend(forest: Forest, matrix: NDArray[np.float64]) -> Iterator[tuple[Any, Any, Any]]:
     """Let rows go down all trees together; yields nodes, which of them are new, and the nodes before: (rows, trees)."""
-    deepest, feature, threshold, missing_left, children = forest._steps
+    feature, children = np.maximum(forest.feature, 0), _children(forest)
     nodes = np.broadcast_to(forest.starts[:-1], (len(matrix), len(forest.starts) - 1))
     rows = np.arange(len(matrix))[:, None]
-    for _ in range(int(deepest.max())):
+    while (forest.feature[nodes] >= 0).any():
         x = matrix[rows, feature[nodes]]
-        right = ~np.where(np.isnan(x), missing_left[nodes], x <= threshold[nodes])
+        right = ~np.where(np.isnan(x), forest.missing_left[nodes], x <= forest.threshold[nodes])
         following = children[nodes, right.astype(np.int64)]
         yield following, following != nodes, nodes
         nodes = following
+
+
+def _children(forest: Forest) -> NDArray[np.int64]:
+    """Both children of each node, (nodes, 2); a leaf leads to itself."""
+    first = np.repeat(forest.starts[:-1], np.diff(forest.starts))
+    children = np.stack([first + forest.left, first + forest.right], axis=1)
+    return np.where(forest.feature[:, None] >= 0, children, np.arange(len(first))[:, None])
 
 
 def _through(
@@ -489,10 +478,9 @@ def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
         return sorted(float(edges[c]) for c in codes if 0 <= c < len(edges))
     found: set[float] = set()
     if isinstance(encoder, BoostedEncoder):
-        for fold in _models(encoder).folds:
-            for model in fold.models:
-                if isinstance(model, Forest):
-                    found.update(model.threshold[model.feature == column].tolist())
+        for model in _models(encoder).models:
+            if isinstance(model, Forest):
+                found.update(model.threshold[model.feature == column].tolist())
         if encoder.group_aware and encoder._score_tree.table:
             found.update(getattr(encoder._score_tree.table[column], "edges", np.zeros(0)).tolist())
         if found:

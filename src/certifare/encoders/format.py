@@ -20,8 +20,8 @@ from certifare.errors import EncoderError, FileError
 from certifare.foundation.storage import distinct_keys, open_regular
 
 FORMAT = "certifare/encoder"
-VERSION = 2
-"""Files that an older version can read are still written as version 1: all but those of group-aware encoders."""
+VERSION = 3
+"""Trees and k-means are still written as version 1, which older versions read; group-aware trees as 2, boosted as 3."""
 MAX_BYTES = 64 << 20
 MOST_LISTS = 1 << 21
 """Lists and objects of a document: an empty one takes three bytes in the file, and fifty or more in memory."""
@@ -35,6 +35,7 @@ class DocumentHeader(Struct):
 
     format: str
     version: int
+    kind: str = ""
 
 
 class ColumnDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -90,27 +91,22 @@ class Rule(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Tree(Struct, forbid_unknown_fields=True):
-    """One tree of a score model: at a node, ``numbers`` is the threshold, at a leaf (feature -1) what it adds."""
+    """One tree of a score model: its nodes, each followed by all that lies to its left, then by all to its right.
+
+    At a node, ``numbers`` is the threshold, at a leaf (feature -1) what it adds, in units of 2⁻²⁰. ``missing_left``
+    lists the nodes at which a missing number goes left.
+    """
 
     features: list[int]
-    numbers: list[float]
-    missing_left: list[bool]
-    left: list[Count]
-    right: list[Count]
+    numbers: list[int | float]
+    missing_left: list[Count]
 
 
 class Model(Struct, forbid_unknown_fields=True):
-    """A score model: trees that add to the outputs in turn."""
+    """A score model: trees that add to the outputs in turn; the baseline is in units of 2⁻²⁰, too."""
 
     baseline: list[float]
     trees: list[Tree]
-
-
-class FoldDocument(Struct, forbid_unknown_fields=True):
-    """The score models of one fold, and the means of the targets in each category that they look at."""
-
-    means: dict[str, list[list[float]]]
-    models: list[Model]
 
 
 class AxisDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -173,11 +169,13 @@ class TreeDocument(EncoderDocument, tag="tree", kw_only=True):
 class BoostedDocument(EncoderDocument, tag="boosted", kw_only=True):
     """A :class:`BoostedEncoder`: score models, axes, and the leaf (a node) that each square belongs to.
 
+    ``means`` are those of the targets in each category, which the models look at.
     ``parents[j]`` is the node that split j parts into nodes 2j+1 and 2j+2; ``squares`` runs over the bins of the
     axes, then over the clusters.
     """
 
-    folds: list[FoldDocument]
+    means: dict[str, list[list[float]]]
+    models: list[Model]
     axes: list[AxisDocument]
     clusters: Centres | None
     parents: list[Count]
@@ -196,7 +194,8 @@ class BoostedTreeDocument(EncoderDocument, tag="boosted tree", kw_only=True):
     Splits as in :class:`TreeDocument`; their column is a score, or a column of the table.
     """
 
-    folds: list[FoldDocument]
+    means: dict[str, list[list[float]]]
+    models: list[Model]
     scores: list[ScoreDocument]
     splits: list[Rule]
     nodes: list[Place]
@@ -232,11 +231,12 @@ class Threshold(Struct, forbid_unknown_fields=True):
 class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
     """A :class:`CalibratedEncoder`: score models that see the group, and thresholds that records have set.
 
-    Without ``folds`` the one column of the table is the score. ``gaps`` has the gaps of each group at the root: one
+    Without ``models`` the one column of the table is the score. ``gaps`` has the gaps of each group at the root: one
     more than its certification records. ``tie_key`` keys the hash that breaks ties.
     """
 
-    folds: list[FoldDocument]
+    means: dict[str, list[list[float]]]
+    models: list[Model]
     directions: list[DirectionDocument]
     coordinates: list[list[list[int]]]
     calibrated: bool
@@ -374,6 +374,11 @@ def _parse(path: str, content: bytes) -> AnyDocument:
             )
         if header.version < 1:
             raise FileError(f"{path}: there is no version {header.version} of the format.")
+        if header.version < VERSION and header.kind.startswith(("boosted", "calibrated")):
+            raise FileError(
+                f"{path}: this encoder was saved by an older version of certifare (version {header.version} of "
+                f"the format, {VERSION} is needed). Fit it again."
+            )
         document: AnyDocument = msgspec.json.decode(content, type=AnyDocument)
         json.loads(content, object_pairs_hook=distinct_keys)
         check_limits(document)

@@ -7,6 +7,7 @@ makes, and is named in the error.
 
 from collections.abc import Sequence
 
+from certifare.encoders.forest import WORD
 from certifare.encoders.format import (
     BoostedDocument,
     BoostedTreeDocument,
@@ -24,10 +25,13 @@ MOST_GROUPS = 1_000
 """Groups, and values of a label."""
 
 MOST_STEPS = 1 << 22
-"""Steps from the root to every cell of a tree, added up; for a forest, steps of one record through all its trees."""
+"""Steps from the root to every cell of a tree, added up."""
 
-DEEPEST = 1_000
-"""Steps to the last leaf of a tree of a score model."""
+MOST_LEAVES = 1 << 12
+"""Leaves of a tree of a score model."""
+
+MOST_ENTRIES = 1 << 24
+"""Entries of the tables that score models are looked up in, added up."""
 
 MOST_CODES = 1 << 26
 """Codes of the columns of all splits, added up: the bytes that the splits take in memory."""
@@ -64,8 +68,7 @@ def check_limits(document: EncoderDocument) -> None:
     elif isinstance(document, KMeansDocument):
         _limit(len(document.cells), MOST_CELLS, "cells")
     if isinstance(document, BoostedDocument | BoostedTreeDocument | CalibratedDocument):
-        steps = sum(_steps(model) for fold in document.folds for model in fold.models)
-        _limit(steps, MOST_STEPS, "steps through its trees")
+        _limit(_entries(document.models), MOST_ENTRIES, "entries of tables of its score models")
 
 
 def sum_over_cells(parents: Sequence[int], costs: Sequence[int]) -> int:
@@ -84,19 +87,19 @@ def sum_over_cells(parents: Sequence[int], costs: Sequence[int]) -> int:
     return sum(above.values())
 
 
-def _steps(model: Model) -> int:
-    """Count the steps of one record through the trees of a model."""
+def _entries(models: Sequence[Model]) -> int:
+    """Count the entries of the tables that models are looked up in."""
+    cuts: dict[int, set[float]] = {}
+    trees = [tree for model in models for tree in model.trees]
+    for tree in trees:
+        for feature, number in zip(tree.features, tree.numbers, strict=False):
+            cuts.setdefault(feature, set()).add(number)
     total = 0
-    for tree in model.trees:
-        depth = [0] * len(tree.features)
-        # Children come after their parents, or the tree is refused elsewhere.
-        for i, (feature, left, right) in enumerate(zip(tree.features, tree.left, tree.right, strict=False)):
-            for child in (left, right) if feature >= 0 else ():
-                if i < child < len(depth):
-                    depth[child] = depth[i] + 1
-        deepest = max(depth, default=0)
-        _limit(deepest, DEEPEST, "steps in a tree of a score model")
-        total += deepest
+    for tree in trees:
+        leaves = tree.features.count(-1)
+        _limit(leaves, MOST_LEAVES, "leaves in a tree of a score model")
+        compared = sum(len(cuts[feature]) + 2 for feature in tree.features if feature >= 0)
+        total += -(-leaves // WORD) * compared
     return total
 
 

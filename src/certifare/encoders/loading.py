@@ -17,6 +17,7 @@ from certifare.encoders.description import (
     nearest_rules,
     path_rules,
 )
+from certifare.encoders.forest import UNIT, Forest, right_children
 from certifare.encoders.format import (
     MAX_BYTES,
     AnyDocument,
@@ -27,7 +28,6 @@ from certifare.encoders.format import (
     Centres,
     ColumnDocument,
     EncoderDocument,
-    FoldDocument,
     KMeansDocument,
     Model,
     Place,
@@ -42,7 +42,7 @@ from certifare.encoders.plans import GapPlan, Thresholds, threshold_rules
 from certifare.encoders.proxies import LARGEST, MOST, Clusters, Coordinates
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.scoremap import MOST_SQUARES, Axis, ScoreMap
-from certifare.encoders.scores import FeatureMap, Fold, Forest, Scores
+from certifare.encoders.scores import FeatureMap, Scores
 from certifare.encoders.scoretree import Score, ScoreTree, columns_in_words, score_bins
 from certifare.encoders.space import Space
 from certifare.encoders.training import ColumnSchema
@@ -182,16 +182,12 @@ def _build_boosted(document: BoostedDocument) -> "BoostedEncoder":
     _require(not encoder.group_aware, "a group-aware boosted encoder is a tree")
     _require(len(document.labels) > 0 and len(document.groups) > 1, "a boosted encoder has labels and groups")
     n_classes = (*(len(label.values) for label in document.labels), len(document.groups))
-    features = FeatureMap(bins)
-    folds = tuple(
-        _restore_fold(fold, features, columns, n_classes, f"folds[{i}]") for i, fold in enumerate(document.folds)
-    )
-    _require(len(folds) > 0, "folds: there are none")
+    scores = _restore_models(document, FeatureMap(bins), n_classes)
     clusters = None
     if document.clusters is not None:
         clusters = Clusters(*_restore_centres(document.clusters, bins, "clusters"))
     axes = tuple(_restore_axis(axis, n_classes, f"axes[{i}]") for i, axis in enumerate(document.axes))
-    score_map = ScoreMap(Scores(features, folds, n_classes), len(document.labels), axes, clusters)
+    score_map = ScoreMap(scores, len(document.labels), axes, clusters)
     encoder.score_map_ = score_map
     _restore_nodes(encoder, _restore_squares(document), document, columns)
     return encoder
@@ -206,12 +202,8 @@ def _build_boosted_tree(document: BoostedTreeDocument) -> "BoostedEncoder":
     _require(bool(encoder.group_aware), "a boosted tree is group-aware")
     _require(len(document.labels) > 0, "a boosted encoder has labels")
     n_classes = tuple(len(label.values) for label in document.labels)
-    features = FeatureMap(bins, len(document.groups))
-    folds = tuple(
-        _restore_fold(fold, features, columns, n_classes, f"folds[{i}]") for i, fold in enumerate(document.folds)
-    )
-    _require(len(folds) > 0, "folds: there are none")
-    encoder._score_tree = ScoreTree(Scores(features, folds, n_classes), *_restore_scores(document, bins))
+    scores = _restore_models(document, FeatureMap(bins, len(document.groups)), n_classes)
+    encoder._score_tree = ScoreTree(scores, *_restore_scores(document, bins))
     _restore_nodes(encoder, _restore_splits(document, encoder._score_tree.bins), document, columns)
     return encoder
 
@@ -251,13 +243,9 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
     _require(document.tie_key < 1 << 63, "tie_key is out of range")
     n_classes = tuple(len(label.values) for label in document.labels)
     scores = None
-    if document.folds:
+    if document.models:
         _require(len(n_classes) > 0, "a calibrated encoder with score models has labels")
-        features = FeatureMap(bins, len(document.groups))
-        folds = tuple(
-            _restore_fold(fold, features, columns, n_classes, f"folds[{i}]") for i, fold in enumerate(document.folds)
-        )
-        scores = Scores(features, folds, n_classes)
+        scores = _restore_models(document, FeatureMap(bins, len(document.groups)), n_classes)
     else:
         _require(len(columns) == 1 and columns[0].type == "number", "without score models the one column is the score")
         _require(len(document.directions) == 1, "without score models there is one direction")
@@ -543,70 +531,64 @@ def _restore_statistics(document: EncoderDocument, places: Sequence[Place], wher
     )
 
 
-def _restore_fold(
-    document: FoldDocument,
+def _restore_models(
+    document: BoostedDocument | BoostedTreeDocument | CalibratedDocument,
     features: FeatureMap,
-    columns: Sequence[ColumnSchema],
-    n_classes: Sequence[int],
-    where: str,
-) -> Fold:
-    averaged = [columns[i].name for i in features.averaged]
-    _require(set(document.means) == set(averaged), f"{where}: means are not those of the columns with many categories")
+    n_classes: tuple[int, ...],
+) -> Scores:
+    names = [features.bins[i].name for i in features.averaged]
+    _require(set(document.means) == set(names), "means are not those of the columns with many categories")
     means = []
-    for i, name in zip(features.averaged, averaged, strict=True):
-        table = _matrix(document.means[name], f"{where}.means[{name!r}]")
-        _require(len(table) == features.bins[i].n_codes, f"{where}.means[{name!r}]: not one row per category")
+    for i, name in zip(features.averaged, names, strict=True):
+        table = _matrix(document.means[name], f"means[{name!r}]")
+        _require(len(table) == features.bins[i].n_codes, f"means[{name!r}]: not one row per category")
         means.append(table)
-    n_features = features.n_numbers + sum(table.shape[1] for table in means)
+    n_numbers = features.n_numbers + sum(table.shape[1] for table in means)
     _require(
-        len(document.models) == len(n_classes), f"{where}: not one model per label, and for the groups if it sees none"
+        len(document.models) == len(n_classes), "models: not one per label, and for the groups if they are not seen"
     )
     models = tuple(
-        _restore_forest(model, n, n_features, f"{where}.models[{i}]")
+        _restore_forest(model, n, n_numbers, f"models[{i}]")
         for i, (model, n) in enumerate(zip(document.models, n_classes, strict=True))
     )
-    return Fold(tuple(means), models)
+    return Scores(features, tuple(means), models, n_classes)
 
 
-def _restore_forest(document: Model, n_classes: int, n_features: int, where: str) -> Forest:
+def _restore_forest(document: Model, n_classes: int, n_numbers: int, where: str) -> Forest:
     _require(len(document.baseline) == (1 if n_classes == 2 else n_classes), f"{where}: not one baseline per output")
     _require(len(document.trees) % len(document.baseline) == 0, f"{where}: trees do not belong to outputs in turn")
     for t, tree in enumerate(document.trees):
-        _check_tree(tree, n_features, f"{where}.trees[{t}]")
-
-    def joined(lists: Sequence[Sequence[Any]], dtype: Any) -> NDArray[Any]:
-        return np.array([entry for entries in lists for entry in entries], dtype=dtype)
-
-    feature = joined([tree.features for tree in document.trees], np.int32)
-    numbers = joined([tree.numbers for tree in document.trees], np.float64)
+        _check_tree(tree, n_numbers, f"{where}.trees[{t}]")
+    starts = np.concatenate([[0], np.cumsum([len(tree.features) for tree in document.trees])]).astype(np.int64)
+    feature = np.array([i for tree in document.trees for i in tree.features], dtype=np.int32)
+    numbers = np.array([number for tree in document.trees for number in tree.numbers], dtype=np.float64)
+    missing_left = np.zeros(len(feature), dtype=bool)
+    for start, tree in zip(starts.tolist(), document.trees, strict=False):
+        missing_left[[start + node for node in tree.missing_left]] = True
     return Forest(
         n_classes=n_classes,
-        baseline=np.array(document.baseline, dtype=np.float64),
-        starts=np.concatenate([[0], np.cumsum([len(tree.features) for tree in document.trees])]).astype(np.int64),
+        baseline=np.array(document.baseline, dtype=np.float64) * UNIT,
+        starts=starts,
         feature=feature,
         threshold=np.where(feature >= 0, numbers, 0.0),
-        missing_left=joined([tree.missing_left for tree in document.trees], np.bool_),
-        left=joined([tree.left for tree in document.trees], np.int32),
-        right=joined([tree.right for tree in document.trees], np.int32),
-        value=np.where(feature >= 0, 0.0, numbers),
+        missing_left=missing_left,
+        right=right_children(feature, starts),
+        value=np.where(feature >= 0, 0.0, numbers * UNIT),
     )
 
 
-def _check_tree(tree: Tree, n_features: int, where: str) -> None:
-    """Children come after their parents, and every node but the first has one parent: so every path ends."""
+def _check_tree(tree: Tree, n_numbers: int, where: str) -> None:
+    """Nodes must make one tree: there is always a place left for the next, and none after the last."""
     n = len(tree.features)
-    lengths = {n, len(tree.numbers), len(tree.missing_left), len(tree.left), len(tree.right)}
-    _require(n > 0 and len(lengths) == 1, f"{where}: lists of different lengths, or empty ones")
-    reached = [False] * n
-    for i, feature in enumerate(tree.features):
-        _require(-1 <= feature < n_features, f"{where}: there is no feature {feature}")
-        for child in (tree.left[i], tree.right[i]):
-            if feature >= 0:
-                _require(i < child < n and not reached[child], f"{where}: node {i} has the child {child}")
-                reached[child] = True
-            else:
-                _require(child == 0, f"{where}: the leaf {i} has the child {child}")
-    _require(all(reached[1:]), f"{where}: a node cannot be reached")
+    _require(n > 0 and n == len(tree.numbers), f"{where}: lists of different lengths, or empty ones")
+    free = 1
+    for feature in tree.features:
+        _require(-1 <= feature < n_numbers, f"{where}: there is no feature {feature}")
+        _require(free > 0, f"{where}: a node cannot be reached")
+        free += 1 if feature >= 0 else -1
+    _require(free == 0, f"{where}: a node has no child")
+    inner = all(node < n and tree.features[node] >= 0 for node in tree.missing_left)
+    _require(inner, f"{where}: missing_left lists what is no node")
 
 
 def _restore_axis(document: AxisDocument, n_classes: Sequence[int], where: str) -> Axis:

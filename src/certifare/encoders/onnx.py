@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.encoders.cellscores import score_names
-from certifare.encoders.scores import Forest
+from certifare.encoders.forest import Forest
 from certifare.errors import EncoderError, MissingPackageError
 from certifare.foundation.levels import name_of
 from certifare.growth import CategoricalBins, Codes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from certifare.encoders.boosted import BoostedEncoder
     from certifare.encoders.scoremap import Axis
-    from certifare.encoders.scores import Fold, Scores
+    from certifare.encoders.scores import Scores
     from certifare.encoders.scoretree import Score
 
 OPSET, ML_OPSET, IR_VERSION = 18, 5, 10
@@ -151,23 +151,15 @@ def _cells(graph: _Graph, encoder: BoostedEncoder) -> None:
 def _scores(
     graph: _Graph, encoder: BoostedEncoder, features: Sequence[str], codes: dict[int, str], group: str | None
 ) -> list[str]:
-    """Write the mean scores over the folds, for each target."""
+    """Write the scores for each target."""
     fitted = _scores_of(encoder)
     if group is not None:
         n_groups = graph.constant(np.int64(len(encoder.groups_)))
         number = graph.add("Cast", group, to=11)
         seen = graph.add("Where", graph.add("Less", group, n_groups), number, graph.constant(np.float64(np.nan)))
         features = [*features, graph.add("Unsqueeze", seen, graph.constant(np.array([1], dtype=np.int64)))]
-    totals: list[str | None] = [None] * len(fitted.n_classes)
-    for fold in fitted.folds:
-        matrix = _rows(graph, features, codes, fitted.features.averaged, fold)
-        for i, model in enumerate(fold.models):
-            assert isinstance(model, Forest)  # noqa: S101  (others were refused)
-            score = _forest(graph, model, matrix)
-            before = totals[i]
-            totals[i] = score if before is None else graph.add("Add", before, score)
-    n_folds = graph.constant(np.float64(len(fitted.folds)))
-    return [graph.add("Div", str(total), n_folds) for total in totals]
+    matrix = _rows(graph, features, codes, fitted)
+    return [_forest(graph, model, matrix) for model in fitted.models if isinstance(model, Forest)]
 
 
 def _group(graph: _Graph, encoder: BoostedEncoder) -> str:
@@ -232,11 +224,10 @@ def _features(graph: _Graph, encoder: BoostedEncoder) -> tuple[list[str], dict[i
     return features, codes
 
 
-def _rows(graph: _Graph, features: Sequence[str], codes: dict[int, str], averaged: Sequence[int], fold: Fold) -> str:
-    """Write the rows that a fold's models see: the features, then the means of categories."""
-    means = [
-        graph.add("Gather", graph.constant(table), codes[i]) for i, table in zip(averaged, fold.means, strict=True)
-    ]
+def _rows(graph: _Graph, features: Sequence[str], codes: dict[int, str], scores: Scores) -> str:
+    """Write the rows that the models see: the features, then the means of categories."""
+    tables = zip(scores.features.averaged, scores.means, strict=True)
+    means = [graph.add("Gather", graph.constant(table), codes[i]) for i, table in tables]
     return graph.add("Concat", *features, *means, axis=1)
 
 

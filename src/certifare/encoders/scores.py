@@ -1,11 +1,12 @@
 """Scores: how likely each label and each group is, given the features.
 
-Each fold's models see the other folds only, so a training record's own score comes from models that never saw it. A
-record that is encoded later gets the mean over the folds. Gradient boosted trees are taken out of scikit-learn as
-plain arrays and evaluated here, before and after they are saved, so that cells survive a round trip bit by bit.
+One model for each target, fitted on all training records, scores records that are encoded. Training records get scores
+from models that never saw them: each fold's from models of the other folds. Gradient boosted trees are taken out of
+their library as plain arrays and evaluated here, before and after they are saved, so that cells survive a round trip
+bit by bit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from certifare.encoders.forest import Forest, LookUp
 from certifare.encoders.training import MemoryTraining
 from certifare.errors import EncoderError
-from certifare.foundation.compiler import kernel
 from certifare.foundation.levels import Levels
 from certifare.foundation.progress import counter
 from certifare.foundation.randomness import number, stream
-from certifare.growth import Bins, CategoricalBins
+from certifare.growth import Bins, CategoricalBins, ContinuousBins, encode
 from certifare.tables.frames import Field
 
 FEW_CATEGORIES = 8
@@ -38,105 +39,20 @@ INNER_FOLDS = 5
 
 MANY_RECORDS = 200_000
 
-LARGEST = float(np.finfo(np.float64).max)
-"""Stands for an infinite threshold: no finite number lies above it."""
+LARGE_RECORDS, LARGE_STEP = 50_000, 0.15
+"""From how many records on a model of 100 trees learns faster, and how fast."""
+
+MODEL = {
+    "learning_rate": 0.1,
+    "num_leaves": 31,
+    "min_child_samples": 40,
+    "colsample_bytree": 0.5,
+    "reg_lambda": 10.0,
+    "verbose": -1,
+}
+"""The score model's settings, in LightGBM's words."""
 
 BLOCK_ROWS = 1 << 15
-
-TREE_ROWS = 128
-"""Rows that go down a tree together: few enough to stay in the nearest cache."""
-
-
-@dataclass(frozen=True, eq=False)
-class Forest:
-    """Additive trees. Nodes of all trees lie one after another; children are counted from their tree's start.
-
-    Attributes
-    ----------
-    n_classes : int
-        Two classes have one output (log-odds of the second), more have one each.
-    baseline : ndarray of float64, (outputs,)
-        What the sums start from.
-    starts : ndarray of int64, (trees + 1,)
-        Tree t's nodes are ``starts[t] … starts[t+1]-1``; it adds to output ``t % outputs``.
-    feature : ndarray of int32
-        Which number a node compares; -1 at a leaf.
-    threshold : ndarray of float64
-        At most this goes left.
-    missing_left : ndarray of bool
-        Where a missing number goes.
-    left, right : ndarray of int32
-    value : ndarray of float64
-        What a leaf adds.
-    """
-
-    n_classes: int
-    baseline: NDArray[np.float64]
-    starts: NDArray[np.int64]
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    missing_left: NDArray[np.bool_]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    value: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, model: Any) -> "Forest | None":
-        """Take the trees out of a fitted HistGradientBoostingClassifier; None if it is something else."""
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        if type(model) is not HistGradientBoostingClassifier:
-            return None
-        trees = [predictor.nodes for iteration in model._predictors for predictor in iteration]
-        nodes = np.concatenate(trees) if trees else np.zeros(0, dtype=[])
-        if not trees or nodes["is_categorical"].any():
-            return None
-        leaf = nodes["is_leaf"].astype(bool)
-        return cls(
-            n_classes=len(model.classes_),
-            baseline=np.array(model._baseline_prediction, dtype=np.float64).ravel(),
-            starts=np.concatenate([[0], np.cumsum([len(tree) for tree in trees])]).astype(np.int64),
-            feature=np.where(leaf, -1, nodes["feature_idx"]).astype(np.int32),
-            threshold=np.where(leaf, 0.0, np.minimum(nodes["num_threshold"], LARGEST)),
-            missing_left=nodes["missing_go_to_left"].astype(bool) & ~leaf,
-            left=np.where(leaf, 0, nodes["left"]).astype(np.int32),
-            right=np.where(leaf, 0, nodes["right"]).astype(np.int32),
-            value=np.where(leaf, nodes["value"], 0.0),
-        )
-
-    def score(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Score records (rows of numbers): log-odds (n, 1) of the second of two classes, else probabilities."""
-        raw = np.tile(self.baseline, (len(matrix), 1))
-        _add_trees(matrix, self.starts, *self._steps, self.value, np.empty(TREE_ROWS, dtype=np.int32), raw)
-        if self.n_classes == 2:
-            return raw
-        raw -= raw.max(axis=1, keepdims=True)
-        np.exp(raw, out=raw)
-        raw /= raw.sum(axis=1, keepdims=True)
-        return raw
-
-    @cached_property
-    def _steps(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Depth of each tree; then of each node feature, threshold, way of missing numbers, and both children.
-
-        Leaves lead to themselves, so that all records take as many steps as their tree is deep, and none has to be
-        asked whether it has arrived.
-        """
-        nodes = np.arange(len(self.feature))
-        is_leaf = self.feature < 0
-        first = np.repeat(self.starts[:-1], np.diff(self.starts))
-        children = np.stack([first + self.left, first + self.right], axis=1)
-        children[is_leaf] = nodes[is_leaf, None]
-        depth_of = np.zeros(len(nodes), dtype=np.int64)
-        waiting = self.starts[:-1]
-        depth = 0
-        while len(waiting := waiting[~is_leaf[waiting]]):
-            depth += 1
-            waiting = children[waiting].ravel()
-            depth_of[waiting] = depth
-        deepest = np.maximum.reduceat(depth_of, self.starts[:-1])
-        feature = np.where(is_leaf, 0, self.feature).astype(np.int32)
-        return deepest, feature, self.threshold, self.missing_left, children.astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,22 +65,6 @@ class Opaque:
         """Score records: probability (n, 1) of the second of two classes, else probabilities."""
         probabilities = np.asarray(self.model.predict_proba(matrix), dtype=np.float64)
         return probabilities[:, 1:] if probabilities.shape[1] == 2 else probabilities
-
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """What one fold's models need.
-
-    Attributes
-    ----------
-    means : tuple of ndarray, (codes, values)
-        For each column in ``FeatureMap.averaged``, the smoothed mean of the targets in each category.
-    models : tuple of Forest or Opaque
-        One per target.
-    """
-
-    means: tuple[NDArray[np.float64], ...]
-    models: tuple[Forest | Opaque, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +85,7 @@ class FeatureMap:
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers are the same in every fold."""
+        """How many numbers come before the means."""
         return len(self.bins) + int(self.n_groups > 0)
 
     @property
@@ -202,7 +102,7 @@ class FeatureMap:
     def numbers(
         self, fields: Sequence[Field], codes: dict[int, NDArray[Any]], groups: NDArray[Any] | None = None
     ) -> NDArray[np.float64]:
-        """Numbers that are the same in every fold, (records, numbers)."""
+        """Numbers of each record but the means, (records, numbers)."""
         matrix = np.empty((len(fields[0]), self.n_numbers))
         if self.n_groups:
             assert groups is not None  # noqa: S101  (asked for before records are scored)
@@ -218,59 +118,94 @@ class FeatureMap:
     def rows(
         self, numbers: NDArray[np.float64], codes: dict[int, NDArray[Any]], means: Sequence[NDArray[np.float64]]
     ) -> NDArray[np.float64]:
-        """Rows for one fold's models: the numbers, then the means of each averaged column."""
+        """Rows for models that are no trees: the numbers, then the means of each averaged column."""
         looked_up = [table[codes[i]] for i, table in zip(self.averaged, means, strict=True)]
         return np.ascontiguousarray(np.hstack([numbers, *looked_up]))
+
+    def whole(self, means: Sequence[NDArray[np.float64]]) -> list[bool]:
+        """Say which numbers of a row are whole in training."""
+        own = [isinstance(b, CategoricalBins) or bool((b.edges == np.floor(b.edges)).all()) for b in self.bins]
+        n_means = sum(table.shape[1] for table in means)
+        return [*own, *[True] * (self.n_numbers - len(own)), *[False] * n_means]
+
+    def look_up(
+        self,
+        fields: Sequence[Field],
+        means: Sequence[NDArray[np.float64]],
+        bins: Sequence[ContinuousBins],
+        n_threads: int,
+    ) -> list[tuple[int, NDArray[Any], NDArray[Any] | None]]:
+        """Find the codes of the numbers of a row without making the numbers, but that of the group.
+
+        Each is a number that trees compare, and its code for each record; or codes of a category for each record, and
+        the number's code for each of those.
+        """
+        codes = self.codes(fields)
+        tables: list[tuple[int, int, NDArray[np.float64]]] = [
+            (i, i, np.append(np.arange(b.n_codes - 1.0), np.nan))
+            for i, b in enumerate(self.bins)
+            if isinstance(b, CategoricalBins)
+        ]
+        place = self.n_numbers
+        for i, table in zip(self.averaged, means, strict=True):
+            tables += [(place + v, i, column) for v, column in enumerate(table.T)]
+            place += table.shape[1]
+        found: list[tuple[int, NDArray[Any], NDArray[Any] | None]] = [
+            (n, codes[i], bins[n].encode(numbers)) for n, i, numbers in tables if len(bins[n].edges)
+        ]
+        # Numbers that no tree compares are looked at, too: text and infinite values are refused in every column.
+        plain = [i for i in range(len(self.bins)) if i not in codes]
+        cuts = [ContinuousBins(self.bins[i].name, bins[i].edges) for i in plain]
+        columns = encode(cuts, [fields[i].column for i in plain], n_threads=n_threads).columns
+        return [*found, *((i, column, None) for i, column in zip(plain, columns, strict=True))]
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Fitted score models of all folds.
+    """Fitted score models.
 
     Attributes
     ----------
     features : FeatureMap
-    folds : tuple of Fold
+    means : tuple of ndarray, (codes, values)
+        For each column in ``features.averaged``, the smoothed mean of the targets in each category.
+    models : tuple of Forest, or tuple of Opaque
+        One per target.
     n_classes : tuple of int
         How many classes each target has.
     """
 
     features: FeatureMap
-    folds: tuple[Fold, ...]
+    means: tuple[NDArray[np.float64], ...]
+    models: tuple[Forest, ...] | tuple[Opaque, ...]
     n_classes: tuple[int, ...]
 
     def score(
         self, fields: Sequence[Field], n_threads: int = 1, groups: NDArray[Any] | None = None
     ) -> list[NDArray[np.float64]]:
-        """Mean score over the folds, for each target: (n, 1) for two classes, else (n, classes).
+        """Score records for each target: (n, 1) for two classes, else (n, classes).
 
         ``groups`` are the records' positions among the groups, for models that see them.
         """
-        codes = self.features.codes(fields)
-        numbers = self.features.numbers(fields, codes, groups)
-        outputs = [np.empty((len(numbers), 1 if n == 2 else n)) for n in self.n_classes]
+        n = len(fields[0])
+        score_rows = self._looked_up(fields, groups, n_threads) if self._forests else self._predicted(fields, groups)
+        outputs = [np.empty((n, 1 if classes == 2 else classes)) for classes in self.n_classes]
 
         def block(start: int) -> None:
-            rows = slice(start, start + BLOCK_ROWS)
-            of_rows = {i: column[rows] for i, column in codes.items()}
-            totals = [np.zeros((len(numbers[rows]), output.shape[1])) for output in outputs]
-            for fold in self.folds:
-                matrix = self.features.rows(numbers[rows], of_rows, fold.means)
-                for total, model in zip(totals, fold.models, strict=True):
-                    total += model.score(matrix)
-            for output, total in zip(outputs, totals, strict=True):
-                output[rows] = total / len(self.folds)
+            rows = slice(start, min(start + BLOCK_ROWS, n))
+            for output, found in zip(outputs, score_rows(rows), strict=True):
+                output[rows] = found
 
         with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(block, range(0, len(numbers), BLOCK_ROWS)))
+            list(pool.map(block, range(0, n, BLOCK_ROWS)))
         return outputs
 
     def probabilities(
         self, fields: Sequence[Field], n_threads: int = 1, groups: NDArray[Any] | None = None
     ) -> list[NDArray[np.float64]]:
-        """Probability of each class of each target, (n, classes): what the mean scores say."""
+        """Probability of each class of each target, (n, classes): what the scores say."""
         found = []
-        for score, model in zip(self.score(fields, n_threads, groups), self.folds[0].models, strict=True):
+        for score, model in zip(self.score(fields, n_threads, groups), self.models, strict=True):
             if score.shape[1] == 1:
                 second = expit(score) if isinstance(model, Forest) else score
                 score = np.hstack([1.0 - second, second])
@@ -279,31 +214,68 @@ class Scores:
 
     def check_publishable(self) -> None:
         """Refuse models that cannot be written as trees."""
-        for fold in self.folds:
-            for model in fold.models:
-                if isinstance(model, Opaque):
-                    raise EncoderError(
-                        f"The score model {type(model.model).__name__} cannot be written as JSON. Only scikit-learn's "
-                        "HistGradientBoostingClassifier without categorical_features can: leave score_model=None."
-                    )
+        for model in self.models:
+            if isinstance(model, Opaque):
+                raise EncoderError(
+                    f"The score model {type(model.model).__name__} cannot be written as JSON. Only LightGBM's "
+                    "LGBMClassifier and scikit-learn's HistGradientBoostingClassifier can, without categorical "
+                    "features: leave score_model=None."
+                )
+
+    @cached_property
+    def _forests(self) -> LookUp | None:
+        """The models, if all are forests."""
+        forests = [model for model in self.models if isinstance(model, Forest)]
+        n_numbers = self.features.n_numbers + sum(table.shape[1] for table in self.means)
+        return LookUp(forests, n_numbers) if len(forests) == len(self.models) else None
+
+    def _looked_up(
+        self, fields: Sequence[Field], groups: NDArray[Any] | None, n_threads: int
+    ) -> Callable[[slice], list[NDArray[np.float64]]]:
+        """Score a block of records by forests."""
+        assert self._forests is not None  # noqa: S101  (asked for before)
+        forests = self._forests
+        numbers = self.features.look_up(fields, self.means, forests.bins, n_threads)
+        if self.features.n_groups:
+            assert groups is not None  # noqa: S101  (asked for before records are scored)
+            last = self.features.n_numbers - 1
+            place = np.append(np.arange(float(self.features.n_groups)), np.nan)
+            numbers.append((last, np.minimum(groups, self.features.n_groups), forests.bins[last].encode(place)))
+
+        def score(rows: slice) -> list[NDArray[np.float64]]:
+            codes = np.zeros((len(forests.bins), rows.stop - rows.start), dtype=np.uint16)
+            for n, column, table in numbers:
+                codes[n] = column[rows] if table is None else table[column[rows]]
+            return forests.score(codes)
+
+        return score
+
+    def _predicted(
+        self, fields: Sequence[Field], groups: NDArray[Any] | None
+    ) -> Callable[[slice], list[NDArray[np.float64]]]:
+        """Score a block of records by models that are no forests."""
+        codes = self.features.codes(fields)
+        matrix = self.features.rows(self.features.numbers(fields, codes, groups), codes, self.means)
+        return lambda rows: [model.score(matrix[rows]) for model in self.models if isinstance(model, Opaque)]
 
 
-def default_model(seed: int, n_records: int = 0) -> Any:
+def default_model(seed: int, n_records: int = 0, most_trees: int = 300) -> Any:
     """Gradient boosting with the settings that scored best out of fold (see docs/boosted.md).
 
-    Where many records can be learnt from, three times as many trees gain .002 of accuracy. Who fits a model for the
-    labels alone can afford them, and says how many records there are.
+    Where many records can be learnt from, three times as many trees gain .002 of accuracy, which a model for the labels
+    alone can afford; a model that is held to 100 trees takes larger steps instead.
     """
-    from sklearn.ensemble import HistGradientBoostingClassifier
+    from lightgbm import LGBMClassifier
 
-    return HistGradientBoostingClassifier(
-        max_iter=300 if n_records >= MANY_RECORDS else 100,
-        learning_rate=0.1,
-        max_leaf_nodes=31,
-        min_samples_leaf=40,
-        max_features=0.3,
-        early_stopping=False,
+    n_trees = most_trees if n_records >= MANY_RECORDS else 100
+    settings = {**MODEL, "learning_rate": LARGE_STEP} if n_trees == 100 and n_records >= LARGE_RECORDS else MODEL
+    return LGBMClassifier(
+        n_estimators=n_trees,
         random_state=number(seed, "score models"),
+        n_jobs=1,
+        deterministic=True,
+        force_row_wise=True,
+        **settings,
     )
 
 
@@ -316,19 +288,17 @@ def fit_scores(
     n_threads: int = 1,
     group_aware: bool = False,
 ) -> tuple[Scores, list[NDArray[np.float64]]]:
-    """Fit score models fold by fold, folds side by side on as many threads as asked for.
+    """Fit score models on all training records, and on all but each fold, on as many threads as asked for.
 
     If ``group_aware``, the models see the group.
 
     Returns
     -------
     Scores
+        Of the models that were fitted on all records.
     list of ndarray
         For each target the training records' scores, from models that never saw them.
     """
-    from sklearn.base import clone
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     n_folds = min(n_folds, len(training))
     seen = training.groups if group_aware else None
     fold_of = _assign_folds(targets if seen is None else [*targets, seen], training.units, n_folds, seed)
@@ -336,39 +306,49 @@ def fit_scores(
     features = FeatureMap(training.bins, 0 if seen is None else len(seen.values))
     codes = features.codes(training.fields)
     numbers = features.numbers(training.fields, codes, None if seen is None else seen.codes)
-    values = np.hstack([target_values(target) for target in targets])
     n_classes = tuple(len(target.values) for target in targets)
     out_of_fold = [np.empty((len(training), 1 if n == 2 else n)) for n in n_classes]
+    values = np.hstack([target_values(target) for target in targets])
+    tick = counter((n_folds + 1) * len(targets))
 
-    tick = counter(n_folds * len(targets))
-
-    def fit_fold(fold: int) -> Fold:
-        others, own = np.flatnonzero((fold_of != fold) | rare), np.flatnonzero(fold_of == fold)
-        of_others = {i: column[others] for i, column in codes.items()}
-        of_own = {i: column[own] for i, column in codes.items()}
-        sizes = [features.bins[i].n_codes for i in features.averaged]
-        means = [_means(of_others[i], values[others], n) for i, n in zip(features.averaged, sizes, strict=True)]
-        crossed = [
-            _crossed_means(of_others[i], values[others], n, seed) for i, n in zip(features.averaged, sizes, strict=True)
-        ]
-        matrix = np.ascontiguousarray(np.hstack([numbers[others], *crossed]))
+    def fit(rows: NDArray[np.int64]) -> Scores:
+        columns = [(codes[i][rows], features.bins[i].n_codes) for i in features.averaged]
+        means = tuple(_means(column, values[rows], n) for column, n in columns)
+        crossed = [_crossed_means(column, values[rows], n, seed) for column, n in columns]
+        matrix = np.ascontiguousarray(np.hstack([numbers[rows], *crossed]))
         # Some models refuse a column without any value; as a constant it tells them as little.
         matrix[:, np.isnan(matrix).all(axis=0)] = 0.0
-        models: list[Forest | Opaque] = []
-        # Threads that wait for each other at every node lose more than they gain where other work is running.
-        with threadpool_limits(1, user_api="openmp"):
-            for target in targets:
-                fitted = clone(model).fit(matrix, target.codes[others])
-                models.append(Forest.of(fitted) or Opaque(fitted))
-                tick()
-        matrix = features.rows(numbers[own], of_own, means)
-        for scores, fitted_model in zip(out_of_fold, models, strict=True):
-            scores[own] = fitted_model.score(matrix)
-        return Fold(tuple(means), tuple(models))
+        whole = features.whole(means)
+        fitted = [_fit_model(model, matrix, target.codes[rows], tick) for target in targets]
+        forests = tuple(Forest.of(classifier, whole) for classifier in fitted)
+        models = tuple(forest for forest in forests if forest is not None)
+        if len(models) < len(fitted):
+            return Scores(features, means, tuple(Opaque(classifier) for classifier in fitted), n_classes)
+        return Scores(features, means, models, n_classes)
+
+    def fit_part(fold: int) -> Scores:
+        if fold == n_folds:
+            return fit(np.arange(len(training)))
+        own = np.flatnonzero(fold_of == fold)
+        fitted = fit(np.flatnonzero((fold_of != fold) | rare))
+        found = fitted.score([f.take(own) for f in training.fields], groups=None if seen is None else seen.codes[own])
+        for scores, of_own in zip(out_of_fold, found, strict=True):
+            scores[own] = of_own
+        return fitted
 
     with ThreadPoolExecutor(n_threads) as pool:
-        folds = tuple(pool.map(fit_fold, range(n_folds)))
-    return Scores(features, folds, n_classes), out_of_fold
+        return list(pool.map(fit_part, range(n_folds + 1)))[-1], out_of_fold
+
+
+def _fit_model(model: Any, matrix: NDArray[np.float64], codes: NDArray[Any], tick: Callable[[], Any]) -> Any:
+    from sklearn.base import clone
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    # Threads that wait for each other at every node lose more than they gain where other work is running.
+    with threadpool_limits(1, user_api="openmp"):
+        fitted = clone(model).fit(matrix, codes)
+    tick()
+    return fitted
 
 
 def _assign_folds(
@@ -423,39 +403,3 @@ def _crossed_means(codes: NDArray[Any], values: NDArray[np.float64], n_codes: in
         if inside.any():
             result[inside] = _means(codes[~inside], values[~inside], n_codes)[codes[inside]]
     return result
-
-
-@kernel
-def _add_trees(
-    matrix: Any,
-    starts: Any,
-    depths: Any,
-    feature: Any,
-    threshold: Any,
-    missing_left: Any,
-    children: Any,
-    value: Any,
-    nodes: Any,
-    raw: Any,
-) -> None:
-    """Add every tree's leaf values to the outputs, tree after tree.
-
-    A few rows go down a tree together, a step at a time and without a branch: the processor works on several at once.
-    """
-    n_outputs, size = raw.shape[1], len(nodes)
-    one = np.uint8(1)
-    for first in range(0, len(matrix), size):
-        n = min(size, len(matrix) - first)
-        for tree in range(len(starts) - 1):
-            for i in range(n):
-                nodes[i] = starts[tree]
-            for _ in range(depths[tree]):
-                for i in range(n):
-                    # Unsigned indices are not checked for being negative.
-                    node = np.uint32(nodes[i])
-                    x = matrix[first + i, np.uint32(feature[node])]
-                    to_left = np.uint8(x <= threshold[node]) | (np.uint8(x != x) & np.uint8(missing_left[node]))
-                    nodes[i] = children[node, one - to_left]
-            output = tree % n_outputs
-            for i in range(n):
-                raw[first + i, output] += value[np.uint32(nodes[i])]

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.encoders.forest import Forest
 from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
-from certifare.encoders.scores import Forest, Scores
+from certifare.encoders.scores import Scores
 from certifare.encoders.training import ColumnSchema
 from certifare.foundation.levels import Levels
 from certifare.growth import Bins, Codes, ContinuousBins, encode
@@ -86,7 +87,7 @@ class ScoreTree:
 
     def in_words(self, columns: Sequence[ColumnSchema]) -> tuple[tuple[Bins, ...], tuple[ColumnSchema, ...]]:
         """Give the columns as rules name them: a score of two classes as a probability."""
-        log_odds = all(isinstance(model, Forest) for fold in self.scores.folds for model in fold.models)
+        log_odds = all(isinstance(model, Forest) for model in self.scores.models)
         return columns_in_words(self.columns, self.table, columns, log_odds)
 
 

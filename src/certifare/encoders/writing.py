@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.description import DIGITS, Statistics, published
+from certifare.encoders.forest import UNIT, Forest
 from certifare.encoders.format import (
     FORMAT,
     VERSION,
@@ -18,7 +19,6 @@ from certifare.encoders.format import (
     Centres,
     ColumnDocument,
     DirectionDocument,
-    FoldDocument,
     KMeansDocument,
     LabelDocument,
     Model,
@@ -32,7 +32,7 @@ from certifare.encoders.format import (
     TreeDocument,
 )
 from certifare.encoders.representatives import Representatives
-from certifare.encoders.scores import FeatureMap, Fold, Forest
+from certifare.encoders.scores import Scores
 from certifare.encoders.space import Space
 from certifare.encoders.training import ColumnSchema
 from certifare.growth import Bins, CategoricalBins, ContinuousBins, Split
@@ -54,7 +54,7 @@ def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
         for i, (schema, bins) in enumerate(zip(encoder.columns_, encoder.bins_, strict=True))
     ]
     return TreeDocument(
-        **_common(encoder, columns),
+        **_common(encoder, columns, 2 if encoder.reads_groups else 1),
         splits=[_rule(split, encoder.bins_[split.column]) for split in splits],
         nodes=_nodes(encoder, statistics),
     )
@@ -64,7 +64,6 @@ def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocu
     """Write down a boosted encoder."""
     score_map = encoder.score_map_
     score_map.scores.check_publishable()
-    names = [column.name for column in encoder.columns_]
     leaves = encoder.growth_.leaves(encoder.n_cells_)
     return BoostedDocument(
         **_common(
@@ -73,8 +72,9 @@ def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocu
                 _column_document(schema, bins if isinstance(bins, CategoricalBins) else _used(bins, []))
                 for schema, bins in zip(encoder.columns_, score_map.scores.features.bins, strict=True)
             ],
+            VERSION,
         ),
-        folds=[_fold_document(fold, score_map.scores.features, names) for fold in score_map.scores.folds],
+        **_models(score_map.scores),
         axes=[
             AxisDocument(
                 name=axis.name,
@@ -98,7 +98,6 @@ def boosted_tree_document(encoder: "BoostedEncoder", statistics: bool) -> Booste
     """Write down a group-aware boosted encoder."""
     tree = encoder._score_tree
     tree.scores.check_publishable()
-    names = [column.name for column in encoder.columns_]
     splits = encoder.growth_.splits[: encoder.n_cells_ - 1]
     used = [_used(bins, [s for s in splits if s.column == i]) for i, bins in enumerate(tree.bins)]
     scores, table = used[: len(tree.columns)], used[len(tree.columns) :]
@@ -114,8 +113,9 @@ def boosted_tree_document(encoder: "BoostedEncoder", statistics: bool) -> Booste
                     strict=True,
                 )
             ],
+            VERSION,
         ),
-        folds=[_fold_document(fold, tree.scores.features, names) for fold in tree.scores.folds],
+        **_models(tree.scores),
         scores=[
             ScoreDocument(
                 name=score.name,
@@ -133,11 +133,8 @@ def boosted_tree_document(encoder: "BoostedEncoder", statistics: bool) -> Booste
 def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> CalibratedDocument:
     """Write down a calibrated encoder."""
     directions, thresholds = encoder.directions_, encoder.thresholds_
-    names = [column.name for column in encoder.columns_]
-    folds = []
     if directions.scores is not None:
         directions.scores.check_publishable()
-        folds = [_fold_document(fold, directions.scores.features, names) for fold in directions.scores.folds]
     return CalibratedDocument(
         **_common(
             encoder,
@@ -150,8 +147,9 @@ def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> Calib
                 )
                 for schema, bins in zip(encoder.columns_, directions.bins, strict=True)
             ],
+            VERSION,
         ),
-        folds=folds,
+        **({"means": {}, "models": []} if directions.scores is None else _models(directions.scores)),
         directions=[
             DirectionDocument(
                 column.name, None if column.weights is None else column.weights.tolist(), column.coordinate
@@ -186,13 +184,13 @@ def kmeans_document(encoder: "KMeansEncoder", statistics: bool) -> KMeansDocumen
         for schema, bins in zip(encoder.columns_, encoder._space.bins, strict=True)
     ]
     return KMeansDocument(
-        **_common(encoder, columns),
+        **_common(encoder, columns, 1),
         space=_centres_document(encoder._space, encoder.centres_),
         cells=_places(encoder._representatives, encoder._statistics if statistics else None),
     )
 
 
-def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument]) -> dict[str, Any]:
+def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument], version: int) -> dict[str, Any]:
     from certifare.foundation.version import __version__
 
     parameters = encoder.get_params(deep=False)
@@ -209,7 +207,7 @@ def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument]) -> dict
     ]
     return {
         "format": FORMAT,
-        "version": VERSION if encoder.reads_groups else 1,
+        "version": version,
         "certifare": __version__,
         "parameters": {name: _plain(value) for name, value in parameters.items()},
         "named": named,
@@ -302,28 +300,29 @@ def _representative(value: Any) -> Scalar:
     return int(number) if number.is_integer() and abs(number) < 1e15 else number
 
 
-def _fold_document(fold: Fold, features: FeatureMap, names: Sequence[str]) -> FoldDocument:
-    return FoldDocument(
-        means={names[i]: table.tolist() for i, table in zip(features.averaged, fold.means, strict=True)},
-        models=[_model_document(model) for model in fold.models if isinstance(model, Forest)],
-    )
+def _models(scores: Scores) -> dict[str, Any]:
+    """Write down score models, and the means of categories that they look at."""
+    names = [scores.features.bins[i].name for i in scores.features.averaged]
+    return {
+        "means": {name: table.tolist() for name, table in zip(names, scores.means, strict=True)},
+        "models": [_model_document(model) for model in scores.models if isinstance(model, Forest)],
+    }
 
 
 def _model_document(forest: Forest) -> Model:
-    numbers = np.where(forest.feature >= 0, forest.threshold, forest.value)
+    found = np.where(forest.feature >= 0, forest.threshold, forest.value / UNIT).tolist()
+    numbers = [int(number) if number.is_integer() and abs(number) < 1e15 else number for number in found]
     trees = []
     for start, stop in zip(forest.starts[:-1], forest.starts[1:], strict=True):
         nodes = slice(start, stop)
         trees.append(
             Tree(
                 features=forest.feature[nodes].tolist(),
-                numbers=numbers[nodes].tolist(),
-                missing_left=forest.missing_left[nodes].tolist(),
-                left=forest.left[nodes].tolist(),
-                right=forest.right[nodes].tolist(),
+                numbers=numbers[nodes],
+                missing_left=np.flatnonzero(forest.missing_left[nodes]).tolist(),
             )
         )
-    return Model(baseline=forest.baseline.tolist(), trees=trees)
+    return Model(baseline=(forest.baseline / UNIT).tolist(), trees=trees)
 
 
 def _centres_document(space: Space, centres: NDArray[np.float64]) -> Centres:

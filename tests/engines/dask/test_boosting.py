@@ -9,31 +9,11 @@ import pytest
 from tests.engines.conftest import make_people
 
 from certifare import BoostedEncoder, certify, load_encoder
+from certifare.engines.dask import boosting as boosted
+from certifare.engines.dask.boosting import Folds
 from certifare.errors import EncoderError
 
 from .test_cluster import cut, distribute
-
-lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
-
-from certifare.engines.dask import boosting as boosted  # noqa: E402
-from certifare.engines.dask.boosting import Folds, forest_of  # noqa: E402
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("with_missing", [False, True])
-def test_forest_scores_as_lightgbm_does(n_classes: int, with_missing: bool) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 4))
-    y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2], np.linspace(-1, 1, n_classes + 1)[1:-1])
-    if with_missing:
-        X[rng.random(X.shape) < 0.2] = np.nan
-    objective = {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": n_classes}
-    model = lightgbm.LGBMRegressor(n_estimators=10, num_leaves=12, verbose=-1, **objective).fit(X, y)
-    forest = forest_of(model.booster_, n_classes)
-    fresh = rng.normal(size=(500, 4))
-    fresh[rng.random(fresh.shape) < 0.2] = np.nan
-    raw = model.booster_.predict(fresh, raw_score=n_classes == 2)
-    np.testing.assert_allclose(forest.score(fresh), raw.reshape(500, -1), rtol=0, atol=1e-12)
 
 
 def test_folds_depend_on_the_row_alone() -> None:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.encoders.boosted import BoostedEncoder
+from certifare.encoders.forest import Forest
 from certifare.encoders.hashes import hash_numbers
 from certifare.encoders.scoremap import ScoreMap, fit_axes
-from certifare.encoders.scores import INNER_FOLDS, SMOOTHING, FeatureMap, Fold, Forest, Scores, target_values
+from certifare.encoders.scores import INNER_FOLDS, MODEL, SMOOTHING, FeatureMap, Scores, target_values
 from certifare.engines.blocks import Block, Piece, by_piece
 from certifare.engines.coding import Plan
 from certifare.engines.medians import add_counts
@@ -34,16 +35,6 @@ if TYPE_CHECKING:
 
 AXIS_RECORDS = 500_000
 """The axes of the map are computed from the scores of at most this many records."""
-
-MODEL = {
-    "n_estimators": 100,
-    "learning_rate": 0.1,
-    "num_leaves": 31,
-    "min_child_samples": 40,
-    "feature_fraction_bynode": 0.3,
-    "verbose": -1,
-}
-"""Parameters of LightGBM that match the default score model in memory."""
 
 
 def map_scores(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTraining) -> EngineTraining:
@@ -61,9 +52,9 @@ def map_scores(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTrai
     features = FeatureMap(plan.bins)
     n_classes = (*plan.n_labels, len(plan.groups))
     sums = engine.reduce(Summer(plan, features, folds), _add_lists, starts)
-    fitted = tuple(_fit_fold(engine, plan, features, folds, fold, sums, starts, n_classes) for fold in range(folds.n))
-    scores = Scores(features, fitted, n_classes)
-    out_of_fold = engine.map(Scorer(plan, scores, folds), starts)
+    learner = Learner(engine, plan, features, folds, sums, starts, n_classes)
+    scores = learner.fit(None)
+    out_of_fold = engine.map(Scorer(plan, [learner.fit(fold) for fold in range(folds.n)], folds), starts)
     score_map = ScoreMap(scores, len(plan.labels), _axes(encoder, engine, training, out_of_fold), None)
     squares = engine.map(Locator(score_map), out_of_fold)
     counts = engine.reduce(SquareCounter(plan, score_map.n_squares), add_counts, squares)
@@ -126,12 +117,12 @@ class Summer:
 
 @dataclass(frozen=True, eq=False)
 class RowMaker:
-    """Makes the training data of a fold's models: rows of numbers, and the codes of the targets.
+    """Makes the training data of models: rows of numbers, and the codes of the targets.
 
     Attributes
     ----------
     plan, features, folds
-    fold : int
+    fold : int or None
         The fold whose records are left out.
     means : list of ndarray, (parts, codes, values)
         For each averaged column, the means without each part; a record gets those without its own part.
@@ -140,7 +131,7 @@ class RowMaker:
     plan: Plan
     features: FeatureMap
     folds: Folds
-    fold: int
+    fold: int | None
     means: list[NDArray[np.float64]]
 
     def __call__(self, piece: Piece, start: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -162,23 +153,20 @@ class Scorer:
     """Scores training records with the models that were not fitted on them."""
 
     plan: Plan
-    scores: Scores
+    scores: Sequence[Scores]
     folds: Folds
 
     def __call__(self, piece: Piece, start: int) -> list[NDArray[np.float64]]:
-        """Score a piece: for each target (records, 1) if there are two classes, otherwise (records, classes)."""
-        features = self.scores.features
-        found: list[list[NDArray[np.float64]]] = [[] for _ in self.scores.n_classes]
+        """Score a piece: for each target (records, 1) for two classes, else (records, classes)."""
+        n_classes = self.scores[0].n_classes
+        found: list[list[NDArray[np.float64]]] = [[] for _ in n_classes]
         for block in self.plan.blocks(piece):
-            codes = features.codes(block.fields)
-            numbers = features.numbers(block.fields, codes)
             fold_of, _ = self.folds.of(start, len(block))
-            outputs = [np.empty((len(block), 1 if n == 2 else n)) for n in self.scores.n_classes]
-            for fold, fitted in enumerate(self.scores.folds):
+            outputs = [np.empty((len(block), 1 if n == 2 else n)) for n in n_classes]
+            for fold, fitted in enumerate(self.scores):
                 own = np.flatnonzero(fold_of == fold)
-                matrix = features.rows(numbers[own], {i: c[own] for i, c in codes.items()}, fitted.means)
-                for output, model in zip(outputs, fitted.models, strict=True):
-                    output[own] = model.score(matrix)
+                for output, scored in zip(outputs, fitted.score([f.take(own) for f in block.fields]), strict=True):
+                    output[own] = scored
             for scores, output in zip(found, outputs, strict=True):
                 scores.append(output)
             start += len(block)
@@ -227,84 +215,60 @@ class ScoreSampler:
         return [array[rows] for array in (*scores, *targets)]
 
 
-def forest_of(booster: Any, n_classes: int) -> Forest:
-    """Convert the trees of a LightGBM booster to arrays; two classes have one output."""
-    feature: list[int] = []
-    threshold: list[float] = []
-    missing_left: list[bool] = []
-    children: list[list[int]] = []
-    value: list[float] = []
-    starts = [0]
-    for tree in booster.dump_model()["tree_info"]:
-        waiting: list[tuple[Any, int, int]] = [(tree["tree_structure"], -1, 0)]
-        while waiting:
-            node, parent, side = waiting.pop()
-            if parent >= 0:
-                children[parent][side] = len(feature) - starts[-1]
-            is_leaf = "leaf_value" in node
-            if not is_leaf:
-                waiting += [(node["right_child"], len(feature), 1), (node["left_child"], len(feature), 0)]
-            cut = 0.0 if is_leaf else float(node["threshold"])
-            feature.append(-1 if is_leaf else int(node["split_feature"]))
-            threshold.append(cut)
-            # If no value was missing in training, LightGBM treats a missing value as zero.
-            learnt = not is_leaf and node["missing_type"] == "NaN"
-            missing_left.append(bool(node["default_left"]) if learnt else not is_leaf and cut >= 0.0)
-            children.append([0, 0])
-            value.append(float(node["leaf_value"]) if is_leaf else 0.0)
-        starts.append(len(feature))
-    return Forest(
-        n_classes=n_classes,
-        baseline=np.zeros(1 if n_classes == 2 else n_classes),
-        starts=np.array(starts, dtype=np.int64),
-        feature=np.array(feature, dtype=np.int32),
-        threshold=np.array(threshold, dtype=np.float64),
-        missing_left=np.array(missing_left, dtype=bool),
-        left=np.array([left for left, _ in children], dtype=np.int32),
-        right=np.array([right for _, right in children], dtype=np.int32),
-        value=np.array(value, dtype=np.float64),
-    )
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """Fits score models with LightGBM over the cluster.
 
+    Attributes
+    ----------
+    engine, plan, features, folds
+    sums : sequence of ndarray
+        What :class:`Summer` adds up.
+    starts : sequence of int
+        The number of each piece's first record.
+    n_classes : tuple of int
+    """
 
-def _fit_fold(
-    engine: DaskEngine,
-    plan: Plan,
-    features: FeatureMap,
-    folds: Folds,
-    fold: int,
-    sums: Sequence[NDArray[np.float64]],
-    starts: Sequence[int],
-    n_classes: Sequence[int],
-) -> Fold:
-    """Fit the models of one fold on the records of the others."""
-    kept = [np.delete(table, fold, axis=1).sum(axis=1) for table in sums]  # (codes, parts, 1 + values)
-    means = tuple(_means(table.sum(axis=1)) for table in kept)
-    crossed = [np.stack([_means(np.delete(t, p, axis=1).sum(axis=1)) for p in range(INNER_FOLDS)]) for t in kept]
-    rows = engine.map(RowMaker(plan, features, folds, fold, crossed), starts)
-    width = len(features.bins) + sum(table.shape[-1] for table in crossed)
-    models = [_fit_model(engine, rows, width, i, n, folds.seed) for i, n in enumerate(n_classes)]
-    return Fold(means, tuple(models))
+    engine: DaskEngine
+    plan: Plan
+    features: FeatureMap
+    folds: Folds
+    sums: Sequence[NDArray[np.float64]]
+    starts: Sequence[int]
+    n_classes: tuple[int, ...]
 
+    def fit(self, fold: int | None) -> Scores:
+        """Fit a model for each target on all records but those of a fold."""
+        left_out = [] if fold is None else [fold]
+        kept = [np.delete(table, left_out, axis=1).sum(axis=1) for table in self.sums]  # (codes, parts, 1 + values)
+        means = tuple(_means(table.sum(axis=1)) for table in kept)
+        crossed = [np.stack([_means(np.delete(t, p, axis=1).sum(axis=1)) for p in range(INNER_FOLDS)]) for t in kept]
+        rows = self.engine.map(RowMaker(self.plan, self.features, self.folds, fold, crossed), self.starts)
+        models = tuple(self._fit_model(rows, means, target) for target in range(len(self.n_classes)))
+        return Scores(self.features, means, models, self.n_classes)
 
-def _fit_model(engine: DaskEngine, rows: Sequence[Any], width: int, target: int, n_classes: int, seed: int) -> Forest:
-    """Fit one model with LightGBM over the cluster."""
-    import dask.array as da
-    from dask import delayed
-    from lightgbm import DaskLGBMRegressor
+    def _fit_model(self, rows: Sequence[Any], means: Sequence[NDArray[np.float64]], target: int) -> Forest:
+        import dask.array as da
+        from dask import delayed
+        from lightgbm import DaskLGBMRegressor
 
-    matrices = [da.from_delayed(delayed(_first)(part), (np.nan, width), np.float64) for part in rows]
-    targets = [da.from_delayed(delayed(_second)(part, target), (np.nan,), np.float64) for part in rows]
-    # A classifier would renumber the classes on each worker; a regressor with this objective keeps them.
-    objective = {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": n_classes}
-    model = DaskLGBMRegressor(client=engine.client, random_state=number(seed, "score models"), **MODEL, **objective)
-    with warnings.catch_warnings():
-        # LightGBM warns at every fit, whatever is set: the cluster decides on threads.
-        warnings.filterwarnings("ignore", "Parameter n_jobs will be ignored")
-        fitted = model.fit(
-            da.concatenate(matrices, allow_unknown_chunksizes=True),
-            da.concatenate(targets, allow_unknown_chunksizes=True),
-        )
-    return forest_of(fitted.booster_, n_classes)
+        whole, n = self.features.whole(means), self.n_classes[target]
+        matrices = [da.from_delayed(delayed(_first)(part), (np.nan, len(whole)), np.float64) for part in rows]
+        targets = [da.from_delayed(delayed(_second)(part, target), (np.nan,), np.float64) for part in rows]
+        # A classifier would number the classes that each worker has; a regressor with this objective takes them as is.
+        objective = {"objective": "binary"} if n == 2 else {"objective": "multiclass", "num_class": n}
+        seed = number(self.folds.seed, "score models")
+        model = DaskLGBMRegressor(client=self.engine.client, random_state=seed, **MODEL, **objective)
+        with warnings.catch_warnings():
+            # Said at every fit, whatever is set: the cluster decides on threads.
+            warnings.filterwarnings("ignore", "Parameter n_jobs will be ignored")
+            fitted = model.fit(
+                da.concatenate(matrices, allow_unknown_chunksizes=True),
+                da.concatenate(targets, allow_unknown_chunksizes=True),
+            )
+        forest = Forest.of_booster(fitted.booster_, n, whole)
+        assert forest is not None  # noqa: S101  (no number is marked as a category)
+        return forest
 
 
 def _axes(encoder: BoostedEncoder, engine: DaskEngine, training: EngineTraining, out_of_fold: Sequence[Any]) -> Any:

@@ -1,0 +1,325 @@
+"""Gradient boosted trees as plain arrays, scored by looking up which leaves each number of a record allows.
+
+Trees are taken out of LightGBM or scikit-learn. Thresholds become cuts, and numbers become codes: how many cuts lie
+below. Each tree has a table for every number that it compares: for each code, one bit per leaf that a record with this
+code can reach. The bits that all tables of a tree have in common are one bit, the record's leaf. So a tree costs one
+look-up for each number that it compares, no step waits for the one before, and missing values are a code like others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from certifare.foundation.compiler import kernel
+from certifare.growth import ContinuousBins
+
+LARGEST = float(np.finfo(np.float64).max)
+"""Stands for an infinite threshold: no finite number lies above it."""
+
+UNIT = 2.0**-20
+"""Leaves add multiples of this, so that a sum is exact, and the same, in whatever order it is made."""
+
+DIGITS = 9
+"""Significant digits of a threshold between numbers that are not whole."""
+
+WORD = 64
+"""Leaves of a tree that share a table; a larger tree has several."""
+
+BLOCK_ROWS = 1024
+"""Rows that are looked up together: their codes and one tree's tables stay in a near cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Additive trees. Nodes of all trees lie one after another, a node's left child right behind it.
+
+    Attributes
+    ----------
+    n_classes : int
+        Two classes have one output (log-odds of the second), more have one each.
+    baseline : ndarray of float64, (outputs,)
+        What the sums start from.
+    starts : ndarray of int64, (trees + 1,)
+        Tree t's nodes are ``starts[t] … starts[t+1]-1``; it adds to output ``t % outputs``.
+    feature : ndarray of int32
+        Which number a node compares; -1 at a leaf.
+    threshold : ndarray of float64
+        At most this goes left.
+    missing_left : ndarray of bool
+        Where a missing number goes.
+    right : ndarray of int32
+        The right child, counted from the tree's start; 0 at a leaf.
+    value : ndarray of float64
+        What a leaf adds.
+    """
+
+    n_classes: int
+    baseline: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    missing_left: NDArray[np.bool_]
+    right: NDArray[np.int32]
+    value: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, model: Any, whole: Sequence[bool]) -> "Forest | None":
+        """Take the trees out of a fitted classifier of LightGBM or scikit-learn; None if it has none.
+
+        ``whole`` says which numbers are whole: their thresholds are, too. So that a file is short, other thresholds
+        have nine digits, and leaves are rounded.
+        """
+        from lightgbm import LGBMClassifier
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        if type(model) is LGBMClassifier:
+            return cls.of_booster(model.booster_, len(model.classes_), whole)
+        if type(model) is not HistGradientBoostingClassifier:
+            return None
+        found = [predictor.nodes for iteration in model._predictors for predictor in iteration]
+        if not found or any(nodes["is_categorical"].any() for nodes in found):
+            return None
+        return cls._of_trees(
+            [_listed(nodes) for nodes in found], model._baseline_prediction, len(model.classes_), whole
+        )
+
+    @classmethod
+    def of_booster(cls, booster: Any, n_classes: int, whole: Sequence[bool]) -> "Forest | None":
+        """Take the trees out of a LightGBM booster; two classes have one output. None if it splits by categories."""
+        trees = [_dumped(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
+        if any(feature >= 0 and threshold != threshold for tree in trees for feature, threshold, *_ in tree):
+            return None
+        return cls._of_trees(trees, np.zeros(1 if n_classes <= 2 else n_classes), n_classes, whole)
+
+    @classmethod
+    def _of_trees(
+        cls, trees: Sequence[Sequence["_Node"]], baseline: NDArray[np.float64], n_classes: int, whole: Sequence[bool]
+    ) -> "Forest":
+        starts = np.concatenate([[0], np.cumsum([len(tree) for tree in trees])]).astype(np.int64)
+        feature, threshold, missing_left, value = (
+            np.array(column) for column in zip(*(node for tree in trees for node in tree), strict=True)
+        )
+        is_whole = (feature >= 0) & np.asarray(whole, dtype=bool)[feature] & (np.abs(threshold) < 2.0**53)
+        return cls(
+            n_classes=n_classes,
+            baseline=_rounded(baseline.ravel()),
+            starts=starts,
+            feature=feature.astype(np.int32),
+            threshold=np.where(is_whole, np.floor(threshold), [_short(number) for number in threshold.tolist()]),
+            missing_left=missing_left.astype(bool),
+            right=right_children(feature, starts),
+            value=_rounded(value),
+        )
+
+    @property
+    def left(self) -> NDArray[np.int32]:
+        """The left child of each node, counted from the tree's start; 0 at a leaf."""
+        place = np.arange(len(self.feature)) - np.repeat(self.starts[:-1], np.diff(self.starts))
+        return np.where(self.feature >= 0, place + 1, 0).astype(np.int32)
+
+    def finish(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn sums into scores: log-odds (n, 1) of the second of two classes, else probabilities."""
+        if self.n_classes == 2:
+            return raw
+        raw -= raw.max(axis=1, keepdims=True)
+        np.exp(raw, out=raw)
+        raw /= raw.sum(axis=1, keepdims=True)
+        return raw
+
+
+class LookUp:
+    """Scores records by several forests at once, from codes that the forests share.
+
+    Parameters
+    ----------
+    forests : sequence of Forest
+    n_numbers : int
+        How many numbers a record has.
+
+    Attributes
+    ----------
+    bins : list of ContinuousBins
+        For each number the thresholds that it is compared with, by which it becomes a code.
+    used : list of int
+        Which numbers are compared at all.
+    """
+
+    def __init__(self, forests: Sequence[Forest], n_numbers: int) -> None:
+        self._forests = forests
+        cuts = [np.unique(np.concatenate([f.threshold[f.feature == i] for f in forests])) for i in range(n_numbers)]
+        self.bins = [ContinuousBins(f"number {i}", own) for i, own in enumerate(cuts)]
+        self.used = [i for i, own in enumerate(cuts) if len(own)]
+        self._tables = [_make_tables(forest, cuts) for forest in forests]
+
+    def score(self, codes: NDArray[np.uint16]) -> list[NDArray[np.float64]]:
+        """Score records with these codes, (numbers, records), by each forest: (records, outputs)."""
+        found = []
+        for forest, tables in zip(self._forests, self._tables, strict=True):
+            raw = np.tile(forest.baseline, (codes.shape[1], 1))
+            _add_trees(codes, tables, np.empty(BLOCK_ROWS, dtype=np.uint64), raw)
+            found.append(forest.finish(raw))
+        return found
+
+
+def right_children(feature: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Find the right child of every node, counted from its tree's start, where nodes are listed left before right."""
+    right = np.zeros(len(feature), dtype=np.int32)
+    for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        waiting: list[int] = []
+        for i, compared in enumerate((feature[start:stop] >= 0).tolist()):
+            if compared:
+                waiting.append(i)
+            elif waiting:
+                right[start + waiting.pop()] = i + 1
+    return right
+
+
+def _short(threshold: float) -> float:
+    """Round a threshold, and up if that changes it: a number that equals it stays at most the threshold."""
+    short = float(f"{threshold:.{DIGITS}g}")
+    if short >= threshold - 1e-12 * abs(threshold):
+        return short
+    return min(float(f"{threshold + 5 * 10.0**-DIGITS * abs(threshold):.{DIGITS}g}"), LARGEST)
+
+
+def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.rint(values / UNIT) * UNIT
+
+
+_Node = tuple[int, float, bool, float]
+"""Feature, threshold, whether missing goes left, and what a leaf adds."""
+
+
+def _dumped(root: Any) -> list[_Node]:
+    """List the nodes of a tree of LightGBM, left before right; a split by categories has the threshold NaN."""
+    listed: list[_Node] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if "leaf_value" in node:
+            listed.append((-1, 0.0, False, float(node["leaf_value"])))
+            continue
+        waiting += [node["right_child"], node["left_child"]]
+        cut = float(node["threshold"]) if node["decision_type"] == "<=" else float("nan")
+        # Where no value was missing in training, LightGBM takes a missing one for zero.
+        to_left = bool(node["default_left"]) if node["missing_type"] == "NaN" else cut >= 0.0
+        listed.append((int(node["split_feature"]), cut, to_left, 0.0))
+    return listed
+
+
+def _listed(nodes: Any) -> list[_Node]:
+    """List the nodes of a tree of scikit-learn, left before right."""
+    listed: list[_Node] = []
+    waiting = [0]
+    while waiting:
+        node = nodes[waiting.pop()]
+        if node["is_leaf"]:
+            listed.append((-1, 0.0, False, float(node["value"])))
+        else:
+            waiting += [int(node["right"]), int(node["left"])]
+            cut = min(float(node["num_threshold"]), LARGEST)
+            listed.append((int(node["feature_idx"]), cut, bool(node["missing_go_to_left"]), 0.0))
+    return listed
+
+
+def _make_tables(forest: Forest, cuts: Sequence[NDArray[np.float64]]) -> tuple[NDArray[Any], ...]:
+    """Make the tables of all trees, in pieces of at most 64 leaves.
+
+    Returns, for each piece, the output that it adds to, where its tables begin (and end: one entry more), and what its
+    leaves add (one entry more: nothing, for a record whose leaf is in another piece); for each table, the number that
+    it is for and where it begins; all tables.
+    """
+    outputs: list[int] = []
+    firsts, numbers, offsets = [0], [], [0]
+    values: list[NDArray[np.float64]] = []
+    tables: list[NDArray[np.uint64]] = []
+    cut_of = np.zeros(len(forest.feature), dtype=np.int64)
+    for i, own in enumerate(cuts):
+        here = forest.feature == i
+        cut_of[here] = np.searchsorted(own, forest.threshold[here])
+    for t, (start, stop) in enumerate(zip(forest.starts[:-1].tolist(), forest.starts[1:].tolist(), strict=True)):
+        nodes = slice(start, stop)
+        feature, at_leaf = forest.feature[nodes], np.flatnonzero(forest.feature[nodes] < 0)
+        for first in range(0, len(at_leaf), WORD):
+            leaves = at_leaf[first : first + WORD]
+            below = np.zeros(len(feature), dtype=np.uint64)
+            below[leaves] = np.uint64(1) << np.arange(len(leaves), dtype=np.uint64)
+            _add_up(feature, forest.right[nodes], below)
+            for i in np.unique(feature[feature >= 0]).tolist():
+                own_nodes = np.flatnonzero(feature == i)
+                table = np.full(len(cuts[i]) + 2, below[0])
+                rights = forest.right[nodes][own_nodes]
+                sides = cut_of[nodes][own_nodes], forest.missing_left[nodes][own_nodes]
+                _exclude(*sides, below[own_nodes + 1], below[rights], table)
+                tables.append(table)
+                numbers.append(i)
+                offsets.append(offsets[-1] + len(table))
+            outputs.append(t % len(forest.baseline))
+            firsts.append(len(numbers))
+            values.append(np.append(forest.value[nodes][leaves], np.zeros(WORD + 1 - len(leaves))))
+    return (
+        np.array(outputs, dtype=np.int64),
+        np.array(firsts, dtype=np.int64),
+        np.array(values).reshape(-1, WORD + 1),
+        np.array(numbers, dtype=np.int64),
+        np.array(offsets[:-1], dtype=np.int64),
+        np.concatenate([np.zeros(0, dtype=np.uint64), *tables]),
+    )
+
+
+@kernel
+def _add_up(feature: Any, right: Any, below: Any) -> None:
+    """Give every node the bits of the leaves below it; children come after their parents."""
+    for i in range(len(feature) - 1, -1, -1):
+        if feature[i] >= 0:
+            below[i] = below[i + 1] | below[right[i]]
+
+
+@kernel
+def _exclude(cuts: Any, missing_left: Any, left: Any, right: Any, table: Any) -> None:
+    """Take out of the table of one number, for each node that compares it, the leaves on the other side."""
+    last = len(table) - 1
+    for node in range(len(cuts)):
+        for code in range(len(table)):
+            goes_left = missing_left[node] if code == last else code <= cuts[node]
+            table[code] &= ~(right[node] if goes_left else left[node])
+
+
+@intrinsic
+def _lowest_bit(typing_context: Any, word: Any) -> Any:
+    """Find the position of the lowest bit of a word; 64 if there is none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
+
+    return types.uint64(types.uint64), generate
+
+
+@kernel
+def _add_trees(codes: Any, all_tables: Any, found: Any, raw: Any) -> None:
+    """Add every tree's leaf values to the outputs."""
+    outputs, firsts, values, numbers, offsets, tables = all_tables
+    for begin in range(0, codes.shape[1], len(found)):
+        n = min(len(found), codes.shape[1] - begin)
+        for piece in range(len(outputs)):
+            for i in range(n):
+                found[i] = ~np.uint64(0)
+            table, stop = firsts[piece], firsts[piece + 1]
+            while table + 1 < stop:
+                one, other = codes[numbers[table], begin:], codes[numbers[table + 1], begin:]
+                of_one, of_other = tables[offsets[table] :], tables[offsets[table + 1] :]
+                for i in range(n):
+                    found[i] &= of_one[one[i]] & of_other[other[i]]
+                table += 2
+            if table < stop:
+                one, of_one = codes[numbers[table], begin:], tables[offsets[table] :]
+                for i in range(n):
+                    found[i] &= of_one[one[i]]
+            value, output = values[piece], outputs[piece]
+            for i in range(n):
+                raw[begin + i, output] += value[_lowest_bit(found[i])]
