@@ -622,20 +622,6 @@ def test_a_label_that_is_named_must_be_there_even_if_nobody_looks_at_it(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_records_of_no_group_are_no_group_of_an_encoder_that_does_not_know_it(
-    cli: Any, world: World, desk: Any, tmp_path: Path, way: str
-) -> None:
-    """Without a group they have no cell, so they cannot be counted as a group."""
-    name = "a group-aware encoder, and fresh records of no group"
-    bundle, records = world.bundle(cli, name, CASES[name]), desk(name, way)
-    for command in (["certify", bundle, *records], ["count", bundle, *records, "-o", tmp_path / "counts.json"]):
-        refused = cli(*command, "--unknown-groups")
-        assert refused.status == 2, refused.stdout
-        assert "a group that the encoder was not fitted with" in said(refused)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("way", ["csv", "stream"])
 def test_fit_on_a_stream_says_how_records_are_read(cli: Any, world: World, desk: Any, tmp_path: Path, way: str) -> None:
     """As a fit in memory does, for all who read fresh ones."""

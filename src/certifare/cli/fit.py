@@ -43,7 +43,7 @@ def fit(
 
     The table is split at random: encoders are fitted on one part and put in order on another, from safe to bold. Then
     they are tested in that order, each at full ε, on records that were not looked at before, until one fails; the last
-    that passed is taken. With --group-aware, the other records set the thresholds of each group instead, by a plan
+    that passed is taken. If cells may read the group, the other records set its thresholds instead, by a plan
     whose bound is known beforehand. Exit status 1 means that no encoder meets the target: nothing is written then. A
     Parquet file too large for memory is read as a stream: encoders are compared on a sample of it.
     """

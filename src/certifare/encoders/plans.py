@@ -271,7 +271,7 @@ def round_to_gaps(shares: NDArray[np.float64], totals: Sequence[int] | NDArray[n
     Examples
     --------
     >>> round_to_gaps(np.array([[0.5, 0.2], [0.5, 0.8]]), [11, 4]).tolist()
-    [[5, 1], [6, 3]]
+    [[6, 1], [5, 3]]
     """
     ends = np.rint(np.cumsum(shares, axis=0) / shares.sum(axis=0) * np.asarray(totals)).astype(np.int64)
     k = len(shares)
