@@ -165,3 +165,8 @@ def test_suppression_is_refused_before_the_work_because_counts_are_the_plan(cli,
     result = cli("fit", folder / "people.csv", "--sensitive", "sex", *FIT, "--suppress", 5, "-o", tmp_path / "bundle")
     assert result.status == 2
     assert "the counts of calibrated cells are their plan" in result.stderr
+
+
+def test_fit_says_that_intervals_measured_on_the_records_that_set_thresholds_are_approximate(cli, folder, tmp_path):
+    result = cli("fit", folder / "people.csv", "--sensitive", "sex", *FIT, "-o", tmp_path / "bundle", "--json")
+    assert any("are approximate" in note for note in result.json["notes"])

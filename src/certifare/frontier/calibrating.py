@@ -42,6 +42,11 @@ from certifare.tables.table import Table
 
 #: Shares of the records that scores and plan are learnt from, and that set the thresholds.
 PARTS = {"train": 0.5, CERTIFY: 0.5}
+#: Noted of figures that are measured on the records that set the thresholds.
+APPROXIMATE = (
+    "the certification records set the thresholds, so intervals of accuracy, AUC and explained share, which are "
+    "measured on them, are approximate; the bound is exact"
+)
 #: Standard errors that a plan's forecasts must go with the label beyond chance, on training records.
 BEYOND_CHANCE = 1.0
 
@@ -262,6 +267,8 @@ class CalibratedSearch(Job):
         groups = encoder.read_group_codes(frame, table.sensitive)
         assert groups is not None  # noqa: S101  (the encoder reads groups)
         counts = encoder.set_thresholds(encoder.read_fields(frame), groups, table.labels[0] if claim.labelled else None)
+        if APPROXIMATE not in self.notes:
+            self.notes.append(APPROXIMATE)
         if encoder.tied_:
             self.notes.append(f"{encoder.tied_:,} certification records equal a threshold; random numbers part them")
         evidence = Evidence(counts.with_exclusions(self._exclusions()))

@@ -119,7 +119,6 @@ class Frontier:
         self.confidence = search.claim.confidence
         self.metric = search.claim.metric
         self.utility = search.utility
-        self.notes = (*search.table.notes, *search.notes)
         self.points = tuple(self._point(number) for number in range(len(search.candidates)))
 
     def __len__(self) -> int:
@@ -148,6 +147,11 @@ class Frontier:
             lower=lower,
             certified=number in self._certificates,
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know."""
+        return (*self.search.table.notes, *self.search.notes)
 
     @property
     def look(self) -> Look | None:
