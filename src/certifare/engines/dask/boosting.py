@@ -257,8 +257,9 @@ class Learner:
         targets = [da.from_delayed(delayed(_second)(part, target), (np.nan,), np.float64) for part in rows]
         # A classifier would number the classes that each worker has; a regressor with this objective takes them as is.
         objective = {"objective": "binary"} if n == 2 else {"objective": "multiclass", "num_class": n}
-        seed = number(self.folds.seed, "score models")
-        model = DaskLGBMRegressor(client=self.engine.client, random_state=seed, **MODEL, **objective)
+        model = DaskLGBMRegressor(
+            client=self.engine.client, random_state=number(self.folds.seed, "score models"), **MODEL, **objective
+        )
         with warnings.catch_warnings():
             # Said at every fit, whatever is set: the cluster decides on threads.
             warnings.filterwarnings("ignore", "Parameter n_jobs will be ignored")
