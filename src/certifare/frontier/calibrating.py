@@ -29,7 +29,6 @@ from certifare.encoders.weighting import representative_rows
 from certifare.errors import ArgumentError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
-from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.job import Job, JobOptions, Progress
 from certifare.frontier.paths import RETAINED_RECORDS, GrowthPath, PartCounts
 from certifare.frontier.search import Candidate
@@ -209,26 +208,6 @@ class CalibratedSearch(Job):
         near.sort(key=lambda i: (-self.candidates[i].utility, self.candidates[i].prediction.bound))
         return next((i for i in near if self.bound(i) <= target), None)
 
-    def useful(self, min_cells: int = 2) -> list[int]:
-        """Plans that predict the label better than chance, with at least so many cells."""
-        return [
-            i
-            for i, candidate in enumerate(self.candidates)
-            if candidate.promising and candidate.utility > 0.0 and candidate.cells >= min_cells
-        ]
-
-    def knee(self, min_cells: int = 2) -> list[int]:
-        """Choose the plan after which more utility begins to cost more distance; none if none is useful."""
-        useful = self.useful(min_cells)
-        chosen = [self.candidates[i] for i in useful]
-        return [useful[knee([c.prediction.bound for c in chosen], [c.utility for c in chosen])]] if useful else []
-
-    def front(self, min_cells: int = 2) -> list[int]:
-        """Plans with at least so many cells that no other of them beats in bound and utility."""
-        numbers = [i for i, candidate in enumerate(self.candidates) if candidate.cells >= min_cells]
-        chosen = [self.candidates[i] for i in numbers]
-        return [numbers[i] for i in pareto([c.prediction.bound for c in chosen], [c.utility for c in chosen])]
-
     def glimpse(self, limit: float, min_cells: int = 2) -> None:
         """Return nothing: cells read the group already."""
 
@@ -273,6 +252,10 @@ class CalibratedSearch(Job):
             self.notes.append(f"{encoder.tied_:,} certification records equal a threshold; random numbers part them")
         evidence = Evidence(counts.with_exclusions(self._exclusions()))
         return encoder, issue(evidence, replace(claim, method="calibrated"), self._provenance(READS_GROUP))
+
+    def _what_helps(self) -> str:
+        """Say what may be done about groups that are too small; they cannot be pooled, since cells read the group."""
+        return self._comparison() or " Leave the group out, or add records of it."
 
     def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
         """Cells of the certification records."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from certifare.errors import ArgumentError, GroupError, RoleError
 from certifare.foundation.formatting import amount
 from certifare.foundation.levels import sort_key
 from certifare.frontier.capping import CapForecast, choose_cap
+from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.utility import check_utility
 from certifare.tables.frames import Frame
@@ -97,6 +99,9 @@ class Job:
         Shares of the parts, ``certify`` among them.
     """
 
+    candidates: Any
+    """What was tried; numbers of candidates are positions here."""
+
     _seen = ""
     """Where the records are that decide what is pooled, in words."""
 
@@ -135,6 +140,29 @@ class Job:
         if unlabelled:
             counted = "left out" if self.claim.labelled else "counted as all others, but cannot be learnt from"
             self.notes.append(f"{unlabelled:,} records have no label: they are {counted}")
+
+    def useful(self, min_cells: int = 2) -> list[int]:
+        """Candidates that seem to tell more about the label than chance does, with at least so many cells."""
+        return [
+            i
+            for i, candidate in enumerate(self.candidates)
+            if candidate.promising and candidate.utility > 0.0 and candidate.cells >= min_cells
+        ]
+
+    def knee(self, min_cells: int = 2) -> list[int]:
+        """Choose the candidate after which more utility begins to cost more distance; none where none is useful."""
+        useful = self.useful(min_cells)
+        return [useful[knee(*self._plane(useful))]] if useful else []
+
+    def front(self, min_cells: int = 2) -> list[int]:
+        """Candidates with at least so many cells that no other of them beats in predicted bound and utility."""
+        numbers = [i for i, candidate in enumerate(self.candidates) if candidate.cells >= min_cells]
+        return [numbers[i] for i in pareto(*self._plane(numbers))]
+
+    def _plane(self, numbers: Sequence[int]) -> tuple[list[float], list[float]]:
+        """Predicted bounds and utilities."""
+        chosen = [self.candidates[i] for i in numbers]
+        return [c.prediction.bound for c in chosen], [c.utility for c in chosen]
 
     def certify_sizes(self) -> NDArray[np.int64]:
         """Certification records of each group and first label: all that is known of them before they are counted."""

@@ -30,7 +30,6 @@ from certifare.encoders.weighting import representative_rows
 from certifare.errors import ArgumentError, EncoderError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
-from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.glimpse import WORTH_MENTIONING, best_calibrated
 from certifare.frontier.job import Job, JobOptions, Progress, check_part
 from certifare.frontier.ordering import SHOWN, WORTH_TESTING, chain
@@ -233,33 +232,10 @@ class Search(Job):
 
     # -- choosing ---------------------------------------------------------------------------------------------
 
-    def useful(self, min_cells: int = 2) -> list[int]:
-        """Candidates that seem to tell more about the label than chance does, with at least so many cells."""
-        return [
-            i
-            for i, candidate in enumerate(self.candidates)
-            if candidate.promising and candidate.utility > 0.0 and candidate.cells >= min_cells
-        ]
-
     def chain(self, min_cells: int = 2) -> list[int]:
         """Put candidates in the order in which they may be tested against any target, from safe to bold."""
         useful = self.useful(min_cells)
         return [useful[i] for i in chain(*self._plane(useful))]
-
-    def knee(self, min_cells: int = 2) -> list[int]:
-        """Choose the candidate after which more utility begins to cost more distance; none where none is useful."""
-        useful = self.useful(min_cells)
-        return [useful[knee(*self._plane(useful))]] if useful else []
-
-    def front(self, min_cells: int = 2) -> list[int]:
-        """Candidates with at least so many cells that no other of them beats in predicted bound and utility."""
-        numbers = [i for i, candidate in enumerate(self.candidates) if candidate.cells >= min_cells]
-        return [numbers[i] for i in pareto(*self._plane(numbers))]
-
-    def _plane(self, numbers: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Predicted bounds and utilities."""
-        chosen = [self.candidates[i] for i in numbers]
-        return [c.prediction.bound for c in chosen], [c.utility for c in chosen]
 
     def boosting(self, table: Table) -> list[NDArray[np.float64]] | None:
         """Forecast the labels of a table by gradient boosting on its columns; None if none was fitted."""
