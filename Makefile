@@ -62,7 +62,7 @@ test-slow: coverage  ## coverage, then simulations and real-data runs at full si
 	CERTIFARE_FULL=1 $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 	$(BIN)/python benchmarks/mutation.py --mutants 200
 
-audit: $(READY)  ## the auditor's page, followed to the letter in a fresh environment
+audit: $(READY)  ## the journeys of five roles, in a fresh environment
 	CERTIFARE_FULL=1 $(BIN)/python -m pytest tests/test_documents.py -k fresh_environment
 
 lint: $(READY)

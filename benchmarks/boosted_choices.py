@@ -41,7 +41,9 @@ def changed(module: Any, **values: Any) -> Iterator[None]:
 
 
 def model(**parameters: Any) -> Any:
-    return scores.default_model(0).set_params(**parameters)
+    from lightgbm import LGBMClassifier
+
+    return LGBMClassifier(**{**scores.score_settings(0, 50_000, 20), **parameters})
 
 
 def by_counts(score_map: scoremap.ScoreMap) -> Any:

@@ -1,7 +1,7 @@
 """What is delivered for a target: as chosen before, as chosen now, and the best that could have been.
 
-    python benchmarks/choice.py [--datasets german compas law adult] [--seeds 5] [--keep FILE] [--write docs/choice.md]
-    python benchmarks/choice.py --splits [--datasets …] [--seeds 5] [--keep FILE] [--write docs/splits.md]
+    python benchmarks/choice.py [--datasets german compas law adult] [--seeds 5] [--keep FILE]
+    python benchmarks/choice.py --splits [--datasets …] [--seeds 5] [--keep FILE]
 
 A fifth of each data set is held out before anything else, and every figure is measured on it. The rest is what a user
 has. *Before*: 50 / 10 / 30 / 10 % to train, select, certify and test; a shortlist of up to four encoders shares ε, and
@@ -10,7 +10,8 @@ by information. *Best*: of all encoders of the same search whose own limit at fu
 highest AUC on the held-out records; nobody can choose so. *Boosting*: gradient boosting on the table, without a bound.
 With ``--splits``: what is delivered now, with other shares of records to train, to select and to certify.
 
-Results are kept line by line (``--keep``), so that a run that was interrupted goes on; ``--write`` makes the page.
+Results are kept line by line (``--keep``), so that a run that was interrupted goes on.
+The tables of docs/choosing.md are printed.
 """
 
 from __future__ import annotations
@@ -250,31 +251,24 @@ def run_splits(name: str, seed: int) -> Iterator[dict[str, Any]]:
 
 def splits_page(rows: Sequence[dict[str, Any]]) -> str:
     """Write what the splits deliver as Markdown."""
-    lines = [SPLITS_HEAD]
+    lines = [
+        "| train / select / certify, % | solved | AUC | the same, solved by all | T\\* alone | AUC alone |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
     ways = list(dict.fromkeys(row["way"] for row in rows))
-    for name in [None, *(name for name in LOADERS if any(row["data"] == name for row in rows))]:
-        own = [row for row in rows if name in (None, row["data"])]
-        seeds = len({row["seed"] for row in own})
-        lines += [
-            f"\n## {'All together' if name is None else NAMES[name]}\n",
-            f"{seeds} splits by chance of each data set." if name is None else f"{seeds} splits by chance.",
-            "\n| train / select / certify, % | solved | AUC | the same, solved by all | T\\* alone | AUC alone |",
-            "|---|--:|--:|--:|--:|--:|",
-        ]
-        everywhere = set.intersection(
-            *({_place(row) for row in own if row["way"] == way and row["target"] and row["found"]} for way in ways)
+    everywhere = set.intersection(
+        *({_place(row) for row in rows if row["way"] == way and row["target"] and row["found"]} for way in ways)
+    )
+    for way in ways:
+        asked = [row for row in rows if row["way"] == way and row["target"]]
+        alone = [row["found"] for row in rows if row["way"] == way and not row["target"] and row["found"]]
+        auc = np.mean([0.5 if row["found"] is None else row["found"]["auc"] for row in asked])
+        shared = [row["found"] for row in asked if _place(row) in everywhere]
+        common = f"{_mean(shared, 'auc'):.3f}" if shared else ""
+        lines.append(
+            f"| {way.replace('/', ' / ')} | {sum(row['found'] is not None for row in asked)} of {len(asked)} | "
+            f"{auc:.3f} | {common} | {_mean(alone, 'bound'):.3f} | {_mean(alone, 'auc'):.3f} |"
         )
-        for way in ways:
-            asked = [row for row in own if row["way"] == way and row["target"]]
-            alone = [row["found"] for row in own if row["way"] == way and not row["target"] and row["found"]]
-            auc = np.mean([0.5 if row["found"] is None else row["found"]["auc"] for row in asked])
-            shared = [row["found"] for row in asked if _place(row) in everywhere]
-            common = f"{_mean(shared, 'auc'):.3f}" if shared else ""
-            lines.append(
-                f"| {way.replace('/', ' / ')} | {sum(row['found'] is not None for row in asked)} of {len(asked)} | "
-                f"{auc:.3f} | {common} | "
-                f"{_mean(alone, 'bound'):.3f} | {_mean(alone, 'auc'):.3f} |"
-            )
     return "\n".join(lines) + "\n"
 
 
@@ -283,61 +277,42 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def page(rows: Sequence[dict[str, Any]]) -> str:
-    """Write the results as Markdown."""
-    lines = [HEAD]
-    losses: dict[str, list[float]] = {"before": [], "now": []}
-    delivered_losses: dict[str, list[float]] = {"before": [], "now": []}
-    passed, worthless = {"before": 0, "now": 0}, {"before": 0, "now": 0}
+    """Write accuracy and AUC by data set and target as Markdown, then how far they are from the best encoder."""
+    lines = [
+        f"| table | gradient boosting, no bound | {' | '.join(f'{target:.2f}' for target in TARGETS)} |",
+        "|---|---|" + "---|" * len(TARGETS),
+    ]
+    losses = {"before": [], "now": []}
     for name in (name for name in LOADERS if any(row["data"] == name for row in rows)):
         own = [row for row in rows if row["data"] == name]
         seeds = len({row["seed"] for row in own})
-        plain = [row["found"] for row in own if row["way"] == "boosting"]
-        accuracy, auc, explained, distance = (_mean(plain, key) for key in ("accuracy", "auc", "explained", "bound"))
-        lines += [
-            f"\n## {NAMES[name]}\n",
-            f"{seeds} splits. Gradient boosting on the table: accuracy {accuracy:.3f}, AUC {auc:.3f}, explained "
-            f"{explained:.3f}, distance {distance:.3f}.\n",
-            "| target | | solved | T\\* | accuracy | AUC | explained |",
-            "|--:|---|--:|--:|--:|--:|--:|",
-        ]
+        cells = [_figures([row["found"] for row in own if row["way"] == "boosting"], seeds)]
         for target in TARGETS:
-            of_target = {
+            found = {
                 way: {row["seed"]: row["found"] for row in own if row["way"] == way and row["target"] == target}
                 for way in ("before", "now", "best")
             }
-            for way, found in of_target.items():
-                there = [figures for figures in found.values() if figures is not None]
-                cells = [
-                    f"{_mean(there, key):.3f}" if there else "" for key in ("bound", "accuracy", "auc", "explained")
-                ]
-                shown = f"{target:.2f}" if way == "before" else ""
-                dull = sum(not figures["useful"] for figures in there)
-                solved = f"{len(there)} of {seeds}" + (f", {dull} worthless" if dull else "")
-                lines.append(f"| {shown} | {way} | {solved} | {' | '.join(cells)} |")
+            cells.append(_figures([figures for figures in found["now"].values() if figures is not None], seeds))
             for way in losses:
-                for seed, ideal in of_target["best"].items():
-                    delivered = of_target[way][seed]
-                    passed[way] += delivered is not None
-                    worthless[way] += delivered is not None and not delivered["useful"]
+                for seed, ideal in found["best"].items():
                     if ideal is not None:
+                        delivered = found[way][seed]
                         losses[way].append(ideal["auc"] - (0.5 if delivered is None else delivered["auc"]))
-                    if ideal is not None and delivered is not None:
-                        delivered_losses[way].append(ideal["auc"] - delivered["auc"])
-    jobs = sum(row["way"] == "now" for row in rows)
-    lines += [
-        "\n## All together\n",
-        "| | solved | of these worthless | AUC below the best, where delivered | the same, with what was not |",
-        "|---|--:|--:|--:|--:|",
-        *(
-            f"| {way} | {passed[way]} of {jobs} | {worthless[way]} | {np.mean(delivered_losses[way]):.3f} | "
-            f"{np.mean(losses[way]):.3f} |"
-            for way in losses
-        ),
-        "\nThe last figure is the mean over all splits and targets for which there is an encoder at all; where none "
-        "was delivered, its AUC counts as 0.5. "
-        f"Delivered AUC that is lower at a larger target, now: {_falls(rows):.1%} of neighbouring targets.",
-    ]
+        lines.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
+    lost = ", ".join(f"{way}: {np.mean(values):.3f}" for way, values in losses.items())
+    lines.append(
+        f"\nAUC below that of the best encoder, which nobody can choose (0.5 if none was delivered): {lost}. "
+        f"A larger target lowers the delivered AUC in {_falls(rows):.1%} of neighbouring targets."
+    )
     return "\n".join(lines) + "\n"
+
+
+def _figures(found: Sequence[dict[str, float]], seeds: int) -> str:
+    """Write accuracy and AUC, and on how many splits there is a result if not on all."""
+    if not found:
+        return "–"
+    some = "" if len(found) == seeds else f" ({len(found)} of {seeds})"
+    return f"{_mean(found, 'accuracy'):.3f}, {_mean(found, 'auc'):.3f}".replace("0.", ".") + some
 
 
 def _mean(found: Sequence[dict[str, float]], key: str) -> float:
@@ -360,34 +335,6 @@ def _falls(rows: Sequence[dict[str, Any]]) -> float:
     return float(np.mean(steps))
 
 
-HEAD = """# What is delivered for a target
-
-Made by `python benchmarks/choice.py --write docs/choice.md`. A fifth of each data set is held out before anything else,
-and every figure but T\\* is measured on it.
-
-- **before**: half of the other records train, 10 % select, 30 % certify, 10 % test. A shortlist of up to four encoders
-  shares ε; of those that meet the target the most accurate is taken, and T\\* is its own bound.
-- **now**: 50 / 10 / 40 %. Encoders in a fixed order, by predicted bound and information, are tested at full ε until one
-  fails; T\\* is the target ([why that is sound](theory.md#a-fixed-sequence)). An encoder whose cells go with the label
-  no more than chance would have it, on the certification records, is *worthless*, and delivered with a note.
-- **best**: of all encoders tried whose own limit meets the target, the one with the highest AUC on the held-out
-  records. Nobody can choose so: on small data it is to a good part luck."""
-
-
-SPLITS_HEAD = """# How records are best shared out
-
-Made by `python benchmarks/choice.py --splits --datasets german compas law adult --seeds 3 --write docs/splits.md`. A
-fifth of each data set is held out, and AUC is measured there. The rest is shared out to train, to select and to
-certify; with 50 / 10 / 30 a tenth is not used, as when there was a test part. AUC is the mean of what `fit --target`
-delivers for seven targets from 0.02 to 0.20 (0.5 where it delivers nothing), and of those that every split solves;
-*alone* is the encoder that is chosen without a target, and its T\\*.
-
-What the tenth is worth that the test part took: at the same encoder the distance from the estimate to T\\* shrinks with
-the root of the number of records, by 13 % from 30 % to 40 % of them, and more targets are met. Beyond that, none of
-50 / 10 / 40, 40 / 10 / 50 and 50 / 5 / 45 is the best everywhere, and what is between them is little more than chance;
-with 60 % to train, or 20 % to select, fewer targets are met. So the default is 50 / 10 / 40."""
-
-
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -395,7 +342,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--splits", action="store_true", help="try other shares to train, select and certify")
     parser.add_argument("--keep", type=Path, help="file of results; those that are there are not computed again")
-    parser.add_argument("--write", type=Path, help="page to write")
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
     if arguments.keep is not None and arguments.keep.exists():
@@ -416,8 +362,6 @@ def main() -> None:
         [row for row in rows if row["data"] in arguments.datasets and row["seed"] < arguments.seeds]
     )
     print(text)
-    if arguments.write is not None:
-        arguments.write.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

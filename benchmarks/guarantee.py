@@ -575,11 +575,11 @@ def fitting_a_stream(population: Population, n: int, seed: int, *, target: float
     path = workplace() / "large.parquet"
     population.draw(n, np.random.default_rng([seed, 10])).to_parquet(path, row_group_size=n // 3)
     with (
-        patch("certifare.frontier.parquet_search.LARGE", 0),
-        patch("certifare.frontier.parquet_search.SAMPLE_RECORDS", n // 2),
+        patch("certifare.frontier.large.LARGE", 0),
+        patch("certifare.frontier.large.SAMPLE_RECORDS", n // 2),
     ):
         bundle = produce(path, **ROLES, target=target, grid=GRID, n_jobs=1, min_group_size=5)
-    assert any("large" in note for note in bundle.notes)
+    assert any("were certified on where they are" in note for note in bundle.notes)
     return _missed(bundle, population.distance)
 
 

@@ -1,20 +1,22 @@
 """The whole job beside one gradient boosting model: seconds of processor time, in one run.
 
-    python benchmarks/job.py [--data PATH] [--tables german compas adult ca health us] [--write docs/boosted.md]
+    python benchmarks/job.py [--data PATH] [--tables adult ca health us] [--rows 1000 … 433000] [--write docs/scale.md]
 
-For each table: ``fit`` of a boosted encoder, first in a process of its own (which loads libraries and compiled
-kernels), then again; ``produce`` for T* ≤ 0.1, and group-aware; beside them one fit of scikit-learn's
-HistGradientBoostingClassifier and of LightGBM (100 trees each, one thread) on the same columns as numbers. Then how
-many million records a processor second ``apply`` encodes, and that LightGBM model predicts. ``--write`` puts the table
-into a page, behind its marker.
+For each table and number of records, in a process of its own on one thread: ``produce`` for T* ≤ 0.05, and group-aware;
+beside them one fit of scikit-learn's HistGradientBoostingClassifier and of LightGBM (100 trees each) on the same
+columns as numbers. At each table's largest size also the first ``fit`` of the process, the report, how many million
+records a second ``apply`` encodes and that LightGBM model predicts, and the peak of memory. ``--write`` puts the tables
+into a page, behind its marker, and draws docs/figures/job.svg.
 """
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,13 @@ import pandas as pd
 
 MARKER, END = "<!-- made by benchmarks/job.py -->", "<!-- end -->"
 TABLES = {
-    "german": ("German credit", "german_credit", "y", "female"),
-    "compas": ("COMPAS", "compas", "two_year_recid", "sex"),
     "adult": ("Adult", "adult", "income", "sex"),
     "ca": ("ACSIncome, California", "acs_income_2018", "PINCP_GT50K", "SEX"),
     "health": ("Health", "health", "max_CharlsonIndex", "age 60"),
     "us": ("ACSIncome, all states", "acs_income_2018", "PINCP_GT50K", "SEX"),
 }
+ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000, 433_000)
+TARGET = 0.05
 CODES = ("COW", "MAR", "OCCP", "POBP", "RELP", "RAC1P")
 """Categories that are numbers in the file."""
 
@@ -38,8 +40,6 @@ def read(name: str, folder: Path) -> pd.DataFrame:
     table = pd.read_parquet(folder / f"{TABLES[name][1]}.parquet")
     if name == "ca":
         table = table[table["ST"] == 6].reset_index(drop=True)
-    if name == "german":
-        table["female"] = table.pop("A9") == "A92"
     if name == "health":
         ages = [column for column in table.columns if column.startswith("AgeAtFirstClaim=")]
         table["age 60"] = table[[f"AgeAtFirstClaim={band}" for band in ("60-69", "70-79", "80+")]].sum(axis=1)
@@ -56,20 +56,20 @@ def spent(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - begun, found
 
 
-def measure(name: str, folder: Path) -> dict[str, float]:
-    """Measure one table in this process; the first fit comes first."""
+def measure(name: str, folder: Path, n_rows: int, whole: bool) -> dict[str, float]:
+    """Measure one table in this process; ``whole`` adds what is measured once for each table."""
     table = read(name, folder)
+    table = table.sample(min(n_rows, len(table)), random_state=0).reset_index(drop=True)
     _, _, label, group = TABLES[name]
     X, y, s = table.drop(columns=[label, group]), table[label], table[group]
+    found: dict[str, float] = {"rows": len(table), "columns": X.shape[1]}
 
     def fit() -> Any:
         from certifare import BoostedEncoder
 
         return BoostedEncoder(max_cells=20, n_jobs=1).fit(X, y, sensitive_features=s)
 
-    found = {"rows": len(table), "columns": X.shape[1], "first": spent(fit)[0]}
-    found["fit"], encoder = spent(fit)
-    encoder.apply(X.head(100))
+    found["first"], encoder = spent(fit)
     found["apply"], _ = spent(lambda: encoder.apply(X))
 
     from lightgbm import LGBMClassifier
@@ -83,52 +83,110 @@ def measure(name: str, folder: Path) -> dict[str, float]:
         found["LightGBM"], _ = spent(lambda: light.fit(numbers, y))
         found["predict"], _ = spent(lambda: light.predict(numbers, num_threads=1))
 
+    import pyarrow as pa
+
     from certifare import produce
 
+    found["bytes"] = pa.Table.from_pandas(table).nbytes
     for kind, aware in (("produce", False), ("aware", True)):
-        roles = {"label": label, "sensitive": group, "group_aware": aware}
-        found[kind], _ = spent(lambda r=roles: produce(table, target=0.1, ledger=False, n_jobs=1, **r))
+        roles = {"label": label, "sensitive": group, "group_aware": aware, "target": TARGET, "ledger": False}
+        # Once before, so that every kernel is loaded.
+        produce(table.head(min(len(table), 2_000)), **{**roles, "target": 0.5}, n_jobs=1)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        found[kind], bundle = spent(lambda r=roles: produce(table, n_jobs=1, **r))
+        found[f"{kind} bytes"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        if whole and not aware:
+            with tempfile.TemporaryDirectory() as folder_name:
+                found["save"], _ = spent(lambda b=bundle, f=folder_name: b.save(Path(f) / "bundle"))
     return found
 
 
-def page(measured: dict[str, dict[str, float]]) -> str:
-    """Give the figures as a Markdown table."""
+def growth_table(measured: Sequence[dict[str, Any]]) -> list[str]:
+    """Give what jobs cost, by table and number of records."""
     lines = [
-        "| table | rows × columns | first fit | fit | produce | group-aware | scikit-learn fit | LightGBM fit "
-        "| produce ÷ LightGBM | `apply`, million records/s | LightGBM predicts | ratio |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| table | rows × columns | `produce` | group-aware | scikit-learn fit | LightGBM fit | `produce` ÷ LightGBM "
+        "| group-aware ÷ LightGBM |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for name, m in measured.items():
-        encoded, predicted = (m["rows"] / m[key] / 1e6 for key in ("apply", "predict"))
+    for m in measured:
+        ratios = " | ".join(f"{m[kind] / m['LightGBM']:.1f}" for kind in ("produce", "aware"))
         lines.append(
-            f"| {TABLES[name][0]} | {m['rows']:,.0f} × {m['columns']:.0f} | {m['first']:.1f} | {m['fit']:.1f} "
-            f"| {m['produce']:.1f} | {m['aware']:.1f} | {m['scikit-learn']:.2f} | {m['LightGBM']:.2f} "
-            f"| {m['produce'] / m['LightGBM']:.1f} | {encoded:.2f} | {predicted:.2f} | {encoded / predicted:.1f} |"
+            f"| {TABLES[m['table']][0]} | {m['rows']:,.0f} × {m['columns']:.0f} | {m['produce']:.2f} "
+            f"| {m['aware']:.2f} | {m['scikit-learn']:.2f} | {m['LightGBM']:.2f} | {ratios} |"
         )
-    return "\n".join(lines)
+    return lines
+
+
+def table_of_ends(measured: Sequence[dict[str, Any]]) -> list[str]:
+    """Give what is measured once for each table."""
+    lines = [
+        "| table | rows × columns | first `fit` of a process | files and report | `apply`, million records/s "
+        "| LightGBM predicts | ratio |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for m in measured:
+        if "save" in m:
+            encoded, predicted = (m["rows"] / m[key] / 1e6 for key in ("apply", "predict"))
+            lines.append(
+                f"| {TABLES[m['table']][0]} | {m['rows']:,.0f} × {m['columns']:.0f} | {m['first']:.1f} "
+                f"| {m['save']:.2f} | {encoded:.2f} | {predicted:.2f} | {encoded / predicted:.1f} |"
+            )
+    return lines
+
+
+def draw(measured: Sequence[dict[str, Any]]) -> str:
+    """Draw processor seconds by the number of records, a panel for each table."""
+    from certifare.drawing import Panel, Scale, Series, draw_panels
+
+    kinds = {"produce": "produce", "group-aware": "aware", "scikit-learn": "scikit-learn", "LightGBM": "LightGBM"}
+    panels = [
+        Panel(
+            [
+                Series(title, [(m["rows"], max(m[key], 0.01)) for m in measured if m["table"] == name])
+                for title, key in kinds.items()
+            ],
+            Scale("records", log=True),
+            Scale("processor seconds", log=True),
+            TABLES[name][0],
+        )
+        for name in dict.fromkeys(m["table"] for m in measured)
+    ]
+    return draw_panels("The whole job beside one gradient boosting model", panels).svg()
+
+
+def page(measured: Sequence[dict[str, Any]]) -> str:
+    """Give the figures as Markdown."""
+    return "\n".join([*growth_table(measured), "", *table_of_ends(measured)])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--write", type=Path, help="write the table into this page, behind its marker")
-    parser.add_argument("--one", choices=TABLES, help=argparse.SUPPRESS)
+    parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS), help="numbers of records")
+    parser.add_argument("--write", type=Path, help="write the tables into this page, behind its marker")
+    parser.add_argument("--one", nargs=3, metavar=("TABLE", "ROWS", "WHOLE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(measure(arguments.one, arguments.data)))
+        name, n_rows, whole = arguments.one
+        print(json.dumps(measure(name, arguments.data, int(n_rows), whole == "1")))
         return
-    measured = {}
+    measured: list[dict[str, Any]] = []
     for name in arguments.tables:
-        command = [sys.executable, __file__, "--one", name, "--data", str(arguments.data)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
-        measured[name] = json.loads(done.stdout.splitlines()[-1])
-        print(page({name: measured[name]}).splitlines()[-1], file=sys.stderr, flush=True)
+        n_all = len(read(name, arguments.data))
+        sizes = sorted({min(n_rows, n_all) for n_rows in arguments.rows})
+        for n_rows in sizes:
+            one = [name, str(n_rows), str(int(n_rows == sizes[-1]))]
+            command = [sys.executable, __file__, "--data", str(arguments.data), "--one", *one]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603
+            measured.append({"table": name, **json.loads(done.stdout.splitlines()[-1])})
+            print(growth_table(measured[-1:])[-1], file=sys.stderr, flush=True)
     print(page(measured))
     if arguments.write:
         before, _, rest = arguments.write.read_text().partition(MARKER)
         text = f"{before}{MARKER}\n\n{page(measured)}\n\n{END}{rest.partition(END)[2]}"
         arguments.write.write_text(text)
+        (arguments.write.parent / "figures" / "job.svg").write_text(draw(measured) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 A mutant is the source with one change that a slip of the hand could make: a comparison that takes in its boundary or is
 turned round, a sum for a difference, a constant a tenth larger, the smaller for the larger, a rounding in the other
-direction, a slice that is one too short. Every mutant runs in a copy of the source tree, with the tests of its module
-and a few broader ones. One that no test notices *survives*, and is printed as a diff.
+direction, a slice that is one too short. Every mutant runs in a copy of the source tree, with those tests of its module
+that run the changed line, the quickest first. One that no test notices *survives*, and is printed as a diff.
 
 Some changes change nothing that could be noticed (a guess at the width of an interval, say). They are listed with their
 reasons in ``benchmarks/equivalent_mutants.toml``, by module, line and what becomes of it, and are not run.
@@ -31,10 +31,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -386,8 +385,8 @@ class Tree:
             (folder / name).symlink_to(REPOSITORY / name)
         self.compiled = folder / "compiled"
 
-    def run(self, module: str, content: bytes, seconds: float) -> str | None:
-        """Run a module's tests with this content in its place; say what noticed, None if nothing did."""
+    def run(self, module: str, content: bytes, tests: Sequence[str], seconds: float) -> str | None:
+        """Run tests with this content in a module's place; say what noticed, None if nothing did."""
         path = self.folder / PACKAGE / module
         original = path.read_bytes()
         shutil.rmtree(self.folder / ".hypothesis", ignore_errors=True)
@@ -395,14 +394,18 @@ class Tree:
         compiled = self.folder / "compiled for one" if b"@kernel" in content else self.compiled
         path.write_bytes(content)
         try:
-            return self._notice(module, compiled, seconds)
+            status, output = self.pytest(tests, compiled, seconds, "--tb=no")
         finally:
             path.write_bytes(original)
             if compiled != self.compiled:
                 shutil.rmtree(compiled, ignore_errors=True)
+        if status == 0:
+            return None
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        return failed[1] if failed else output if status is None else f"status {status}"
 
-    def _notice(self, module: str, compiled: Path, seconds: float) -> str | None:
-        tests = [os.path.normpath(CERTIFICATES + name) for name in TESTS[module]]
+    def pytest(self, tests: Sequence[str], compiled: Path, seconds: float, *options: str) -> tuple[int | None, str]:
+        """Run tests up to the first failure; return the exit status (None: no end in time) and what was printed."""
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in ("src", "research/src")),
@@ -410,10 +413,8 @@ class Tree:
             "NUMBA_CACHE_DIR": str(compiled),
             "CI": "1",  # the same examples every time
         }
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", *tests]
-        command.append(str(PACKAGE / module))  # its examples
         process = subprocess.Popen(  # noqa: S603
-            command,
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *options, *tests],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -426,28 +427,55 @@ class Tree:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            return f"no end within {seconds:.0f} s"
-        if process.returncode == 0:
-            return None
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-        return failed[1] if failed else f"status {process.returncode}"
+            return None, f"no end within {seconds:.0f} s"
+        return process.returncode, output
 
 
-def prepare(tree: Tree, module: str) -> float:
-    """Run a module's tests as it is, and with a fault that none can miss; give the seconds that a mutant may take."""
-    content = (REPOSITORY / PACKAGE / module).read_bytes()
-    missing = [name for name in TESTS[module] if not (REPOSITORY / CERTIFICATES / name).is_file()]
+@dataclass(frozen=True)
+class Selection:
+    """The tests of a module: all of them, those that run each line (quickest first), and their seconds."""
+
+    all: list[str]
+    by_line: dict[int, list[str]]
+    seconds: dict[str, float]
+
+    def of(self, mutant: Mutant) -> tuple[list[str], float]:
+        """Return the tests that run a mutant's lines, and the seconds that they may take; all, if none is known."""
+        lines = range(mutant.number, mutant.number + mutant.line.count("\n") + 1)
+        found = {test for line in lines for test in self.by_line.get(line, [])}
+        tests = sorted(found, key=lambda test: self.seconds.get(test, 0.0)) or self.all
+        return tests, 120 + 10 * sum(self.seconds.get(test, 0.0) for test in found or self.seconds)
+
+
+def prepare(tree: Tree, module: str) -> Selection:
+    """Run a module's tests as it is, to see which run which line, and with a fault that none can miss."""
+    from coverage import CoverageData
+
+    tests = [os.path.normpath(CERTIFICATES + name) for name in TESTS[module]]
+    missing = [name for name in tests if not (REPOSITORY / name).is_file()]
     if missing:
         raise SystemExit(f"There are no tests {', '.join(missing)} for {module}.")
-    tree.run(module, content, 3600)  # what others need is compiled now
-    begun = time.monotonic()
-    noticed = tree.run(module, content, 3600)
-    taken = time.monotonic() - begun
-    if noticed is not None:
-        raise SystemExit(f"The tests of {module} fail without any change: {noticed}")
-    if tree.run(module, content + b"\nraise ArithmeticError\n", 3600) is None:
+    tests.append(str(PACKAGE / module))  # its examples
+    measured = [
+        f"--cov={(PACKAGE / module).parent}",
+        "--cov-context=test",
+        "--cov-report=",
+        "--durations=0",
+        "-vv",
+        "--tb=short",
+    ]
+    status, output = tree.pytest(tests, tree.compiled, 3600, *measured)
+    if status != 0:
+        raise SystemExit(f"The tests of {module} fail without any change:\n{output[-2000:]}")
+    seconds = {test: float(taken) for taken, test in re.findall(r"^([\d.]+)s call +(\S.*)$", output, re.MULTILINE)}
+    data = CoverageData(str(tree.folder / ".coverage"))
+    data.read()
+    contexts = data.contexts_by_lineno(str(tree.folder / PACKAGE / module))
+    by_line = {line: sorted({c.rpartition("|")[0] for c in found if c}) for line, found in contexts.items()}
+    broken = (REPOSITORY / PACKAGE / module).read_bytes() + b"\nraise ArithmeticError\n"
+    if tree.run(module, broken, tests, 3600) is None:
         raise SystemExit(f"The tests of {module} do not import the copy that mutants change.")
-    return 60 + 4 * taken
+    return Selection(tests, by_line, seconds)
 
 
 def chosen(arguments: argparse.Namespace) -> list[Mutant]:
@@ -531,9 +559,9 @@ def run_all(waiting: list[Mutant], folder: Path, processes: int) -> dict[Mutant,
         finally:
             trees.put(tree)
 
-    def one(limits: dict[str, float], mutant: Mutant) -> str | None:
+    def one(selections: dict[str, Selection], mutant: Mutant) -> str | None:
         content = mutated((REPOSITORY / PACKAGE / mutant.module).read_bytes(), mutant)
-        noticed = with_tree(lambda tree: tree.run(mutant.module, content, limits[mutant.module]))
+        noticed = with_tree(lambda tree: tree.run(mutant.module, content, *selections[mutant.module].of(mutant)))
         word = "SURVIVED" if noticed is None else "caught"
         shown = mutant.becomes.partition("\n")[0][:90]
         print(f"{word:8} {mutant.module}:{mutant.number}: {shown} ({noticed or 'by nothing'})", flush=True)
@@ -541,9 +569,9 @@ def run_all(waiting: list[Mutant], folder: Path, processes: int) -> dict[Mutant,
 
     modules = sorted({mutant.module for mutant in waiting})
     with ThreadPoolExecutor(processes) as pool:
-        seconds = pool.map(lambda module: with_tree(partial(prepare, module=module)), modules)
-        limits = dict(zip(modules, seconds, strict=True))
-        return dict(zip(waiting, pool.map(partial(one, limits), waiting), strict=True))
+        found = pool.map(lambda module: with_tree(partial(prepare, module=module)), modules)
+        selections = dict(zip(modules, found, strict=True))
+        return dict(zip(waiting, pool.map(partial(one, selections), waiting), strict=True))
 
 
 if __name__ == "__main__":

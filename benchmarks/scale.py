@@ -116,7 +116,7 @@ def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, f
     """Fit from Parquet, step by step; then certify on fresh records, also from Parquet."""
     from certifare import FairTreeEncoder
     from certifare.certification.certifying import certify_records
-    from certifare.engines.parquet.streaming import ParquetRecords
+    from certifare.engines.counting import PieceRecords
     from certifare.growth.histograms import Layout
     from certifare.tables.reading import Reading
 
@@ -142,7 +142,7 @@ def run_ours(path: Path, fresh: str = "", n_jobs: int = 2, cells: int = CELLS, f
     if fresh:
         begun = time.perf_counter()
         certificate = certify_records(
-            encoder, ParquetRecords(Path(fresh)), Reading(sensitive=("SEX",)), allow_training_records=True
+            encoder, PieceRecords.of(Path(fresh)), Reading(sensitive=("SEX",)), allow_training_records=True
         )
         result |= {"certify_seconds": time.perf_counter() - begun, "bound": certificate.bound}
     return result

@@ -19,6 +19,7 @@ from them, with every argument of the training.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -36,8 +37,12 @@ import numpy as np
 
 PARTS = {"ca": "acs", "us": "acs", "health": "health", "transfer": "transfer", "adult": "acs"}
 FARE = "FARE as published"
-NETWORKS = {"mlp50": (50,), "logistic": (), "mlp50-50": (50, 50)}
+#: Hidden layers of the downstream networks. The last is given records as they are, not standardised: one-hot columns
+#: of rare categories become so large when standardised that the network overfits them.
+NETWORKS = {"mlp50": (50,), "logistic": (), "mlp50-50": (50, 50), "mlp50-raw": (50,)}
 REPEATS = 5
+#: Trees of FARE whose networks are trained at once.
+AT_ONCE = 48
 #: Settings per method that trees and forests are trained on.
 TREES = 6
 #: Training records of the attack; more take longer and find no more.
@@ -80,11 +85,11 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
         effort = float(name.partition("=")[0].partition("@")[2] or args.effort)
         family = PARTS[data]
         for method in methods:
-            if method == FARE and data == "transfer":
-                continue
             first = data == "ca" and splits == (0,)
-            job = Job(data, splits, method, effort=effort, networks=tuple(NETWORKS) if first else ("mlp50",))
+            job = Job(data, splits, method, effort=effort, networks=tuple(NETWORKS)[:3] if first else ("mlp50",))
             job.trees = first
+            if method == "identity":
+                job.networks += ("mlp50-raw",)
             if method in ("FairPath", "identity", FARE):
                 job.effort = 1.0  # nothing to scale
             if method in ("CVIB", "FCRL", "LAFTR", "sIPM-LFR"):
@@ -100,11 +105,9 @@ def plan(names: list[str], args: argparse.Namespace) -> list[Job]:
                     for split in splits
                 ]
                 continue
-            if not stacks(method, family):
-                own += [replace(job, splits=(split,)) for split in splits]
-                continue
-            metrics = args.flow_metrics.split(",") if method == "FNF" and data == "health" else [job.metric]
-            own += [replace(job, metric=metric) for metric in metrics]
+            metrics = args.metrics.split(",") if method in ("FNF", FARE) and data == "health" else [job.metric]
+            stacked = [splits] if stacks(method, family) else [(split,) for split in splits]
+            own += [replace(job, splits=own_splits, metric=metric) for metric in metrics for own_splits in stacked]
         jobs += sorted(own, key=lambda job: -job.weight)
     return jobs
 
@@ -119,8 +122,14 @@ def prepare(names: list[str], out: Path) -> None:
         data, split = name.rsplit("-", 1)
         prepared(data, seed=int(split)).save(out / f"{name}.npz")
         if data in as_published.SWEEPS:
-            save(out / f"{name}-fare.npz", list(as_published.growths(load(data), data, int(split))))
+            for metric in ("demographic_parity", *(as_published.OTHER_METRICS if data == "health" else ())):
+                grown = list(as_published.growths(load(data), data, int(split), metric=metric))
+                save(out / _fare_file(data, int(split), metric), grown)
         print(f"{name}: {(out / f'{name}.npz').stat().st_size / 2**20:.1f} MiB")
+
+
+def _fare_file(data: str, split: int, metric: str) -> str:
+    return f"{data}-{split}-fare{'' if metric == 'demographic_parity' else f'-{metric}'}.npz"
 
 
 class Results:
@@ -246,11 +255,13 @@ def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
             for i in (every if job.data == "ca" and first and full else many)
         ]
         left += [(attack, "boosting", base, settings[i], z[i], arrays, results) for i in many if first]
+    if args.boosted and (job.data == "ca" or job.method == "identity"):
+        left += [(boosted, base, settings[i], z[i], arrays, results) for i in every]
     if job.trees and args.trees and job.method not in ("FairPath", "LAFTR") and base["effort"] != 0.3:
         left += [(trees, base, settings[i], z[i], arrays, results) for i in spread(every, TREES)]
     for task, label in tasks.items():
         label = label.astype(np.int64)
-        for kind in job.networks if task == "y" else job.networks[:1]:
+        for kind in job.networks if task == "y" else [n for n in job.networks if n in ("mlp50", "mlp50-raw")]:
             predicted = predict_stacked(
                 known,
                 label[at],
@@ -259,6 +270,7 @@ def evaluate(job, base, settings, z, arrays, args, results) -> list[Any]:
                 repeats=REPEATS,
                 max_epochs=args.max_epochs,
                 fuse=args.fuse,
+                standardise=kind != "mlp50-raw",
                 **({"alpha": 0.1, "tol": 1e-3} if job.method == "identity" else {}),
             )
             for i, setting in enumerate(settings):
@@ -279,28 +291,30 @@ def run_fare(job: Job, arrays, args, results: Results) -> None:
     from certifare_research.baselines.cells import load
     from certifare_research.evaluation.stacked import predict_stacked
 
-    encoders = list(load(Path(args.arrays) / f"{job.data}-{job.splits[0]}-fare.npz"))
-    encoders = encoders[:2] if args.thin else encoders
-    s, y, at = arrays.s.astype(np.int64), arrays.y.astype(np.int64), arrays.train
-    most = max(1, 400_000_000 // encoders[0][2].size)
+    encoders = load(Path(args.arrays) / _fare_file(job.data, job.splits[0], job.metric))
+    s, at = arrays.s.astype(np.int64), arrays.train
+    labels = {"y": arrays.y, **{t: arrays.tasks[:, i] for i, t in enumerate(arrays.task_names)}}
     base = {"data": job.data, "split": job.splits[0], "method": FARE, "metric": job.metric, "effort": 1.0, "seed": 0}
-    for start in range(0, len(encoders), most):
-        chunk = encoders[start : start + most]
-        z = np.stack([e[2] for e in chunk])
-        predicted = predict_stacked(z[:, at], y[at], z[:, ~at], repeats=REPEATS, max_epochs=args.max_epochs)
-        for (setting, bound, _), own in zip(chunk, predicted, strict=True):
-            results.add(
-                **base,
-                arguments="",
-                bound=bound,
-                setting=setting,
-                task="y",
-                classifier="mlp50",
-                target="y",
-                finite=True,
-                counts=[counts(s[~at], y[~at], p.astype(np.int64)) for p in own],
-            )
-    say(args, f"{job.name}: {len(encoders)} encoders evaluated")
+    done = 0
+    while chunk := list(itertools.islice(encoders, AT_ONCE if not args.thin else 2 * (not done))):
+        known, fresh = (np.stack([e[2][part] for e in chunk]) for part in (at, ~at))
+        done += len(chunk)
+        for task, label in labels.items():
+            y = label.astype(np.int64)
+            predicted = predict_stacked(known, y[at], fresh, repeats=REPEATS, max_epochs=args.max_epochs)
+            for (setting, bound, _), own in zip(chunk, predicted, strict=True):
+                results.add(
+                    **base,
+                    arguments="",
+                    bound=bound,
+                    setting=setting,
+                    task=task,
+                    classifier="mlp50",
+                    target="y",
+                    finite=True,
+                    counts=[counts(s[~at], y[~at], p.astype(np.int64)) for p in own],
+                )
+            say(args, f"{job.name}: {done} encoders, {task}")
 
 
 def attack(kind, base, setting, z, arrays, results: Results) -> None:
@@ -319,6 +333,17 @@ def attack(kind, base, setting, z, arrays, results: Results) -> None:
     guess = model.fit(z[known], s[known]).predict_proba(z[fresh])[:, 1] > s[arrays.train].mean()
     found = [counts(s[fresh], y[fresh], guess.astype(np.int64))]
     results.add(**base, setting=setting, task="y", classifier=kind, target="s", finite=True, counts=found)
+
+
+def boosted(base, setting, z, arrays, results: Results) -> None:
+    """Gradient boosting that predicts the label, as a consumer of the representation."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    at, s, y = arrays.train, arrays.s.astype(np.int64), arrays.y.astype(np.int64)
+    model = HistGradientBoostingClassifier(max_iter=100, early_stopping=False, random_state=0)
+    guess = model.fit(z[at], y[at]).predict(z[~at]).astype(np.int64)
+    found = [counts(s[~at], y[~at], guess)]
+    results.add(**base, setting=setting, task="y", classifier="gbm", target="y", finite=True, counts=found)
 
 
 def trees(base, setting, z, arrays, results: Results) -> None:
@@ -400,7 +425,9 @@ def main() -> None:
     parser.add_argument("--out", default="dist/baselines")
     parser.add_argument("--methods", help="comma-separated; all unless given")
     parser.add_argument(
-        "--flow-metrics", default="demographic_parity,equal_opportunity,equalized_odds", help="FNF on Health"
+        "--metrics",
+        default="demographic_parity,equal_opportunity,equalized_odds",
+        help="that FNF and FARE are trained for on Health",
     )
     parser.add_argument("--effort", type=float, default=1.0, help="share of the published epochs")
     parser.add_argument(
@@ -416,6 +443,7 @@ def main() -> None:
     parser.add_argument("--adversaries", type=int, default=8, help="settings per method that are attacked")
     parser.add_argument("--max-epochs", type=int, default=200, help="of the downstream networks")
     parser.add_argument("--rows", type=int, help="a random sample of the records")
+    parser.add_argument("--boosted", action="store_true", help="gradient boosting as a consumer of every code")
     parser.add_argument("--trees", action="store_true", help="trees and forests on the first split of CA")
     parser.add_argument("--tf32", action="store_true", help="matrix products in TensorFloat-32")
     parser.add_argument("--fuse", action="store_true", help="compile the losses; takes a minute, then saves time")

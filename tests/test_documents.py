@@ -1,6 +1,7 @@
 """The commands and the code of the README and of the pages run as printed, and print what is printed there."""
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -71,7 +72,7 @@ NOT_RUN_COMMANDS = {
     r": python benchmarks/": "hours; reduced forms run in the tests",
     r": head ": "its output is compared with the file",
     r": certifare .* postgresql:": "needs a server; tests/engines start one",
-    r"docs/index.md: certifare demo": "half a minute; tests/cli/test_demo.py runs a part",
+    r": certifare demo *$": "seconds; tests/cli/test_demo.py runs a part",
     r"docs/cli.md: certifare key new": "its test has the keys from the beginning; docs/producer.md makes them",
 }
 
@@ -206,19 +207,47 @@ def test_the_code_of_the_readme_prints_what_it_says(capsys):
 
 def test_the_commands_of_the_readme_run(desk, monkeypatch, capsys):
     shutil.rmtree("bundle")
-    # The last of them needs a tree, as its comment says.
-    done = run_all("README.md", monkeypatch, capsys, fit=TREE)
-    assert done == ["fit", "encode", "verify", "sql"]
+    assert run_all("README.md", monkeypatch, capsys, fit=TREE) == ["fit", "encode", "verify"]
+
+
+def test_the_plan_of_the_readme_is_what_the_command_prints(monkeypatch, capsys):
+    """Half of the rows set the thresholds."""
+    rows = re.findall(r"^\| \**([\d,]+000)\** \|(.*0\.\d{3}.*)\|$", (ROOT / "README.md").read_text("utf-8"), re.M)
+    assert len(rows) == 4, rows
+    for size, figures in rows:
+        half = int(size.replace(",", "")) // 2
+        words = shlex.split(f"certifare plan --records {half} --cells 2 --cells 8 --cells 16")
+        _, printed = run(words, monkeypatch, capsys)
+        assert re.findall(r"0\.\d{3}", figures) == re.findall(r"^ *\d+ +(0\.\d{3})", printed, re.M)
 
 
 def test_the_producers_page_runs_as_printed(desk, monkeypatch, capsys):
     for name in ("bundle", "producer.pem", "producer.pub.pem"):
         shutil.rmtree(desk / name) if (desk / name).is_dir() else (desk / name).unlink()
     done = run_all("docs/producer.md", monkeypatch, capsys)
-    assert done == ["fit", "encode", "key", "fit", "sweep"]
+    assert done == ["fit", "encode", "key", "fit"]
     shutil.rmtree("bundle")
     names = execute("docs/producer.md")
     assert names["bundle"].verdict == "PASS"
+
+
+def test_the_page_on_choosing_runs_as_printed(desk, monkeypatch, capsys):
+    assert run_all("docs/choosing.md", monkeypatch, capsys) == ["sweep"]
+    execute("docs/choosing.md")
+
+
+def test_the_pages_of_the_api_have_an_example_for_every_public_name(tmp_path, monkeypatch):
+    """Every example runs, each public name occurs in one, and each page has one."""
+    import certifare
+
+    monkeypatch.chdir(tmp_path)
+    execute("docs/api.md")
+    sections = re.split(r"^## ", (ROOT / "docs" / "api.md").read_text("utf-8"), flags=re.M)[1:]
+    assert all("```python\n" in section for section in sections)
+    code = "\n".join(block.text for block in all_blocks("docs/api.md"))
+    shown = re.findall(r"^::: ([\w.]+)", "".join(sections), re.M)
+    names = {path.rpartition(".")[2] for path in shown} - {"errors", "Drawing"} | set(certifare.__all__)
+    assert not {name for name in names if not re.search(rf"\b{name}\b", code)}
 
 
 def build_wheel(folder):
@@ -257,31 +286,95 @@ def test_the_auditors_page_ends_as_printed(kit, monkeypatch, capsys):
     assert Path.cwd() == folder / "certifare-audit-kit"
 
 
-@pytest.mark.skipif(
-    not {"CI", "CERTIFARE_FULL"} & set(os.environ), reason="installs certifare from the network: `make audit` runs it"
-)
-def test_the_auditors_page_followed_to_the_letter_in_a_fresh_environment(tmp_path):
-    """Nothing but Python, the wheel and what it requires; every command by a shell, in a home of its own."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CERTIFARE"))}
-    place, programs = tmp_path, tmp_path / "venv" / "bin"
-    environment |= {"HOME": str(tmp_path), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    install = [programs / "python", "-m", "pip", "install", "--quiet", build_wheel(tmp_path)]
-    if subprocess.run(install, check=False).returncode:
-        pytest.skip("pip cannot install certifare here: is there a network?")
-    for words, said in commands("docs/auditor.md"):
-        if words[0] == "cd":
-            place = place / words[1]
-            continue
+class Fresh(NamedTuple):
+    """An environment with nothing but the wheel and what it requires, and a home of its own."""
+
+    folder: Path
+    programs: Path
+
+    def shell(self, words, place=None):
+        """Run a command in a shell; gives its exit status and what it printed."""
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CERTIFARE", "VIRT"))
+        }
+        path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["sh", "-c", shlex.join(words)], cwd=place, env=environment, capture_output=True, text=True, check=False
+            ["sh", "-c", shlex.join(words)],
+            cwd=place or self.folder,
+            env=kept | {"HOME": str(self.folder), "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        compare(words, said, done.returncode, done.stdout + done.stderr)
-    ((_, block),) = blocks("docs/auditor.md", "python")
-    asked = [programs / "python", "-c", block + "print(verdict.outcome)"]
-    done = subprocess.run(asked, cwd=place, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "PASS\n"
-    shutil.rmtree(tmp_path / "venv")
+        return done.returncode, done.stdout + done.stderr
+
+    def follow(self, page):
+        """Run the Python blocks of a page in one program, then its commands, as printed."""
+        code = "\n".join(text for _, text in blocks(page, "python"))
+        if code and page != "docs/auditor.md":
+            status, printed = self.shell(["python", "-c", code])
+            assert status == 0, printed
+        place = self.folder
+        for words, said in commands(page):
+            if words[0] == "cd":
+                place = place / words[1]
+                continue
+            compare(words, said, *self.shell(words, place))
+        if code and page == "docs/auditor.md":  # it reads what the commands wrote
+            status, printed = self.shell(["python", "-c", code + "print(verdict.outcome)"], place)
+            assert (status, printed) == (0, "PASS\n")
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    if not {"CI", "CERTIFARE_FULL"} & set(os.environ):
+        pytest.skip("installs certifare from the network: `make audit` runs it")
+    folder = tmp_path_factory.mktemp("fresh")
+    made = Fresh(folder, folder / "venv" / "bin")
+    uv = [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, folder / "venv"], check=True)
+    install = [*uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", made.programs / "python"]
+    if subprocess.run([*install, build_wheel(folder)], check=False).returncode:
+        pytest.skip("uv cannot install certifare here: is there a network?")
+    yield made
+    shutil.rmtree(folder / "venv")
+
+
+def test_the_producers_journey_in_a_fresh_environment(fresh):
+    """Install and follow the quickstart; pandas is not there."""
+    assert fresh.shell(["python", "-c", "import pandas"])[0] == 1
+    fresh.follow("docs/quickstart.md")
+    assert (fresh.folder / "encoded.csv").exists()
+
+
+def test_the_platform_engineers_journey_in_a_fresh_environment(fresh):
+    """The producer's bundle: a gate that passes and one that fails, the encoder as SQL, and JSON."""
+    status, printed = fresh.shell(shlex.split("certifare verify richer --max 0.04 --json"))
+    assert (status, json.loads(printed)["outcome"]) == (0, "PASS")
+    assert fresh.shell(shlex.split("certifare verify richer --max 0.001"))[0] == 1
+    status, printed = fresh.shell(shlex.split("certifare sql richer --dialect postgres --table people"))
+    assert (status, printed.split()[0]) == (0, "SELECT")
+
+
+def test_the_auditors_journey_in_a_fresh_environment(fresh):
+    """The auditor's page to the letter, from the kit that its first command makes."""
+    fresh.follow("docs/auditor.md")
+
+
+def test_the_consumers_and_the_notebook_users_journeys_in_a_fresh_environment(fresh):
+    """Both use pandas, as their pages say; the consumer has the auditor's kit."""
+    install = ["pip", "install", "--quiet", "--python", str(fresh.programs / "python"), "pandas"]
+    subprocess.run([sys.executable, "-m", "uv", *install], check=True)
+    for page, place in (("docs/consumer.md", "certifare-audit-kit"), ("docs/notebooks.md", ".")):
+        code = "\n".join(text for _, text in blocks(page, "python"))
+        status, printed = fresh.shell(["python", "-c", code], fresh.folder / place)
+        assert status == 0, printed
+
+
+def test_the_researchers_journey_in_a_fresh_environment(fresh):
+    """The code of README, which prints what it says."""
+    ((_, block),) = blocks("README.md", "python")
+    assert fresh.shell(["python", "-c", block])[1].strip() in block
 
 
 def test_the_kit_has_what_each_check_prints(kit):
@@ -317,14 +410,14 @@ def test_how_many_records_an_auditor_needs():
 
 def test_t_star_by_hand_is_what_certifare_prints(capsys):
     """The spreadsheet's formulas, and what certifare prints."""
-    execute("docs/by-hand.md")
-    first, exact, approximate, second = (text.strip() for language, text in blocks("docs/by-hand.md", "text"))
+    execute("docs/meaning.md")
+    first, exact, approximate, second = (text.strip() for language, text in blocks("docs/meaning.md", "text"))
     assert capsys.readouterr().out.splitlines() == [exact, second]
     assert first == "=2*BETA.INV(0.95,1101,900)-1"
     assert f"{2 * beta.ppf(0.95, 1101, 900) - 1:.4f}" == "0.1370"
     assert approximate == "=0.1+NORM.S.INV(0.95)*SQRT(0.25/1000+0.25/2000)"
     assert f"{0.1 + norm.ppf(0.95) * (0.25 / 1000 + 0.25 / 2000) ** 0.5:.4f}" == "0.1319"
-    page = (ROOT / "docs" / "by-hand.md").read_text("utf-8")
+    page = (ROOT / "docs" / "meaning.md").read_text("utf-8")
     assert "**0.1370**" in page
     assert "gives 0.1319. certifare gives 0.1321" in page
 
@@ -343,44 +436,6 @@ def test_the_first_page_runs_as_printed(tmp_path, monkeypatch, capsys):
     execute("docs/index.md")
     ((_, said),) = blocks("docs/index.md", "text")
     assert capsys.readouterr().out == said
-
-
-@pytest.mark.skipif(not os.environ.get("CERTIFARE_FULL"), reason="the whole demonstration takes half a minute")
-def test_the_demonstration_prints_what_the_producers_page_shows(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "certifare", "demo"],
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    shown = next(block.text for block in all_blocks("docs/producer.md") if block.text.startswith("╭"))
-    printed = [line.rstrip() for line in done.stdout.splitlines() if line.strip(" │")]
-    for line in shown.splitlines():
-        assert not line or line.rstrip() in printed, line
-
-
-def test_the_figures_of_the_readme_are_those_of_the_results():
-    """Certified accuracies, and the best of the methods as published."""
-    readme = (ROOT / "README.md").read_text("utf-8")
-    pages = (ROOT / "docs" / "results" / "comparison.md").read_text("utf-8").split("\n## ")[1::2]
-    methods = ("LAFTR", "CVIB", "FCRL", "FNF", "sIPM-LFR", "FairPath")
-
-    def figures(page, row):
-        # A method that was not trained to the end says so in brackets.
-        method, _, claim = row.partition(":")
-        (found,) = re.findall(rf"^\| {re.escape(method)}(?: \([^)]*\))?:{re.escape(claim)} \|(.*)\|$", page, re.M)
-        return [-1.0 if cell.strip() == "–" else float(cell.split()[0]) for cell in found.split("|")[:2]]
-
-    for name in ("group-aware boosted", "boosted", "tree"):
-        (line,) = re.findall(rf"^\| {name}: certified.*$", readme, re.M)
-        said = [float(figure) for figure in re.findall(r"\.\d{3}", line)]
-        assert said == [x for page in pages for x in figures(page, f"{name}: certified, T* ≤")]
-    (line,) = re.findall(r"^\| best of LAFTR.*$", readme, re.M)
-    said = [-1.0 if cell.strip() == "–" else float(cell) for cell in line.split("|")[2:-1]]
-    best = [np.max([figures(page, f"{m}: measured, distance ≤") for m in methods], axis=0) for page in pages]
-    assert said == np.concatenate(best).tolist()
 
 
 def covered():
@@ -438,7 +493,12 @@ def test_an_unaccounted_block_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     monkeypatch.setattr(sys.modules[__name__], "covered", lambda: ({}, {}))
     (tmp_path / "README.md").write_text("# Nothing\n")
-    for block in ("```python\n1 + 1\n```\n", "```sh\ncertifare demo\n```\n", "```text\nx\n```\n", "```sh\nls\n```\n"):
+    for block in (
+        "```python\n1 + 1\n```\n",
+        "```sh\ncertifare fit x.csv\n```\n",
+        "```text\nx\n```\n",
+        "```sh\nls\n```\n",
+    ):
         page.write_text(f"# A page\n\n{block}")
         with pytest.raises(AssertionError, match=r"docs/new\.md"):
             test_every_code_block_runs_or_has_a_reason()
@@ -491,14 +551,20 @@ def test_the_page_on_warehouses_runs_as_printed(tmp_path, monkeypatch, capsys):
         "fit", "certify", "count", "certify", "mkdir", *["count"] * 3, "certify", "certify", "cp", "certify"
     ]  # fmt: skip
     execute("docs/warehouse.md", only=slice(1, None))
-    assert "<= 0.1550 with 95 % confidence" in capsys.readouterr().out
+    assert "<= 0.1431 with 95 % confidence" in capsys.readouterr().out
 
 
-def test_the_tutorial_runs_as_printed(tmp_path, monkeypatch, capsys):
+def test_the_page_on_claims_runs_as_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    execute("docs/claims.md")
+    assert run_all("docs/claims.md", monkeypatch, capsys) == ["fit", "verify"] * 2
+
+
+def test_the_quickstart_runs_as_printed(tmp_path, monkeypatch, capsys):
     """A NO SOLUTION, the second look that was planned, a third that is refused, and more records."""
     monkeypatch.chdir(tmp_path)
-    execute("docs/tutorial.md")
-    assert run_all("docs/tutorial.md", monkeypatch, capsys) == ["fit", "fit", "verify", "fit", "fit"]
+    execute("docs/quickstart.md")
+    assert run_all("docs/quickstart.md", monkeypatch, capsys) == ["fit", "fit", "verify", "fit", "fit", "encode"]
 
 
 def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch):
@@ -510,31 +576,29 @@ def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch):
     assert execute("docs/scale.md")["certificate"].bound < 1.0
 
 
-def test_the_pages_on_encoders_run_as_printed(capsys):
+def test_the_page_on_encoders_runs_as_printed(capsys):
     execute("docs/encoders.md")
     printed = " ".join(capsys.readouterr().out.split())
-    for _, shown in blocks("docs/encoders.md", "text") + blocks("docs/encoders.md", "sql"):
+    for _, shown in blocks("docs/encoders.md", "sql"):
         assert " ".join(shown.removesuffix("…\n").split()) in printed, shown
-    execute("docs/boosted.md")
-
-
-def test_the_page_on_scores_runs_as_printed(desk, monkeypatch, capsys):
-    assert run_all("docs/scores.md", monkeypatch, capsys) == ["encode"]
-    execute("docs/scores.md")
 
 
 def test_from_raw_files_to_certified_scores(tmp_path, monkeypatch, capsys):
     """Two commands for each of the shared tables, none of them edited."""
     if not SHARED.is_dir():
         pytest.skip("the shared data folder is not beside this checkout")
-    tables = sorted(SHARED.glob("*.parquet"))
-    for table in tables:
-        (tmp_path / table.name).symlink_to(table)
+    page = (ROOT / "docs" / "tables.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w.]+)`, [\d,]+ \| `([^`]+)` \|", page, re.M)
+    assert {name for name, _ in rows} == {path.name for path in SHARED.glob("*.parquet")}
     monkeypatch.chdir(tmp_path)
-    assert run_all("docs/raw.md", monkeypatch, capsys) == ["fit", "encode"] * len(tables)
-    for words, _ in commands("docs/raw.md")[1::2]:
-        scores = pacsv.read_csv(words[4])
-        assert len(scores) == pq.read_metadata(words[3]).num_rows
+    for i, (name, options) in enumerate(rows):
+        fit = ["certifare", "fit", str(SHARED / name), *shlex.split(options), "--kind", "tree", "-o", f"bundle{i}"]
+        status, printed = run(fit, monkeypatch, capsys)
+        assert status == 0, printed
+        encode = ["certifare", "encode", f"bundle{i}", str(SHARED / name), f"{i}.csv", "--as", "score"]
+        assert run(encode, monkeypatch, capsys)[0] == 0
+        scores = pacsv.read_csv(f"{i}.csv")
+        assert len(scores) == pq.read_metadata(SHARED / name).num_rows
         assert all(pa.compute.min(column).as_py() > 0.0 for column in scores.columns)
 
 
@@ -552,24 +616,21 @@ def test_the_page_on_tables_runs_as_printed(tmp_path, monkeypatch, capsys):
     execute("docs/tables.md", only=slice(1))
     assert run_all("docs/tables.md", monkeypatch, capsys) == ["fit", "encode"]
     execute("docs/tables.md")
+    assert str(pq.read_schema("cells.parquet").field("id").type) == "int64"
 
 
 def test_the_page_on_notebooks_runs_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     execute("docs/notebooks.md")
-    assert "FairTreeEncoder: 8 cells of 3 columns" in capsys.readouterr().out
+    assert "FairTreeEncoder: 8 cells of 12 columns" in capsys.readouterr().out
     assert (tmp_path / "cells.svg").read_text("utf-8").startswith("<svg")
 
 
-def test_the_page_on_explanations_runs_as_printed(desk, monkeypatch, capsys):
-    assert run_all("docs/explain.md", monkeypatch, capsys) == ["explain"] * 2
+def test_the_page_on_scores_and_explanations_runs_as_printed(desk, monkeypatch, capsys):
+    assert run_all("docs/explain.md", monkeypatch, capsys) == ["encode", "explain", "explain"]
     execute("docs/explain.md")
-
-
-def test_the_page_on_importances_runs_as_printed(desk, capsys):
-    execute("docs/importances.md")
     printed = " ".join(capsys.readouterr().out.split())
-    ((_, shown),) = blocks("docs/importances.md", "text")
+    ((_, shown),) = blocks("docs/explain.md", "text")
     assert " ".join(shown.split("…")[0].split()) in printed
 
 

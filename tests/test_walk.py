@@ -22,7 +22,7 @@ from certifare.encoders.fingerprint import Fingerprint
 from certifare.encoders.grown import GrownEncoder
 from certifare.foundation import storage
 from certifare.foundation.levels import Levels
-from certifare.frontier import parquet_search
+from certifare.frontier import large
 from certifare.tables import files, frames
 
 
@@ -234,7 +234,7 @@ def test_a_command_reads_the_files_of_a_bundle_once(watch: Watch, command: str, 
 @pytest.mark.parametrize("command", ["certify", "count", "monitor"])
 def test_a_stream_is_read_once(watch: Watch, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     """Of a file that is too large for memory, too, each row group is read once, and so is what describes it."""
-    monkeypatch.setattr(parquet_search, "LARGE", 0)
+    monkeypatch.setattr(large, "LARGE", 0)
     calls: Counter[str] = Counter()
     groups: Counter[int] = Counter()
     describe, read = pq.read_metadata, pq.ParquetFile.iter_batches

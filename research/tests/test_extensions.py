@@ -26,23 +26,24 @@ def clean():
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data folder is not beside this checkout")
 def test_the_thirty_lines_of_the_page_add_a_method_and_a_data_set_to_the_comparison(tmp_path, clean, monkeypatch):
-    (code,) = re.findall(r"^```python[^\n]*\n(.*?)^```", (ROOT / "docs" / "reproduce-own.md").read_text(), re.M | re.S)
+    page = (ROOT / "docs" / "baselines.md").read_text()
+    (code,) = re.findall(r'^```python title="mine.py"\n(.*?)^```', page, re.M | re.S)
     file = tmp_path / "mine.py"
     file.write_text(code.replace("4000", "900"))
     assert len([line for line in code.splitlines() if line.strip()]) <= 30
     extensions.read(file)
     few = tmp_path / "few.csv"
     few.write_text("data,method,setting,counts\nca,Theirs,a=1,4 1 1 4 3 2 0 5\n")
-    monkeypatch.setattr("certifare_research.experiments.comparison.KINDS", {"tree": None})
+    monkeypatch.setattr("certifare_research.experiments.comparison.WAYS", {"tree": "--kind tree"})
     run = Run(
         name="comparison", out=tmp_path, data=SHARED, quick=True, jobs=1, baselines=few, also=(few,), extensions=(file,)
     )
     reproduce(run)
     page = (tmp_path / "comparison.md").read_text()
     assert "## Survey" in page
-    assert page.count("| PCA: measured, distance ≤ |") == 2
+    assert page.count("| PCA: measured ≤ |") == 2
     assert "PCA, most accurate (size=" in page
-    assert "| Theirs: measured, distance ≤ |" in page
+    assert "| Theirs: measured ≤ |" in page
     assert "--baselines few.csv --also few.csv --with mine.py" in page
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from certifare.certificates import Certificate, Exclusion, Interval
 from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import Claim
+from certifare.certificates.consequences import target_for_ratio
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.rounding import percent
@@ -34,8 +35,8 @@ from certifare.foundation.formatting import amount
 from certifare.foundation.storage import atomic_folder, check_folder, write_private
 from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.job import Progress
+from certifare.frontier.large import is_large, open_large
 from certifare.frontier.ordering import BEYOND_CHANCE
-from certifare.frontier.parquet_search import is_large, search_large
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import Glimpse, Search
 from certifare.frontier.settings import Grid
@@ -349,6 +350,8 @@ def produce(
     table: Any,
     *,
     target: float | None = None,
+    min_ratio: float | None = None,
+    min_rate: float | None = None,
     metric: str = "demographic_parity",
     confidence: float = 0.95,
     positive: str | None = None,
@@ -361,6 +364,8 @@ def produce(
     utility: str = "information",
     retain: float = 0.0,
     group_aware: bool = False,
+    tie_column: str | None = None,
+    score_column: str | None = None,
     pool_groups: int | None = None,
     label_quantiles: int | None = None,
     parts: Mapping[str, float] | None = None,
@@ -374,10 +379,15 @@ def produce(
     Parameters
     ----------
     table : Table, dataframe or path
-        A dataframe or a file needs ``label`` and ``sensitive`` as well.
+        A dataframe or a file needs ``label`` and ``sensitive`` as well. A Dask or Spark DataFrame stays on its
+        cluster, and large Parquet files (a path, folder or address such as ``s3://…``) where they are
+        (:mod:`certifare.frontier.large`).
     target : float, optional
         The largest T* to be accepted: encoders are tested against it in a fixed sequence. Without it one encoder is
         certified, the knee of the frontier.
+    min_ratio, min_rate : float, optional
+        Instead of a target: every classifier that selects at least ``min_rate`` of some group must have selection rates
+        whose ratio is at least ``min_ratio`` (four fifths: 0.8). The largest T* that guarantees it is the target.
     metric, confidence, positive, min_group_size
         Of the certificate (:func:`certifare.certify_counts`).
     population : {"clusters", "records"}
@@ -395,7 +405,11 @@ def produce(
     retain : float
         As in :class:`~certifare.FairTreeEncoder`.
     group_aware : bool
-        Let encoders read the group, as in :class:`~certifare.FairTreeEncoder`.
+        Let cells read the group: :class:`~certifare.CalibratedEncoder`.
+    tie_column : str, optional
+        For ``group_aware``: a column that identifies records, whose keyed hash decides about records on a threshold.
+    score_column : str, optional
+        For ``group_aware``: a column that is a score already. No model is fitted; thresholds are set on this score.
     pool_groups : int, optional
         Pool groups that may be expected to have fewer certification records, by the numbers of the others.
     label_quantiles : int, optional
@@ -427,6 +441,11 @@ def produce(
     >>> bundle.verdict, bundle.certificate.bound <= 0.15
     ('PASS', True)
     """
+    ratio = None
+    if min_ratio is not None or min_rate is not None:
+        if roles.get("given") is not None:
+            raise ArgumentError("min_ratio is about selection rates of whole groups, of which given= says nothing.")
+        target, ratio = _ratio_target(target, min_ratio, min_rate, metric)
     if target is not None and not 0.0 < target <= 1.0:
         raise ArgumentError(f"target={target}: give a distance in (0, 1].")
     claim = Claim(
@@ -445,7 +464,8 @@ def produce(
         "ledger": open_ledger(ledger),
         "pool_groups": pool_groups,
     }
-    if isinstance(table, str | os.PathLike) and is_large(table):
+    parts = parts or default_parts(group_aware)
+    if is_large(table):
         if label_quantiles is not None:
             raise ArgumentError(
                 "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "
@@ -456,21 +476,35 @@ def produce(
                 "group_aware: calibrated cells need the table in memory, and this one is too large for that. Fit and "
                 "calibrate on a sample of its records."
             )
-        search: Search | CalibratedSearch = search_large(
-            table, grid or Grid(), roles, claim, parts=parts or default_parts(False), **options
-        )
+        sample, options["elsewhere"] = open_large(table, roles, parts, seed, progress)
     else:
         if label_quantiles is not None:
-            roles["label_cuts"] = training_quantiles(
-                table,
-                label_quantiles,
-                parts=parts or default_parts(group_aware),
-                seed=seed,
-                by_group=pool_groups is None,
-                **roles,
-            )
-        search = search_of(table_of(table, **roles), grid, claim, parts, group_aware=group_aware, **options)
+            by_group = pool_groups is None
+            cuts = training_quantiles(table, label_quantiles, parts=parts, seed=seed, by_group=by_group, **roles)
+            roles["label_cuts"] = cuts
+        sample = table_of(table, **roles)
+    columns = {"tie_column": tie_column, "score_column": score_column}
+    search = search_of(sample, grid, claim, parts, group_aware=group_aware, **columns, **options)
+    if ratio is not None:
+        search.notes.append(ratio)
     return _choose(search, target, min_cells, progress)
+
+
+def _ratio_target(
+    target: float | None, min_ratio: float | None, min_rate: float | None, metric: str
+) -> tuple[float, str]:
+    """Return the target that guarantees a ratio of selection rates, and what it guarantees in words."""
+    if target is not None:
+        raise ArgumentError("Give a target, or a ratio (min_ratio and min_rate), not both.")
+    if min_ratio is None or min_rate is None:
+        raise ArgumentError("min_ratio and min_rate go together: a ratio follows from T* from some selection rate on.")
+    if metric != "demographic_parity":
+        raise ArgumentError(f"min_ratio is about selection rates of whole groups, and the metric {metric} is not.")
+    found = target_for_ratio(min_ratio, min_rate)
+    return found, (
+        f"asked for: every classifier that selects at least {100 * min_rate:g} % of some group has selection rates "
+        f"whose ratio is at least {min_ratio:g}, which T* ≤ {found:g} guarantees"
+    )
 
 
 def _choose(

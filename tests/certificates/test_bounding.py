@@ -15,6 +15,7 @@ from scipy.stats import beta
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates import Claim, FixedSequence, Witness, difference_limit
+from certifare.certificates.claims import Pair
 from certifare.certificates.lemmas import clopper_pearson
 from certifare.certificates.tail import Tail, share_limit
 from certifare.errors import ArgumentError, DocumentError, GroupError
@@ -198,7 +199,8 @@ def test_the_share_above_a_cap_is_that_of_the_label_and_of_both_groups():
         counts = COUNTS if label else COUNTS.without_labels()
         tail = TAIL if label else TAIL.without_labels()
         for pair in combinations(range(3), 2):
-            found = tail.share(counts, tuple("abc"[group] for group in pair), label, 0.03)
+            names = tuple("abc"[group] for group in pair)
+            found = tail.share(counts, Pair(names, label, None, tuple((group,) for group in pair)), 0.03)
             assert found == pytest.approx(share_above(label, pair, 0.03), abs=1e-10)
             assert found > share_above(label, pair, 0.03)
 

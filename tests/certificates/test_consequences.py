@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from certifare import CellCounts, certify_counts
-from certifare.certificates import METRICS, Part
+from certifare.certificates import METRICS, Claim, Part
 from certifare.certificates.assumptions import READS_GROUP
 from certifare.certificates.claims import combine, metric_of
 from certifare.certificates.consequences import CONSEQUENCES, Basis
@@ -271,12 +271,12 @@ def test_one_declaration():
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("consequence", CONSEQUENCES)
 def test_what_follows_is_allowed_or_refused(metric, consequence):
-    declared, distance = CONSEQUENCES[consequence], metric_of(metric)
+    declared = CONSEQUENCES[consequence]
     if metric not in declared.forms:
         with pytest.raises(UnprovedClaimError, match=metric):
-            declared.basis(distance, ["f", "m"])
+            declared.basis(Claim(metric=metric), ["f", "m"])
         return
-    assert (declared.basis(distance, ["f", "m"]) is Basis.GROUPS) == (metric == "demographic_parity")
+    assert (declared.basis(Claim(metric=metric), ["f", "m"]) is Basis.GROUPS) == (metric == "demographic_parity")
     if declared.two_groups:
         with pytest.raises(UnprovedClaimError, match="two groups"):
-            declared.basis(distance, ["f", "m", "x"])
+            declared.basis(Claim(metric=metric), ["f", "m", "x"])

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certifare import CellCounts, History, certify_counts
-from certifare.certificates import Exclusion
+from certifare.certificates import Claim, Exclusion
+from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import gaps_of
+from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.planning import equal_gaps
 from certifare.errors import ArgumentError, CountsError, FileError, GroupError
@@ -396,3 +398,10 @@ def test_what_is_not_refuted_says_what_chance_gives_and_how_many_records_would_c
     assert f"chance alone gives about {finding.by_chance:.4f}" in finding.words
     assert f"about {finding.needed:,} records would confirm" in finding.words
     assert finding.to_dict()["words"] == finding.words
+
+
+def test_claims_that_monitoring_does_not_follow_are_refused():
+    counts = CellCounts([[400, 300, 430, 260], [300, 235, 210, 230]], ["f × a", "f × b", "m × a", "m × b"])
+    certificate = issue(Evidence(counts), Claim(each=("sex", "race")))
+    with pytest.raises(ArgumentError, match="each of several attributes"):
+        History.begin(certificate, "0" * 64)

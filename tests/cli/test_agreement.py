@@ -32,10 +32,9 @@ from certifare.certificates.rounding import round_up
 from certifare.certification.certifying import TableSource, certify_records
 from certifare.document import read_document, write_document
 from certifare.encoders.records import load_fitted, read_records
-from certifare.engines.dask.cluster import DaskRecords
-from certifare.engines.parquet.streaming import ParquetRecords
+from certifare.engines.counting import PieceRecords
 from certifare.errors import CertifareError, CountsError
-from certifare.frontier import parquet_search
+from certifare.frontier import large
 from certifare.tables.reading import Reading
 
 FEATURES = ["age", "hours", "job"]
@@ -452,7 +451,7 @@ def desk(world: World, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
     def place(name: str, way: str) -> list[Any]:
         folder = world.path(name)
         if way == "stream":
-            monkeypatch.setattr(parquet_search, "LARGE", 0)
+            monkeypatch.setattr(large, "LARGE", 0)
             way = "parquet"
         if way in FILES:
             return [folder / f"fresh.{way}"]
@@ -628,7 +627,7 @@ def test_fit_on_a_stream_says_how_records_are_read(cli: Any, world: World, desk:
     """As a fit in memory does, for all who read fresh ones."""
     name, bundle = "fitted on a stream", world.path("fitted on a stream") / "bundle"
     case = Case(
-        (*RACE, *ODDS, "income", "--label-cuts", "20000,30000", "--pool-groups", "32"),
+        (*RACE, *ODDS, "income", "--label-cuts", "20000,30000", "--pool-groups", "120"),
         group=pooled(of("race"), "a", "b", "c"),
         label=lambda frame: bands(frame["income"]).astype(object),
     )
@@ -637,8 +636,8 @@ def test_fit_on_a_stream_says_how_records_are_read(cli: Any, world: World, desk:
         pq.write_table(table, tmp_path / "people.parquet", row_group_size=2 * N)
         options = [*TREE[: TREE.index("--label")], *TREE[TREE.index("--feature") :], "--target", "0.9", "--no-ledger"]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(parquet_search, "LARGE", 0)
-            patch.setattr(parquet_search, "SAMPLE_RECORDS", 2 * N)
+            patch.setattr(large, "LARGE", 0)
+            patch.setattr(large, "SAMPLE_RECORDS", 2 * N)
             made = cli("fit", tmp_path / "people.parquet", *case.options, *options, "-o", bundle)
         assert made.status == 0, said(made)
         world.write(name, people(N, 2))
@@ -672,7 +671,7 @@ def on_a_cluster(bundle: Path, frame: pd.DataFrame) -> Any:
     document = read_document(bundle / "certificate.json")
     reading, claim = document.statement.predicate.reading, document.certificate.claim
     assert reading is not None
-    records = DaskRecords(dataframe.from_pandas(frame, npartitions=3))
+    records = PieceRecords.of(dataframe.from_pandas(frame, npartitions=3))
     return certify_records(load_fitted(bundle / "encoder.json"), records, reading, metric=claim.metric)
 
 
@@ -697,8 +696,8 @@ def test_a_comparison_names_the_positive_label_in_python_too(cli: Any, client: A
     (file,) = desk(name, "parquet")
     reading = Reading(sensitive=("sex",), label="income<22000")
     encoder = load_fitted(bundle / "encoder.json")
-    cluster = DaskRecords(dataframe.from_pandas(world.fresh(name), npartitions=3))
-    for source in (TableSource(read_records(encoder, file, reading)), ParquetRecords(file), cluster):
+    cluster = PieceRecords.of(dataframe.from_pandas(world.fresh(name), npartitions=3))
+    for source in (TableSource(read_records(encoder, file, reading)), PieceRecords.of(file), cluster):
         assert certify_records(encoder, source, reading, metric="equal_opportunity").positive == "income < 22000"
 
 

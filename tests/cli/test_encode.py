@@ -71,10 +71,10 @@ def test_bad_input_is_refused(cli, files, tmp_path, monkeypatch, arguments, word
 def test_interrupt_leaves_nothing_behind(cli, files, tmp_path, monkeypatch):
     from certifare.encoders.base import RestrictedEncoder
 
-    def interrupt(self, X):
+    def interrupt(self, *_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(RestrictedEncoder, "transform", interrupt)
+    monkeypatch.setattr(RestrictedEncoder, "transform_from", interrupt)
     result = cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.csv")
     assert result.status == 130
     assert "nothing was written" in result.stderr

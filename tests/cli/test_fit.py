@@ -146,12 +146,13 @@ def test_an_error_is_also_told_to_machines(cli, table, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT for one process")
 def test_an_interrupt_leaves_nothing(table, tmp_path):
     code = f"""
-import signal, sys
+import sys, time
 from certifare.cli import main
 from certifare.frontier.paths import Explorer
 def wait(self, kind):
     print("ready", flush=True)
-    signal.pause()
+    while True:
+        time.sleep(0.01)
 Explorer.prepare = wait
 sys.argv = ["certifare", "fit", {str(table)!r}, *{ROLES!r}, "-o", {str(tmp_path / "bundle")!r}]
 main()

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 import typer
 
-import certifare.frontier.parquet_search
+import certifare.frontier.large
 from certifare.cli import app
 from certifare.cli.honoured import ALWAYS, CONDITIONS, HONOURED, refuse_ignored
 from certifare.errors import ArgumentError
@@ -154,7 +154,9 @@ WAYS = {
 #: Values of options that take no text.
 VALUES = {
     **dict.fromkeys(["cells", "max_cells", "min_cell_size", "seed", "suppress"], 5),
-    **dict.fromkeys(["cap", "confidence", "gamma", "max_bound", "max_weight", "target", "share"], 0.5),
+    **dict.fromkeys(
+        ["cap", "confidence", "gamma", "max_bound", "max_weight", "min_rate", "min_ratio", "target", "share"], 0.5
+    ),
     "certify_share": 0.5,
     "total": 800,
     "size": "f=320",
@@ -193,7 +195,7 @@ def places(files, make_people, tmp_path_factory):
 @pytest.fixture
 def run(cli, places, monkeypatch):
     """Run a command with the files in place."""
-    monkeypatch.setattr(certifare.frontier.parquet_search, "is_large", lambda path: path == places["large"])
+    monkeypatch.setattr(certifare.frontier.large, "is_large", lambda path: path == places["large"])
     if not places["counts"].exists():
         assert cli("count", places["encoder"], places["csv"], "--sensitive", "sex", "-o", places["counts"]).status == 0
         assert cli("certify", places["counts"], "-o", places["certificate"]).status == 0

@@ -264,7 +264,7 @@ def test_a_path_is_not_read_as_markup(cli, here, folder):
     fitted = cli("fit", path, *ROLES, *QUICK, "-o", f"{folder}/]b")
     assert fitted.status == 0, fitted.stderr
     assert f"{folder}/]b/report.html" in fitted.stdout
-    missing = cli("encode", "encoder.json", f"{folder}/]nothing.csv", target)
+    missing = cli("encode", "encoder.json", f"{folder}/]nothing.csv", f"{folder}/]new.csv")
     assert missing.status == 2
     assert f"{folder}/]nothing.csv" in missing.stderr
 
@@ -281,10 +281,10 @@ def test_a_long_message_is_cut(cli, here):
 
 
 def test_a_mistake_of_ours_is_told_from_one_of_the_users(here, monkeypatch, capsys):
-    def fail(self, X):
+    def fail(*arguments, **options):
         raise RuntimeError("password=secret")
 
-    monkeypatch.setattr(RestrictedEncoder, "transform", fail)
+    monkeypatch.setattr(RestrictedEncoder, "transform_from", fail)
     monkeypatch.setattr(sys, "argv", ["certifare", "encode", "encoder.json", "fresh.csv", "z.csv"])
     with pytest.raises(SystemExit) as end:
         main()
@@ -306,14 +306,15 @@ def test_a_mistake_of_ours_is_told_from_one_of_the_users(here, monkeypatch, caps
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_leaves_nothing_behind(here, name):
     code = """
-import signal, sys
+import signal, sys, time
 from certifare.cli import main
 from certifare.encoders.base import RestrictedEncoder
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
-def wait(self, X):
+def wait(*arguments, **options):
     print("ready", flush=True)
-    signal.pause()
-RestrictedEncoder.transform = wait
+    while True:
+        time.sleep(0.01)
+RestrictedEncoder.transform_from = wait
 sys.argv = ["certifare", "encode", "encoder.json", "fresh.csv", "z.csv"]
 main()
 """

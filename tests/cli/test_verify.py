@@ -8,6 +8,7 @@ import pytest
 
 from certifare import CellCounts, FairTreeEncoder, certify_counts, load_encoder
 from certifare.document import read_document, verify_document, write_document
+from certifare.document.statement import VERSION
 from certifare.encoders.records import read_records
 from certifare.tables.reading import Reading
 
@@ -77,7 +78,7 @@ def older(statement):
 
 
 def newer(statement):
-    statement["predicateType"] = statement["predicateType"].replace("/v3", "/v4")
+    statement["predicateType"] = statement["predicateType"].replace("/v3", f"/v{VERSION + 1}")
 
 
 def test_each_way_of_tampering_has_its_message_and_status_1(cli, bundle):

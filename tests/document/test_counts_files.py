@@ -19,9 +19,8 @@ from certifare.certification.certifying import TableSource, count_records
 from certifare.document import digest
 from certifare.document.counts_files import LOOKED_UP, OTHER_PEOPLE, OWN_CLUSTERS, CountsFile, is_counts_file, pool
 from certifare.encoders.records import read_records
-from certifare.engines.counting import CountedRecords, CountRequest
+from certifare.engines.counting import CountedRecords, CountRequest, PieceRecords
 from certifare.engines.memory.tables import CERTIFY
-from certifare.engines.parquet.streaming import ParquetRecords
 from certifare.errors import ArgumentError, CountsError, FileError, MissingColumnError
 from certifare.foundation.levels import INTERSECTION
 from certifare.tables.reading import POOLED, Reading
@@ -135,7 +134,7 @@ def test_records_counted_twice(published: Any, encoder_file: Path, holders: dict
     again = count(published, digest(encoder_file), tmp_path / "b.csv")
     request = CountRequest(salt=bytes.fromhex(digest(encoder_file))[:16])
     reading = Reading(sensitive=("sex",))
-    counted = count_records(published, ParquetRecords(tmp_path / "b.parquet"), reading, request)
+    counted = count_records(published, PieceRecords.of(tmp_path / "b.parquet"), reading, request)
     streamed = CountsFile.make(counted, digest(encoder_file), reading)
     files = load(holders["files"])
     assert again.id != files["b"].id
@@ -226,7 +225,7 @@ def test_text_files_give_the_names_that_typed_files_give(published: Any, tmp_pat
     for reading in readings:
         csv, parquet = (count_table(published, tmp_path / name, reading).counts for name in ("p.csv", "p.parquet"))
         request = CountRequest(labelled=reading.label is not None)
-        streamed = count_records(published, ParquetRecords(tmp_path / "p.parquet"), reading, request).counts
+        streamed = count_records(published, PieceRecords.of(tmp_path / "p.parquet"), reading, request).counts
         assert csv == parquet == streamed
     assert f"3{INTERSECTION}True" in count_table(published, tmp_path / "p.csv", readings[0]).counts.groups
 
@@ -241,7 +240,7 @@ def test_progress_and_missing_columns(published: Any, tmp_path: Path) -> None:
         count_table(published, tmp_path / "p.csv", Reading(sensitive=("sexe",)))
     make_people(50, 1).to_parquet(tmp_path / "p.parquet", row_group_size=20)
     shares: list[float] = []
-    count_records(published, ParquetRecords(tmp_path / "p.parquet"), reading, CountRequest(progress=shares.append))
+    count_records(published, PieceRecords.of(tmp_path / "p.parquet"), reading, CountRequest(progress=shares.append))
     assert shares[-1] == 1.0
     assert shares == sorted(shares)
 
@@ -421,7 +420,7 @@ def test_a_stream_has_the_checksum_of_the_table(published: Any, panel: Path, how
     """Whichever records were left out."""
     reading, salt = Reading(sensitive=("sex",), **how), b"0" * 16
     request = CountRequest(labelled=reading.label is not None, salt=salt)
-    streamed = count_records(published, ParquetRecords(panel / "panel.parquet"), reading, request)
+    streamed = count_records(published, PieceRecords.of(panel / "panel.parquet"), reading, request)
     for name in ("panel.csv", "panel.parquet"):
         counted = count_table(published, panel / name, reading, salt=salt)
         assert counted.counts == streamed.counts

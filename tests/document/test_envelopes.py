@@ -189,8 +189,8 @@ def test_lone_surrogates_are_no_text():
 
 
 def test_newer_and_expired_versions_have_their_own_messages():
-    with pytest.raises(DocumentError, match="version 4 .*Install a newer"):
-        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}4"))
+    with pytest.raises(DocumentError, match="version 5 .*Install a newer"):
+        read_document(changed(plain(), "predicateType", to=f"{PREDICATE}5"))
     with pytest.raises(ExpiredVersionError, match="version 2 .*expired.*Ask its producer"):
         read_document(changed(plain(), "predicateType", to=f"{PREDICATE}2"))
 

@@ -167,7 +167,7 @@ def test_an_expired_version():
 
 def test_a_newer_version_cannot_be_judged():
     with pytest.raises(DocumentError, match="Install a newer"):
-        verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}4"))
+        verify_document(changed(plain(), "predicateType", to=f"{PREDICATE}5"))
 
 
 def test_a_forged_signature(bundle):

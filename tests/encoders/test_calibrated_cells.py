@@ -2,12 +2,24 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from certifare import CalibratedEncoder, certify, load_encoder
-from certifare.encoders.calibrated_cells import label_model
-from certifare.errors import ArgumentError, EncoderError, GroupError, TrainingOverlapError, UnprovedClaimError
+from certifare.engines.counting import CountRequest, PieceRecords
+from certifare.engines.parquet.engine import ParquetEngine
+from certifare.errors import (
+    ArgumentError,
+    EncoderError,
+    GroupError,
+    TableError,
+    TrainingOverlapError,
+    UnprovedClaimError,
+)
 from certifare.tables.frames import Frame
+from certifare.tables.parquet import ParquetFiles
+from certifare.tables.reading import Reading
 
 
 def people(n=3000, seed=0, groups=2, atoms=False):
@@ -106,7 +118,7 @@ def test_several_labels_and_retain_make_a_tree_over_directions(tmp_path):
 def test_bounds_miss_in_five_percent_of_samples_unless_ties_are_not_parted(parted):
     """A population of three kinds of records: every threshold falls on an atom."""
     X, y, s = people(900, seed=5, atoms=True)
-    encoder = CalibratedEncoder(target=0.12, score_model=label_model(0, 900)).fit(X, y, sensitive_features=s)
+    encoder = CalibratedEncoder(target=0.12).fit(X, y, sensitive_features=s)
     rng = np.random.default_rng(0)
     many, _, groups = people(60_000, seed=6, atoms=True)
     population, groups = Frame(many), groups.astype(np.uint16)
@@ -143,3 +155,74 @@ def test_a_record_on_a_threshold_gets_another_number_in_another_row():
         for g in (0, 1)
     ]
     assert np.abs(shares[0] / shares[0].sum() - shares[1] / shares[1].sum()).sum() / 2 < 0.25
+
+
+def test_a_tie_column_gives_a_record_the_same_cell_wherever_it_stands(tmp_path):
+    X, y, s = people(4000, atoms=True)
+    X["person"] = [f"p{i}" for i in range(len(X))]
+    encoder = CalibratedEncoder(target=0.2, tie_column="person").fit(X[:2000], y[:2000], sensitive_features=s[:2000])
+    encoder.calibrate(X[2000:], sensitive_features=s[2000:])
+    assert encoder.tied_ > 100
+    cells = encoder.apply(X, sensitive_features=s)
+    order = np.random.default_rng(1).permutation(len(X))
+    assert np.array_equal(encoder.apply(X.iloc[order], sensitive_features=s[order]), cells[order])
+    counts = np.stack([np.bincount(cells[2000:][s[2000:] == g], minlength=encoder.n_cells_) for g in (0, 1)], axis=1)
+    assert np.array_equal(counts, encoder.plan_.counts)  # also the records that set the thresholds keep their cells
+    renamed = X.assign(person=[f"q{i}" for i in range(len(X))])
+    assert (encoder.apply(renamed, sensitive_features=s) != cells).any()
+    encoder.save(tmp_path / "encoder.json")
+    loaded = load_encoder(tmp_path / "encoder.json")
+    assert np.array_equal(loaded.apply(X, sensitive_features=s), cells)
+    assert not any(f'"p{i}"' in (tmp_path / "encoder.json").read_text() for i in range(2000))
+    assert list(loaded.transform(X, sensitive_features=s).columns) == ["band"]
+
+
+def test_a_tie_column_must_tell_certification_records_apart_and_have_values():
+    X, y, s = people(2000, atoms=True)
+    X["person"] = np.arange(len(X)) // 2
+    encoder = CalibratedEncoder(target=0.3, tie_column="person").fit(X[:1000], y[:1000], sensitive_features=s[:1000])
+    with pytest.raises(TableError, match="same value in several"):
+        encoder.calibrate(X[1000:], sensitive_features=s[1000:])
+    X["person"] = np.arange(len(X), dtype=float)
+    encoder.calibrate(X[1000:], sensitive_features=s[1000:])
+    with pytest.raises(TableError, match="no value in 'person'"):
+        encoder.apply(X.assign(person=np.nan), sensitive_features=s)
+
+
+def test_without_a_tie_column_blocks_of_a_stream_number_the_rows_of_the_whole_table(tmp_path):
+    X, y, s = people(4000, atoms=True)
+    encoder = CalibratedEncoder(target=0.2).fit(X[:2000], y[:2000], sensitive_features=s[:2000])
+    encoder.calibrate(X[2000:], sensitive_features=s[2000:])
+    encoder.fingerprint_ = None
+    fresh, _, groups = people(1500, seed=5, atoms=True)
+    whole = encoder.apply(fresh, sensitive_features=groups)
+    pq.write_table(pa.table({"band": fresh["band"], "s": groups}), tmp_path / "fresh.parquet", row_group_size=100)
+    engine = ParquetEngine(ParquetFiles.find(tmp_path / "fresh.parquet"))
+    counted = PieceRecords(engine).count(encoder, Reading(sensitive=("s",)), CountRequest())
+    expected = np.stack([np.bincount(whole[groups == g], minlength=encoder.n_cells_) for g in (0, 1)], axis=1)
+    assert np.array_equal(counted.counts.table, expected)
+
+
+def test_thresholds_are_set_on_an_existing_score(tmp_path):
+    X, y, s = people(4000)
+    X = X.assign(score=X["income"] + np.random.default_rng(3).normal(size=len(X)))[["score"]]
+    encoder = CalibratedEncoder(target=0.1, score_column="score").fit(X[:1000], y[:1000], sensitive_features=s[:1000])
+    certificate = encoder.calibrate(X[1000:], sensitive_features=s[1000:])
+    assert certificate.bound <= 0.1
+    cells = encoder.apply(X, sensitive_features=s)
+    for group in (0, 1):  # cells are intervals of the score of each group
+        order = np.argsort(X["score"][s == group], kind="stable")
+        assert (np.diff(cells[s == group][order]) >= 0).all()
+    encoder.save(tmp_path / "encoder.json")
+    assert np.array_equal(load_encoder(tmp_path / "encoder.json").apply(X, sensitive_features=s), cells)
+    with pytest.raises(EncoderError, match="read no other column"):
+        CalibratedEncoder(score_column="score").fit(X.assign(other=1.0), y, sensitive_features=s)
+
+
+def test_an_explanation_says_which_part_of_its_group_a_record_belongs_to(fitted):
+    encoder, _, (X, _, s) = fitted
+    cells = encoder.apply(X, sensitive_features=s)
+    row = int(np.flatnonzero((cells == encoder.n_cells_ - 1) & (s == 1))[0])
+    words = encoder.explain(X.iloc[[row]], sensitive_features=s[[row]]).rules[-1]
+    share = encoder.plan_.gaps[-1, 1] / encoder.plan_.totals[1]
+    assert words.endswith(f"in the top {share:.0%} of its group (1)")

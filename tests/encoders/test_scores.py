@@ -6,7 +6,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from certifare import BoostedEncoder
-from certifare.encoders.scores import FeatureMap, Opaque, default_model, fit_scores
+from certifare.encoders.forest import WORD
+from certifare.encoders.scores import (
+    SMOOTHING,
+    FeatureMap,
+    Opaque,
+    _Boosting,
+    _crossed_means,
+    fit_scores,
+    score_settings,
+)
 from certifare.encoders.training import read_training
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
@@ -150,13 +159,42 @@ def test_only_trees_can_be_published():
         scores.check_publishable()
 
 
-def test_the_default_model_is_seeded():
-    assert default_model(3).random_state == number(3, "score models") != default_model(4).random_state
-    assert (
-        default_model(0, 199_999).n_estimators
-        == default_model(0).n_estimators
-        < 2 * default_model(0, 200_000).n_estimators
-    )
+def test_settings_are_seeded_and_suit_the_size_of_the_table():
+    small, large = score_settings(3, 4_000, 10), score_settings(4, 60_000, 50)
+    assert small["random_state"] == number(3, "score models") != large["random_state"]
+    assert small["num_leaves"] < large["num_leaves"] < WORD
+    assert small["force_col_wise"]
+    assert large["force_row_wise"]
+
+
+def test_means_of_a_category_leave_out_the_records_of_the_own_part():
+    codes, values = np.array([0, 0, 0, 1, 0]), np.array([[1.0], [0.0], [1.0], [1.0], [0.0]])
+    part_of = np.array([0, 1, 2, 0, 0])
+    found = _crossed_means(codes, values, 2, part_of)
+    for i in range(5):
+        others = part_of != part_of[i]
+        same = others & (codes == codes[i])
+        expected = (values[same].sum() + SMOOTHING * values[others].mean()) / (same.sum() + SMOOTHING)
+        assert found[i, 0] == pytest.approx(expected)
+
+
+def test_the_library_and_the_lookup_score_alike():
+    """LightGBM's own predictions from the rows are the scores, without a classifier given, too."""
+    training = training_of()
+    kept = []
+    original = _Boosting.fit
+
+    def fit(self, rows, targets, tick):
+        kept.append(original(self, rows, targets, tick)[0])
+        return kept[-1:]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Boosting, "fit", fit)
+        scores, _ = fit_scores(training, [training.labels[0]], None, 2, 0)
+    codes = scores.features.codes(training.fields)
+    rows = scores.features.rows(scores.features.numbers(training.fields, codes), codes, scores.means)
+    found = scores.score(training.fields)[0][:, 0]
+    np.testing.assert_allclose(found, kept[0].predict(rows, raw_score=True), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("empty", [np.full(400, np.nan), np.full(400, None)])

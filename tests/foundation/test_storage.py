@@ -22,7 +22,12 @@ from certifare.foundation.storage import (
 
 SOURCES = Path(storage.__file__).parents[1]
 #: Where certifare reads what it has brought along, or has just written itself.
-OWN = {("drawing/palette.py", "read_text"), ("report/html.py", "read_text"), ("report/pdf.py", "read_bytes")}
+OWN = {
+    ("drawing/palette.py", "read_text"),
+    ("report/html.py", "read_text"),
+    ("report/pdf.py", "read_bytes"),
+    ("tables/stores.py", "open"),
+}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices are POSIX's")
 
 

@@ -18,8 +18,15 @@ def test_kmeans_has_one_setting_for_each_number_of_cells():
 
 def test_cell_sizes_follow_the_number_of_records():
     sizes = sorted({s.min_cell_size for s in Grid(kinds=["tree"]).settings(100_000)})
-    assert sizes == [100, 400, 1600]
+    assert sizes == [100, 1000]
     assert sorted({s.min_cell_size for s in Grid(kinds=["tree"]).settings(200)}) == [5]
+
+
+def test_trees_beside_boosted_encoders_have_fewer_gammas():
+    alone = {s.gamma for s in Grid(kinds=["tree"]).settings(10_000)}
+    beside = {s.gamma for s in Grid().settings(10_000) if s.kind == "tree"}
+    assert len(beside) < len(alone)
+    assert {s.gamma for s in Grid(gammas=[0.1, 0.2]).settings(10_000) if s.kind == "tree"} == {0.1, 0.2}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from certifare.certificates import CellCounts, certify_counts
+from certifare.certificates import CellCounts, Claim, certify_counts
 from certifare.frontier.target import Outlook, growth_needed
 
 
@@ -14,12 +14,9 @@ def outlook(p0, p1, train=(40_000, 40_000), select=(20_000, 20_000), certify=(5_
             table = np.rint(shares * sizes)
         else:
             table = np.stack([rng.multinomial(n, p) for n, p in zip(sizes, shares.T, strict=True)], axis=1)
-        # Two labels, half of the records each.
-        half = table // 2
-        return np.stack([half, table - half], axis=2).astype(np.int64)
+        return CellCounts(table, ["a", "b"])
 
-    sizes = np.array([[n // 2, n - n // 2] for n in certify])
-    return Outlook.of(counts(train), counts(select), sizes, "demographic_parity", 1)
+    return Outlook.of(counts(train), counts(select), CellCounts([certify], ["a", "b"]), Claim())
 
 
 def test_the_prediction_is_what_certificates_say_on_average():
@@ -53,13 +50,13 @@ def test_chances_grow_with_the_target():
 
 def test_several_groups_and_labels():
     rng = np.random.default_rng(1)
-    counts = rng.integers(200, 400, (6, 3, 2))
-    sizes = np.full((3, 2), 1000)
-    parity = Outlook.of(counts, counts, sizes, "demographic_parity", 1)
+    counts = CellCounts(rng.integers(200, 400, (6, 3, 2)), "abc", ["no", "yes"])
+    sizes = CellCounts(np.full((1, 3, 2), 1000), "abc", ["no", "yes"])
+    parity, opportunity, odds, largest = (
+        Outlook.of(counts, counts, sizes, Claim(metric=metric))
+        for metric in ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
+    )
     assert parity.differences.shape == (1, 3, 6)
-    opportunity = Outlook.of(counts, counts, sizes, "equal_opportunity", 1)
-    odds = Outlook.of(counts, counts, sizes, "equalized_odds", 1)
-    largest = Outlook.of(counts, counts, sizes, "equalized_odds_max", 1)
     assert odds.differences.shape == (2, 3, 6)
     assert largest.predict(0.05).estimate >= odds.predict(0.05).estimate
     # Half of the records are looked at, so the bound is wider.
@@ -69,8 +66,9 @@ def test_several_groups_and_labels():
 
 
 def test_a_group_without_records_in_select_does_no_harm():
-    counts = np.array([[[5, 5], [0, 0]], [[5, 5], [0, 0]]])
-    prediction = Outlook.of(np.zeros_like(counts), counts, np.full((2, 2), 10), "demographic_parity", 1).predict(0.05)
+    counts = CellCounts([[10, 0], [10, 0]], "ab")
+    none = CellCounts([[0, 0], [0, 0]], "ab")
+    prediction = Outlook.of(none, counts, CellCounts([[20, 20]], "ab"), Claim()).predict(0.05)
     assert 0.0 <= prediction.bound <= 1.0
 
 

@@ -150,9 +150,10 @@ def test_errors_about_a_csv_file_repeat_no_record(tmp_path, content, reading, ro
         with pytest.raises(CertifareError) as caught:
             read()
         told = str(caught.value)
+        assert str(path) in told
+        told = told.replace(str(path), "people.csv")
         assert "Ada" not in told
         assert "36" not in told
-        assert str(path) in told
         assert row is None or f"(row {row}" in told, told
 
 

@@ -258,3 +258,12 @@ def test_what_was_given_too_early_is_taken_from_the_part_that_is_furthest_ahead(
     parts = {f"part {i}": weight / 35 for i, weight in enumerate([9, 7, 9, 7, 1, 1, 1])}
     table = of_sizes([1, 3, 3, 2, 1, 3, 2, 2, 3, 2, 2, 2, 3])
     assert deviation(table, parts, 0) <= 1.0 + 1e-9
+
+
+def test_intersections_are_not_balanced_if_each_attribute_is_claimed():
+    """Of 100 people in each of four intersections, chance decides how many certify; the intersection balances them."""
+    people = pd.DataFrame({"x": range(400), "s": ["f", "m"] * 200, "r": ["a", "a", "b", "b"] * 100, "y": [0, 1] * 200})
+    for each in (True, False):
+        table = Table.from_frame(people, label="y", sensitive=["s", "r"], each=each)
+        sizes = [np.bincount(table.groups.codes[split(table, seed=seed)["certify"]]).tolist() for seed in range(3)]
+        assert (sizes != [[40] * 4] * 3) == each

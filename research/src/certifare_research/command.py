@@ -17,7 +17,7 @@ from certifare.cli.terminal import emit, out
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="The experiment; see --list.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Run every experiment, then the audit.")] = False,
-    show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the experiments and data files.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder with data files; CERTIFARE_DATA unless given.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for pages, tables and charts.")] = Path(
         "certifare-results"
@@ -50,6 +50,7 @@ def reproduce(
 
     A run that was interrupted goes on where it stopped.
     """
+    from certifare_research.datasets.sources import FILES, whereabouts
     from certifare_research.errors import ExperimentError
     from certifare_research.experiments.framework import Run
     from certifare_research.experiments.registry import EXPERIMENTS
@@ -63,6 +64,9 @@ def reproduce(
         def show() -> None:
             for known, words in listing.items():
                 out.print(f"{known:<{width}}  {words}", soft_wrap=True)
+            out.print("\nData files:")
+            for file in FILES:
+                out.print(f"{file}: {whereabouts(file, data)}", soft_wrap=True)
 
         emit(listing, as_json, show)
         return

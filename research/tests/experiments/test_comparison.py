@@ -1,38 +1,45 @@
 import pytest
 
-from certifare_research.experiments.comparison import _behind, _gain, _less
+from certifare_research.experiments.comparison import _behind, _rows, levels, over
 
 
-@pytest.mark.parametrize(
-    ("lengths", "words"),
-    [
-        ({0: 1.0, 1: 1.0, 2: 1.0}, ""),
-        ({0: 1.0, 2: 1.0}, " (2 splits)"),
-        ({0: 0.25}, " (1 split, 25 % of the epochs)"),
-        ({0: 1.0, 1: 1.0, 2: 0.3}, " (split 3: 30 % of the epochs)"),
-        ({0: 0.3, 1: 0.3, 2: 0.3}, " (30 % of the epochs)"),
-    ],
-)
-def test_what_is_less_than_published_stands_beside_the_name(lengths, words):
-    shorter = [{"split": split, "effort": 0.1} for split in lengths]
-    assert _less([*shorter, *({"split": i, "effort": e} for i, e in lengths.items())], splits=3) == words
+def measured(kind, split, effort, accuracy, distance=0.04, classifier="mlp50"):
+    return {
+        "kind": kind,
+        "split": split,
+        "effort": effort,
+        "accuracy": accuracy,
+        "distance": distance,
+        "classifier": classifier,
+        "bound": None,
+    }
 
 
-def measured(kind, split, effort, accuracy, distance=0.04):
-    return {"kind": kind, "split": split, "effort": effort, "accuracy": accuracy, "distance": distance}
+def test_how_many_splits_a_mean_is_over_stands_beside_it():
+    assert over([0.8, 0.9], 2) == "0.850 ± 0.071"
+    assert over([0.8, 0.9], 5) == "0.850 ± 0.071 (2 of 5)"
+    assert over([0.8], 5) == "0.800 (1 of 5)"
+    assert over([], 5) is None
+    assert over([0.8], 1) == 0.8
 
 
-def test_what_the_longest_training_adds_is_read_off_the_first_split():
+def test_the_best_setting_within_a_level_is_taken_on_each_split():
+    records = [measured("FCRL", 0, 1, 0.7), measured("FCRL", 0, 1, 0.9, 0.3), measured("FCRL", 1, 1, 0.8, 0.12)]
+    assert levels(records, "distance", 2) == ["0.700 (1 of 2)", "0.700 (1 of 2)", "0.750 ± 0.071", "0.750 ± 0.071"]
+
+
+def test_the_published_length_and_the_best_length_have_rows_of_their_own():
     records = [
-        measured("FCRL", 0, 0.25, 0.70),
-        measured("FCRL", 0, 1.0, 0.73),
-        measured("FCRL", 1, 0.25, 0.60),  # another split says nothing
-        measured("CVIB", 0, 1.0, 0.80),  # nothing shorter to compare with
-        measured("LAFTR", 0, 0.05, 0.75),
-        measured("LAFTR", 0, 1.0, 0.71),  # the best of all lengths stays
+        *(measured("LAFTR", split, 1, 0.79) for split in range(2)),
+        measured("LAFTR", 0, 0.1, 0.81),
+        *(measured("LAFTR", split, 1, 0.80, classifier="gbm") for split in range(2)),
     ]
-    assert _gain(records) == pytest.approx(0.03)
-    assert _gain(records[3:4]) is None
+    rows = {row[0]: row[1] for row in _rows("LAFTR", records, 2)}
+    assert rows == {
+        "LAFTR: measured ≤": "0.790 ± 0.000",
+        "LAFTR, at its best length: measured ≤": "0.800 ± 0.014",
+        "LAFTR, boosting as consumer: measured ≤": "0.800 ± 0.000",
+    }
 
 
 def test_how_far_the_published_trees_are_behind_is_a_mean_over_splits():

@@ -82,7 +82,8 @@ def test_choice_meets_its_target(points):
     choice = choose(points, 0.5)
     assert choice is not None
     assert choice.certificate.bound <= 0.5
-    assert choice.certificate.candidates == choice.tried
+    assert choice.certificate.candidates == 1  # tested in a fixed order: each at full ε
+    assert choice.tried >= 1
     assert choose(points, 1e-6) is None
 
 
@@ -122,5 +123,4 @@ def test_encoders_that_do_not_feel_their_setting_are_there_once(data, parts):
 
 def test_another_merit_chooses_another_encoder(points):
     most, fewest = (choose(points, 0.9, merit=lambda p, sign=sign: sign * p.cells) for sign in (1, -1))
-    assert most.point.cells == max(p.cells for p in points)
-    assert fewest.point.cells == min(p.cells for p in points)
+    assert most.point.cells > fewest.point.cells

@@ -123,7 +123,7 @@ def test_no_setting_is_there_twice_and_every_argument_is():
 
 def test_fare_as_published_is_measured_and_bounded_on_five_splits():
     own = select(read_runs(), method="FARE as published")
-    assert {(r.data, r.split) for r in own} == {(d, i) for d in ("ca", "us", "health") for i in range(5)}
+    assert {(r.data, r.split) for r in own} == {(d, i) for d in ("ca", "us", "health", "transfer") for i in range(5)}
     assert all(r.bound is not None and r.bound > 0 for r in own)
     above = [r for r in own if r.evaluation.max_distance() > r.bound]
     assert len(above) < 0.05 * len(own)

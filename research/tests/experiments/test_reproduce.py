@@ -8,10 +8,8 @@ from certifare_research.experiments.registry import EXPERIMENTS, reproduce
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 #: For pages with published methods, what they say where there are no results.
 MISSING = {
-    "comparison": ("FNF: no results", "LAFTR: no results", "identity, unfair: no results"),
+    "comparison": ("FCRL: no results", "FairPath: no results"),
     "learning": ("LAFTR steady: no results", "CVIB, Adult: no results", "records as they are: no results"),
-    "transfer": ("FCRL (no results)", "FNF (no results)", "sIPM-LFR (no results)"),
-    "opportunity": ("CVIB: no results", "identity: no results"),
     "downstream": ("FairPath: no results", "identity: no results"),
 }
 

@@ -2,6 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from certifare.certificates import CellCounts, Claim
 from certifare.frontier.target import Outlook
 from certifare_research.experiments.shortlist import shortlist
 
@@ -15,12 +16,9 @@ def outlook(p0, p1, train=(40_000, 40_000), select=(20_000, 20_000), certify=(5_
             table = np.rint(shares * sizes)
         else:
             table = np.stack([rng.multinomial(n, p) for n, p in zip(sizes, shares.T, strict=True)], axis=1)
-        # Two labels, half of the records each.
-        half = table // 2
-        return np.stack([half, table - half], axis=2).astype(np.int64)
+        return CellCounts(table, ["a", "b"])
 
-    sizes = np.array([[n // 2, n - n // 2] for n in certify])
-    return Outlook.of(counts(train), counts(select), sizes, "demographic_parity", 1)
+    return Outlook.of(counts(train), counts(select), CellCounts([certify], ["a", "b"]), Claim())
 
 
 def best_of(values):

@@ -21,16 +21,17 @@ from certifare.certificates.calibrated import CalibratedLimits, Gaps
 from certifare.certificates.claims import (
     RECOMPUTATION_TOLERANCE,
     Claim,
+    Pair,
     PairBound,
     Part,
     Witness,
     bound_parts,
-    check_groups,
     check_witnesses,
     choose_witnesses,
     combine,
     estimate_of,
     gaps_of,
+    pair_of,
     statistic,
     stratum,
 )
@@ -120,30 +121,30 @@ class Evidence:
         witnesses = self.witnesses
         if isinstance(self.witness, CellCounts):
             _same_cells(counts, self.witness, "witness")
-            witnesses = choose_witnesses(claim.distance, counts, strata, self.witness)
-        check_witnesses(claim.distance, counts, strata, witnesses)
+            witnesses = choose_witnesses(claim, counts, self.witness)
+        check_witnesses(claim, counts, witnesses)
         if tail is not None:
             tail.check(counts)
         evidence = replace(self, counts=counts, tail=tail, witness=witnesses)
-        return evidence._with_paper_samples(strata) if claim.method == "lemmas" else evidence
+        return evidence._with_paper_samples(claim, strata) if claim.method == "lemmas" else evidence
 
-    def _with_paper_samples(self, strata: Sequence[str | None]) -> Evidence:
+    def _with_paper_samples(self, claim: Claim, strata: Sequence[str | None]) -> Evidence:
         """Return the samples of the paper's bound by the groups and labels of the counts, and its budget.
 
         Base rates that were taken from the counts themselves need no table of their own.
         """
-        base = None if self.base_counts is None else self._alike(self.base_counts, "base_counts", strata)
+        base = None if self.base_counts is None else self._alike(self.base_counts, "base_counts", claim, strata)
         if base is not None and np.array_equal(base.table, self.counts.table):
             base = None
-        sums = None if self.sum_counts is None else self._alike(self.sum_counts, "sum_counts", strata)
+        sums = None if self.sum_counts is None else self._alike(self.sum_counts, "sum_counts", claim, strata)
         return replace(self, base_counts=base, sum_counts=sums, budget=check_budget(self.budget or PAPER_BUDGET))
 
-    def _alike(self, sample: CellCounts, name: str, strata: Sequence[str | None]) -> CellCounts:
+    def _alike(self, sample: CellCounts, name: str, claim: Claim, strata: Sequence[str | None]) -> CellCounts:
         """Return another sample by the groups and labels of the counts; refuse one of another population."""
         _same_cells(self.counts, sample, name)
         alike = sample.like(self.counts)
+        replace(claim, min_group_size=1).check(alike)
         for label in strata:
-            check_groups(stratum(alike, label), label, 1)
             one_population(stratum(self.counts, label), stratum(alike, label), name, cells=name == "sum_counts")
         return alike
 
@@ -179,7 +180,8 @@ def check_figures(evidence: Evidence, claim: Claim, stated: Figures) -> None:
                 f"The certificate states {name} = {getattr(stated, name):.9g}, but its counts give "
                 f"{getattr(computed, name):.9g}."
             )
-    if [part.groups for part in computed.parts] != [part.groups for part in stated.parts] or any(
+    pairs = ([(part.attribute, part.groups) for part in figures.parts] for figures in (computed, stated))
+    if next(pairs) != next(pairs) or any(
         abs(a.bound - b.bound) > RECOMPUTATION_TOLERANCE
         or abs(a.estimate - b.estimate) > RECOMPUTATION_TOLERANCE
         or (a.label, a.records) != (b.label, b.records)
@@ -263,11 +265,11 @@ class _Plan:
         counts, tail = evidence.counts, evidence.tail
         (label,) = strata = claim.strata(counts)
         epsilon = claim.epsilon(strata)
-        parts = bound_parts((counts,), strata, epsilon, lambda tables, level: 0.0)
+        parts = bound_parts((counts,), claim, lambda tables, level: 0.0)
         return cls(
             gaps_of(counts, label),
             distance_level(epsilon, capped=tail is not None),
-            tuple(0.0 if tail is None else tail.share(counts, part.groups, label, epsilon) for part in parts),
+            tuple(0.0 if tail is None else tail.share(counts, pair, epsilon) for pair in claim.pairs(counts)),
             parts,
         )
 
@@ -308,9 +310,8 @@ def _from_pairs(
     raised_by_tail: bool = True,
 ) -> Figures:
     """Bound every pair of groups, and put the metric together from their bounds."""
-    strata = claim.strata(evidence.counts)
     tail = evidence.tail if raised_by_tail else None
-    parts = bound_parts(tables or (evidence.counts,), strata, claim.epsilon(strata), pair_bound, tail)
+    parts = bound_parts(tables or (evidence.counts,), claim, pair_bound, tail)
     return Figures(
         bound=min(1.0, combine(claim.distance, [(part.label, part.bound) for part in parts])),
         estimate=combine(claim.distance, [(part.label, part.estimate) for part in parts]),
@@ -345,27 +346,25 @@ def _lower_limit(evidence: Evidence, claim: Claim) -> float:
     strata = claim.strata(counts)
     epsilon = claim.epsilon(strata)
 
-    def whole(limit: float, groups: tuple[str, str], label: str | None, epsilon: float) -> float:
+    def whole(limit: float, pair: Pair, epsilon: float) -> float:
         """Make a limit by capped weights one by whole weights."""
-        return limit if tail is None else lowered(limit, tail.share(counts, groups, label, epsilon))
+        return limit if tail is None else lowered(limit, tail.share(counts, pair, epsilon))
 
     level = distance_level(epsilon, capped=tail is not None)
     limits: list[tuple[str | None, float]] = [(label, 0.0) for label in strata]
     for witness in evidence.witnesses:
-        c0, c1 = stratum(counts, witness.label).of_groups(*witness.groups).table.T
+        pair = pair_of(claim, counts, witness)
+        c0, c1 = pair.table(counts).T
         n0, n1 = int(c0.sum()), int(c1.sum())
         cells = list(witness.cells)
         m = n1 * int(c0[cells].sum()) - n0 * int(c1[cells].sum())
-        limit = -difference_limit(n1, n0, -m, level)
-        limits.append((witness.label, whole(limit, witness.groups, witness.label, epsilon)))
+        limits.append((witness.label, whole(-difference_limit(n1, n0, -m, level), pair, epsilon)))
     if not evidence.witnesses:
-        pairs = [(i, j) for j in range(len(counts.groups)) for i in range(j)]
-        ways = len(pairs) * (len(strata) if distance.combine == "max" else 1)
-        for label in strata:
-            table = stratum(counts, label).table
-            for i, j in pairs:
-                limit = _closed_form_lower(table[:, (i, j)], level / ways)
-                limits.append((label, whole(limit, (counts.groups[i], counts.groups[j]), label, epsilon / ways)))
+        pairs = claim.pairs(counts)
+        ways = len(pairs) // (len(strata) if distance.combine == "mean" else 1)
+        for pair in pairs:
+            limit = _closed_form_lower(pair.table(counts), level / ways)
+            limits.append((pair.label, whole(limit, pair, epsilon / ways)))
     return min(1.0, max(0.0, combine(distance, limits)))
 
 

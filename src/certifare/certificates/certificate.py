@@ -12,8 +12,8 @@ import msgspec
 from numpy.typing import ArrayLike
 
 from certifare.certificates.assumptions import ASSUMPTIONS, FIXED_LOOKS, NOT_CLAIMED, OTHER_PEOPLE, VOID, assumed
-from certifare.certificates.bounding import Evidence, Figures, check_figures
-from certifare.certificates.claims import Claim, Part, Witness, check_witnesses, stratum
+from certifare.certificates.bounding import Evidence, Figures, check_figures, compute_figures
+from certifare.certificates.claims import Claim, Part, Scope, Witness, check_witnesses, combine, stratum
 from certifare.certificates.classifier import Interval, classifier_interval
 from certifare.certificates.consequences import Consequences
 from certifare.certificates.counts import CellCounts, Exclusion, decode_counts, encode_counts
@@ -24,8 +24,11 @@ from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.certificates.sampling import check_draw
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import Tail
-from certifare.errors import CertifareError, DocumentError
+from certifare.errors import CertifareError, DocumentError, GroupError
 from certifare.foundation.display import Drawing, html_table
+
+#: The fewest records of an intersection of attributes for which its bound is stated.
+SMALLEST_INTERSECTION = 30
 
 
 class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -75,6 +78,8 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
         The ε of earlier looks at them.
     planned_looks : int or None
         How many looks were planned, if any were.
+    scope : Scope, optional
+        Attributes, each of which is claimed, or the column within whose values groups are compared, if any.
     """
 
     metric: str
@@ -102,6 +107,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     planned_looks: int | None = None
     assumptions: tuple[str, ...] = ASSUMPTIONS
     not_claimed: tuple[str, ...] = NOT_CLAIMED
+    scope: Scope | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         """Refuse a certificate whose parts do not fit together; :meth:`verify` checks its figures."""
@@ -140,10 +146,9 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             raise DocumentError(f"positive={self.positive!r} does not fit the metric {self.metric}.")
         if not self.parts:
             raise DocumentError("no pair of groups.")
-        groups, labels = set(counts.groups), set(strata)
-        for part in self.parts:
-            if not groups.issuperset(part.groups) or part.label not in labels:
-                raise DocumentError("a bound is about groups or a label that the counts do not have.")
+        pairs = {(pair.attribute, frozenset(pair.groups), pair.label) for pair in self.claim.pairs(counts)}
+        if any((part.attribute, frozenset(part.groups), part.label) not in pairs for part in self.parts):
+            raise DocumentError("a bound is about groups or a label that the counts do not have.")
 
     def _check_evidence(self) -> None:
         """Refuse evidence that does not fit the counts, the method or the figures."""
@@ -155,7 +160,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             )
         self.evidence.check(self.method)
         counts = self.counts
-        check_witnesses(self.claim.distance, counts, self._strata, self.witnesses)
+        check_witnesses(self.claim, counts, self.witnesses)
         check_pools(self.pools, counts, self.witnesses)
         if self.tail is not None:
             self.tail.check(counts)
@@ -182,6 +187,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             candidates=self.candidates,
             positive=self.positive,
             min_group_size=1,  # which groups were large enough was decided when it was made
+            **({} if isinstance(self.scope, msgspec.UnsetType) else msgspec.structs.asdict(self.scope)),
         )
 
     @property
@@ -226,9 +232,43 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
         return max(self.parts, key=lambda part: (part.bound, part.estimate))
 
     @property
+    def of_each(self) -> dict[str, float]:
+        """T* of each attribute, the largest first. Each holds by itself with the confidence; ``bound`` holds for all.
+
+        Empty unless each of several attributes is claimed.
+        """
+        distance = self.claim.distance
+        found = {
+            name: min(self.bound, combine(distance, [(p.label, p.bound) for p in self.parts if p.attribute == name]))
+            for name in self.claim.each
+        }
+        return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+
+    @cached_property
+    def intersection(self) -> float | None:
+        """T* between intersections of the attributes, by itself; None unless each is claimed and records suffice.
+
+        An encoder that was chosen from a sequence by these records has a share of ε here: its tests were of another
+        claim.
+        """
+        if not self.claim.each or self.pools or self.method not in ("exact", "mcdiarmid"):
+            return None
+        claim = replace(self.claim, method=self.method, each=(), min_group_size=SMALLEST_INTERSECTION)
+        evidence = Evidence(self.counts, tail=self.tail)
+        try:
+            bound = compute_figures(evidence.fitted(claim), claim).bound
+        except GroupError:
+            return None
+        return bound if bound < 1.0 else None
+
+    @property
     def cap_words(self) -> tuple[str, ...]:
         """Say in a sentence how much weight lies above the cap; nothing if there is none."""
-        return () if self.tail is None else (self.tail.words(self.counts, self.parts, self.epsilon_used),)
+        return (
+            ()
+            if self.tail is None
+            else (self.tail.words(self.counts, self.claim.pairs(self.counts), self.epsilon_used),)
+        )
 
     # -- looks ------------------------------------------------------------------------------------------------
 
@@ -293,6 +333,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             raise DocumentError(f"The certificate leaves out what every one must say: {self.silences[0]}")
         claim = replace(self.claim, method=self.method)
         evidence = self.evidence.fitted(claim)
+        claim.check_left_out(self.counts)
         by_weight = () if self.tail is None else (BY_WEIGHT,)
         unsaid = [phrase for phrase in population_of(self.exclusions, *by_weight) if phrase not in self.population]
         if unsaid:
@@ -344,18 +385,22 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             return f"no bound below 1 on the {words} could be certified{among_whom(self.population)} ({self._sample()})"
         return (
             f"{words} of any classifier <= {round_up(self.bound)} with {percent(self.confidence)} confidence"
-            f"{among_whom(self.population)} ({self._sample()})"
+            f"{self._for_each()}{among_whom(self.population)} ({self._sample()})"
         )
+
+    def _for_each(self) -> str:
+        return f" for each of {', '.join(map(repr, self.claim.each))}" if self.claim.each else ""
 
     def _sample(self) -> str:
         positive = "" if self.positive is None else f" with label {self.positive!r}"
-        sizes = stratum(self.counts, self.positive).group_sizes.values()
+        sizes = [self.counts.n_records] if self.claim.each else stratum(self.counts, self.positive).group_sizes.values()
         looks = f"; look {self.look}, all together {percent(self.joint_confidence)}" if self.several_looks else ""
         return f"{' + '.join(f'{n:,}' for n in sizes)} records{positive}, {self.counts.n_cells} cells{looks}"
 
     def _repr_html_(self) -> str:
         rows = [
             ("bound T*", round_up(self.bound)),
+            *((f"bound T* of {name}, by itself", round_up(bound)) for name, bound in self.of_each.items()),
             ("estimate", f"{self.estimate:.4f}"),
             ("lower limit", round_down(self.lower)),
             ("confidence", f"{percent(self.confidence)}, of T* and of the lower limit each"),

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from certifare.certificates.certificate import Certificate
-from certifare.certificates.claims import combine, stratum
+from certifare.certificates.claims import combine, pair_of
 
 
 def distance_by_chance(certificate: Certificate) -> float:
@@ -27,7 +27,7 @@ def distance_by_chance(certificate: Certificate) -> float:
     """
     found = []
     for part in certificate.parts:
-        table = stratum(certificate.counts, part.label).of_groups(*part.groups).table
+        table = pair_of(certificate.claim, certificate.counts, part).table(certificate.counts)
         shares = table.sum(axis=1) / table.sum()
         spread = float(np.sqrt(shares * (1 - shares)).sum()) * math.sqrt(sum(1 / n for n in part.records))
         # The mean of half the absolute differences, taken for normal.

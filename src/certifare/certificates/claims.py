@@ -1,11 +1,12 @@
-"""Metrics: which records a distance is about, and how the distances of several groups and labels combine.
+"""Claims: which groups are compared among which records, and how the distances combine.
 
-A metric takes the records apart into *strata* (all of them, or those of one label). In each stratum the distance
-of two groups is the total variation distance of their cells; the stratum's distance is the largest over pairs of
-groups, and the metric's is the largest, or the mean, over strata.
+A claim turns a table of counts into a list of :class:`Pair`: two groups, compared among all records or among those of
+one *stratum* (a label, or a value of a column). The distance of a pair is the total variation distance of its cells.
+The claim's distance is the largest over pairs; for equalized odds it is the mean over labels of the largest.
 
 A largest distance costs no share of ε: which pair is worst is a fact of the population, and the maximum of the
-pairs' bounds is at least the bound of that one pair. A mean needs all of its terms, so ε is divided among them.
+pairs' bounds is at least the bound of that one pair. So several groups, labels, attributes (sex, and race) and values
+of a column are all bounded at full ε. A mean needs all of its terms, so ε is divided among them.
 
 A :class:`Claim` says all that is asked of a certificate before any record is counted: the metric, how surely it is to
 be bounded and by which method, and about whom. It travels as one value, and is checked once.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Literal
@@ -29,13 +30,15 @@ from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import check_epsilon, epsilon_at
 from certifare.certificates.tail import Tail, distance_level, raised
 from certifare.errors import ArgumentError, GroupError
-from certifare.foundation.formatting import amount
-from certifare.foundation.levels import name_of
+from certifare.foundation.formatting import amount, listing
+from certifare.foundation.levels import INTERSECTION, name_of
 
 Combine = Literal["max", "mean"]
 METHODS = ("exact", "mcdiarmid", "lemmas", "calibrated")
 #: Two computations of one figure may differ by the rounding of different machines.
 RECOMPUTATION_TOLERANCE = 1e-9
+#: The most values of a column within which groups are compared.
+MOST_STRATA = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +67,68 @@ METRICS = {
 }
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The bound for one pair of groups in one stratum."""
+class Scope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a claim divides groups and records, unless it compares the groups of the counts among all records.
+
+    Attributes
+    ----------
+    each : tuple of str
+        Attributes, each of which is claimed; the groups of the counts are their intersections.
+    given : str or None
+        Column within whose values groups are compared; the labels of the counts are its values.
+    left_out : tuple of str
+        Values of that column with too few records of a group: the claim is not about them.
+    """
+
+    each: tuple[str, ...] = ()
+    given: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The bound for one pair of groups in one stratum; with several attributes, of one of them."""
 
     groups: tuple[str, str]
     label: str | None
     records: tuple[int, int]
     estimate: float
     bound: float
+    attribute: str | None = None
 
 
-class Witness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Witness(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A set of cells, chosen on other records, that the first group visits more often than the second."""
 
     groups: tuple[str, str]
     label: str | None
     cells: tuple[int, ...]
+    attribute: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two groups to compare, in one stratum.
+
+    Attributes
+    ----------
+    groups : (str, str)
+    label : str or None
+        The stratum: a label, or a value of the column that the claim is given. None: all records.
+    attribute : str or None
+        Of which attribute the groups are values, if each of several is claimed.
+    members : pair of tuples of int
+        Positions of the groups of the counts that make up the two.
+    """
+
+    groups: tuple[str, str]
+    label: str | None
+    attribute: str | None
+    members: tuple[tuple[int, ...], tuple[int, ...]]
+
+    def table(self, counts: CellCounts) -> NDArray[np.int64]:
+        """Return the records of the two groups by cell (cells × 2)."""
+        table = stratum_table(counts, self.label)
+        return np.stack([table[:, list(members)].sum(axis=1) for members in self.members], axis=1)
 
 
 #: Bounds the distance of two groups from tables (cells × 2) at a level ε. Most bounds use one table.
@@ -113,6 +162,13 @@ class Claim:
         With clusters of records: what is drawn at random.
     looks : int or None
         How many looks at the records are planned, each with its share of ε.
+    each : tuple of str
+        Names of the attributes, each of which is claimed: counts are by their intersections, and groups of one
+        attribute are added up. Empty: the groups of the counts are compared.
+    given : str or None
+        Column within whose values groups are compared: the counts have its values as labels. For demographic parity.
+    left_out : tuple of str
+        Values of that column that are not claimed (:meth:`fitted` finds them).
 
     Examples
     --------
@@ -129,6 +185,9 @@ class Claim:
     min_group_size: int = 30
     population: str = "clusters"
     looks: int | None = None
+    each: tuple[str, ...] = ()
+    given: str | None = None
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         epsilon_at(self.confidence)  # refuses what no bound is proved for
@@ -143,26 +202,74 @@ class Claim:
             object.__setattr__(self, "positive", name_of(self.positive))
         if self.population not in ("clusters", "records"):
             raise ArgumentError(f'population={self.population!r}: choose "clusters" or "records".')
+        self._check_scope()
+
+    def _check_scope(self) -> None:
+        """Refuse attributes or a column that nothing is proved for."""
+        twice = [name for name in self.each if self.each.count(name) > 1]
+        if twice:
+            raise ArgumentError(f"The attribute {twice[0]!r} is named twice (--sensitive): name each once.")
+        if len(self.each) == 1:
+            raise ArgumentError("--each needs several sensitive columns; with one, leave it out.")
+        if self.given is not None:
+            if self.given in self.each:
+                raise ArgumentError(f"--given {self.given} is a sensitive column: groups cannot be compared within it.")
+            if self.metric != "demographic_parity":
+                raise ArgumentError(
+                    f"--given is for demographic parity: the metric {self.metric} compares records of a label already."
+                )
+        elif self.left_out:
+            raise ArgumentError("Values are left out of a column that is not named.")
+        if self.each and self.left_out:
+            raise ArgumentError(
+                "With --each no value of the given column is left out: nothing is proved for the others."
+            )
+        if self.method == "calibrated" and (self.each or self.given is not None):
+            raise ArgumentError(
+                "Calibrated cells are certified for the groups whose thresholds they have, among all records: leave "
+                "--each and --given out, or use cells that do not read the group."
+            )
+
+    @property
+    def scope(self) -> Scope | msgspec.UnsetType:
+        """How groups and records are divided, as certificates state it; unset if they are not."""
+        if not self.each and self.given is None:
+            return msgspec.UNSET
+        return Scope(each=self.each, given=self.given, left_out=self.left_out)
 
     @property
     def distance(self) -> Metric:
         """The distance that is bounded."""
-        return METRICS[self.metric]
+        metric = METRICS[self.metric]
+        if self.given is None:
+            return metric
+        words = f"{metric.words} within each value of {self.given!r}"
+        return replace(metric, words=words, strata="each label")
 
     @property
     def labelled(self) -> bool:
-        """Whether it is about records that have a label."""
+        """Whether records are counted by a label, or by the column that the claim is given."""
         return self.distance.labelled
+
+    def records_of(self, label: str | None) -> str:
+        """Describe the records of a stratum: "with label 'yes'", "with product 'loan'"; "" for all."""
+        return "" if label is None else f"with {'label' if self.given is None else self.given} {label!r}"
 
     def strata(self, counts: CellCounts) -> tuple[str | None, ...]:
         """Labels of the strata that the metric looks at; None stands for all records."""
         if not self.labelled:
             return (None,)
         if counts.labels is None:
+            by = "label" if self.given is None else f"value of {self.given!r}"
             raise ArgumentError(
-                f"The metric {self.metric} looks at records of each label, and these counts have none. "
+                f"The metric {self.metric} looks at records of each {by}, and these counts have none. "
                 "Count with y= (CellCounts.from_cells), or pass y= to certify."
             )
+        if self.given is not None:
+            unknown = set(self.left_out) - set(counts.labels)
+            if unknown:
+                raise ArgumentError(f"{min(unknown)!r} is left out, and is no value of {self.given!r}.")
+            return tuple(value for value in counts.labels if value not in self.left_out)
         if self.distance.strata == "each label":
             return counts.labels
         positive = self.positive
@@ -176,12 +283,116 @@ class Claim:
             raise ArgumentError(f"positive={positive!r} is not among the labels {', '.join(map(repr, counts.labels))}.")
         return (positive,)
 
+    def divided(self, groups: Sequence[str]) -> tuple[tuple[str | None, dict[str, tuple[int, ...]]], ...]:
+        """Return each attribute with its groups, as positions among the groups of the counts.
+
+        >>> Claim(each=("sex", "race")).divided(["f × a", "f × b", "m × a"])
+        (('sex', {'f': (0, 1), 'm': (2,)}), ('race', {'a': (0, 2), 'b': (1,)}))
+        """
+        if not self.each:
+            return ((None, {group: (i,) for i, group in enumerate(groups)}),)
+        names = [group.split(INTERSECTION) for group in groups]
+        wrong = next((g for g, parts in zip(groups, names, strict=True) if len(parts) != len(self.each)), None)
+        if wrong is not None:
+            raise GroupError(
+                f"The group {wrong!r} is no intersection of {listing(self.each)}: for --each, every record needs a "
+                f"value of each, groups are not pooled, and no value holds {INTERSECTION!r}."
+            )
+        found = []
+        for attribute, values in zip(self.each, zip(*names, strict=True), strict=True):
+            places: dict[str, tuple[int, ...]] = {}
+            for i, value in enumerate(values):
+                places[value] = (*places.get(value, ()), i)
+            found.append((attribute, places))
+        return tuple(found)
+
+    def pairs(self, counts: CellCounts) -> tuple[Pair, ...]:
+        """Return the comparisons that the claim is about: pairs of groups, of each attribute, in each stratum."""
+        divided = self.divided(counts.groups)
+        return tuple(
+            Pair((first, second), label, attribute, (groups[first], groups[second]))
+            for label in self.strata(counts)
+            for attribute, groups in divided
+            for first, second in combinations(groups, 2)
+        )
+
+    def counts_of(self, counts: CellCounts, attribute: str | None) -> CellCounts:
+        """Return the counts by the groups of one attribute; as they are if no attribute is named."""
+        if attribute is None:
+            return counts
+        groups = dict(self.divided(counts.groups))[attribute]
+        table = np.stack([counts.table[:, list(at)].sum(axis=1) for at in groups.values()], axis=1)
+        return CellCounts(table, groups, counts.labels, counts.exclusions)
+
+    def _sizes(self, counts: CellCounts, label: str | None) -> list[tuple[str | None, dict[str, int]]]:
+        """Return the number of records of each group of each attribute in a stratum."""
+        sizes = stratum_table(counts, label).sum(axis=0)
+        return [
+            (attribute, {group: int(sizes[list(at)].sum()) for group, at in groups.items()})
+            for attribute, groups in self.divided(counts.groups)
+        ]
+
+    def smallest(self, counts: CellCounts, label: str | None) -> int:
+        """Return the number of records of the smallest group in a stratum."""
+        return min(size for _, groups in self._sizes(counts, label) for size in groups.values())
+
+    def fitted(self, counts: CellCounts) -> Claim:
+        """Return the claim without the values of the given column in which a group has too few records.
+
+        Which these are depends on the numbers of records alone, not on their cells (``docs/theory.md``).
+        """
+        if self.given is None:
+            return self
+        values = self.strata(counts)
+        if len(values) > MOST_STRATA:
+            raise ArgumentError(
+                f"--given {self.given} has {len(values):,} values; at most {MOST_STRATA} are allowed. Merge values "
+                "into fewer, or compare a number with a threshold."
+            )
+        small = []
+        for value in values:
+            sizes = self._sizes(counts, value)
+            if self.smallest(counts, value) >= max(1, self.min_group_size):
+                continue
+            small.append(str(value))
+            for _, groups in sizes:
+                absent = [group for group, size in groups.items() if size == 0]
+                total = sum(groups.values())
+                if absent and total >= len(groups) * max(1, self.min_group_size):
+                    raise GroupError(
+                        f"No record of group {absent[0]!r} among the {total:,} {self.records_of(value)}: there is "
+                        "nothing to compare there. Leave these records out, or merge the value with another."
+                    )
+        if small and self.each:
+            raise GroupError(
+                f"The value {small[0]!r} of {self.given!r} has too few records of a group. With --each no value is "
+                "left out: merge values into fewer, or leave these records out."
+            )
+        if len(small) == len(values):
+            raise GroupError(
+                f"No value of {self.given!r} has {amount(max(1, self.min_group_size), 'certification record')} of "
+                "every group. Merge values into fewer, add records, or pass a smaller min_group_size."
+            )
+        return replace(self, left_out=(*self.left_out, *small))
+
     def check(self, counts: CellCounts) -> tuple[str | None, ...]:
         """Refuse counts in which a group is absent or too small; return the strata."""
         strata = self.strata(counts)
+        if not strata:
+            raise GroupError(f"Every value of {self.given!r} is left out: nothing is compared.")
         for label in strata:
-            check_groups(stratum(counts, label), label, max(1, self.min_group_size))
+            for attribute, groups in self._sizes(counts, label):
+                check_sizes(groups, attribute, self.records_of(label), max(1, self.min_group_size))
         return strata
+
+    def check_left_out(self, counts: CellCounts) -> None:
+        """Refuse a value of the given column that is left out though it has as many records as one that is not."""
+        least = min(self.smallest(counts, label) for label in self.strata(counts))
+        for value in self.left_out:
+            if self.smallest(counts, value) >= least:
+                raise GroupError(
+                    f"The value {value!r} of {self.given!r} is left out, but has as many records as another."
+                )
 
     def epsilon(self, strata: Sequence[str | None]) -> float:
         """Return ε for each stratum: divided among candidates, and among strata where their mean is bounded."""
@@ -192,6 +403,15 @@ class Claim:
 def stratum(counts: CellCounts, label: str | None) -> CellCounts:
     """Return the records of one stratum by cell and group."""
     return counts.without_labels() if label is None else counts.given_label(label)
+
+
+def stratum_table(counts: CellCounts, label: str | None) -> NDArray[np.int64]:
+    """Return the records of one stratum by cell and group, as an array."""
+    if label is None:
+        return counts.table if counts.labels is None else counts.table.sum(axis=2)
+    if counts.labels is None or label not in counts.labels:
+        return stratum(counts, label).table  # raises
+    return counts.table[:, :, counts.labels.index(label)]
 
 
 def gaps_of(counts: CellCounts, label: str | None) -> Gaps:
@@ -205,19 +425,19 @@ def gaps_of(counts: CellCounts, label: str | None) -> Gaps:
     return gaps
 
 
-def check_groups(counts: CellCounts, label: str | None, min_group_size: int) -> None:
+def check_sizes(sizes: dict[str, int], attribute: str | None, where: str, fewest: int) -> None:
     """Refuse a stratum in which a group is absent or too small."""
-    if len(counts.groups) < 2:
-        raise GroupError(f"Only one group, {counts.groups[0]!r}: a distance between groups needs at least two.")
-    where = "" if label is None else f" with label {label!r}"
-    for group, size in counts.group_sizes.items():
+    if len(sizes) < 2:
+        of = "" if attribute is None else f" of {attribute!r}"
+        raise GroupError(f"Only one group{of}, {next(iter(sizes))!r}: a distance between groups needs at least two.")
+    where = where and f" {where}"
+    for group, size in sizes.items():
+        named = f"Group {group!r}" if attribute is None else f"Group {group!r} of {attribute!r}"
         if size == 0:
+            raise GroupError(f"{named} has no records{where}. Leave the group out (of_groups), or add records of it.")
+        if size < fewest:
             raise GroupError(
-                f"Group {group!r} has no records{where}. Leave the group out (of_groups), or add records of it."
-            )
-        if size < min_group_size:
-            raise GroupError(
-                f"Group {group!r} has {amount(size, 'record')}{where}, fewer than min_group_size={min_group_size}. "
+                f"{named} has {amount(size, 'record')}{where}, fewer than min_group_size={fewest}. "
                 f"Pool it with another group, add records, or pass min_group_size={size} to certify it anyway."
             )
 
@@ -236,32 +456,31 @@ def estimate_of(table: NDArray[np.int64]) -> float:
 
 def bound_parts(
     tables: Sequence[CellCounts],
-    strata: Sequence[str | None],
-    epsilon: float,
+    claim: Claim,
     pair_bound: PairBound,
     tail: Tail | None = None,
 ) -> tuple[Part, ...]:
-    """Bound every pair of groups in every stratum at level ε; estimates come from the last table.
+    """Bound every pair of the claim; estimates come from the last table.
 
     With a cap on the weights, the bound is raised by the share of weight above it.
     """
     parts = []
+    epsilon = claim.epsilon(claim.strata(tables[0]))
     level = distance_level(epsilon, capped=tail is not None)
-    for label in strata:
-        cut = [stratum(table, label) for table in tables]
-        for pair in combinations(cut[0].groups, 2):
-            pair_tables = [table.of_groups(*pair).table for table in cut]
-            sizes = pair_tables[-1].sum(axis=0)
-            share = 0.0 if tail is None else tail.share(tables[0], pair, label, epsilon)
-            parts.append(
-                Part(
-                    groups=pair,
-                    label=label,
-                    records=(int(sizes[0]), int(sizes[1])),
-                    estimate=estimate_of(pair_tables[-1]),
-                    bound=min(1.0, raised(pair_bound(pair_tables, level), share)),
-                )
+    for pair in claim.pairs(tables[0]):
+        pair_tables = [pair.table(table) for table in tables]
+        sizes = pair_tables[-1].sum(axis=0)
+        share = 0.0 if tail is None else tail.share(tables[0], pair, epsilon)
+        parts.append(
+            Part(
+                groups=pair.groups,
+                label=pair.label,
+                records=(int(sizes[0]), int(sizes[1])),
+                estimate=estimate_of(pair_tables[-1]),
+                bound=min(1.0, raised(pair_bound(pair_tables, level), share)),
+                attribute=pair.attribute,
             )
+        )
     return tuple(parts)
 
 
@@ -275,24 +494,35 @@ def combine(metric: Metric, values: Sequence[tuple[str | None, float]]) -> float
     return max(largest.values())
 
 
-def check_witnesses(
-    metric: Metric, counts: CellCounts, strata: Sequence[str | None], witnesses: Sequence[Witness]
-) -> None:
+def pair_of(claim: Claim, counts: CellCounts, witness: Witness | Part) -> Pair:
+    """Return the pair that a witness or a part is about, in its order."""
+    for pair in claim.pairs(counts):
+        if (pair.attribute, pair.label) == (witness.attribute, witness.label):
+            if pair.groups == witness.groups:
+                return pair
+            if pair.groups == witness.groups[::-1]:
+                return replace(pair, groups=witness.groups, members=pair.members[::-1])
+    raise ArgumentError(
+        f"A witness is about {' and '.join(map(repr, witness.groups))}"
+        + ("" if witness.label is None else f" {claim.records_of(witness.label)}")
+        + ", which are no two groups that the claim compares."
+    )
+
+
+def check_witnesses(claim: Claim, counts: CellCounts, witnesses: Sequence[Witness]) -> None:
     """Refuse witnesses that do not fit the counts, or that are more than one where ε is not divided.
 
     The lower limit of a largest distance rests on one witness, that of a mean on one for each label.
     """
-    among = [witness.label if metric.combine == "mean" else None for witness in witnesses]
+    mean = claim.distance.combine == "mean"
+    among = [witness.label if mean else None for witness in witnesses]
     if len(set(among)) != len(among):
         raise ArgumentError(
             f"{len(among)} witnesses: the largest of several lower limits would fail more often than stated. "
-            f"Give one{' for each label' if metric.combine == 'mean' else ''}."
+            f"Give one{' for each label' if mean else ''}."
         )
     for witness in witnesses:
-        if len(set(witness.groups)) != 2 or not set(witness.groups) <= set(counts.groups):
-            raise ArgumentError(f"A witness is about two groups of the counts, not {' and '.join(witness.groups)}.")
-        if witness.label not in strata:
-            raise ArgumentError(f"A witness is about the label {witness.label!r}, which the metric does not look at.")
+        pair_of(claim, counts, witness)
         if any(a >= b for a, b in zip(witness.cells, witness.cells[1:], strict=False)) or not all(
             0 <= cell < counts.n_cells for cell in witness.cells
         ):
@@ -302,25 +532,23 @@ def check_witnesses(
             )
 
 
-def choose_witnesses(
-    metric: Metric, counts: CellCounts, strata: Sequence[str | None], other: CellCounts
-) -> tuple[Witness, ...]:
+def choose_witnesses(claim: Claim, counts: CellCounts, other: CellCounts) -> tuple[Witness, ...]:
     """Choose sets of cells on which groups differ most in ``other``, a table of other records.
 
-    One for the worst pair and stratum where the metric is a largest distance; one per stratum where it is a mean.
+    One for the worst pair where the metric is a largest distance; one per stratum where it is a mean.
     """
-    found = []
-    for label in strata:
-        table = stratum(other, label)
-        for pair in combinations(counts.groups, 2):
-            c = table.of_groups(*pair).table
-            n0, n1 = (int(n) for n in c.sum(axis=0))
-            if n0 and n1:
-                cells = tuple(i for i, (a, b) in enumerate(c.tolist()) if n1 * a > n0 * b)
-                found.append((estimate_of(c), Witness(groups=pair, label=label, cells=cells)))
     worst: dict[str | None, tuple[float, Witness]] = {}
-    for value, witness in found:
-        key = witness.label if metric.combine == "mean" else None
+    other = other.of_groups(*counts.groups)
+    for pair in claim.pairs(counts):
+        if pair.label is not None and pair.label not in (other.labels or ()):
+            continue
+        table = pair.table(other)
+        n0, n1 = (int(n) for n in table.sum(axis=0))
+        if not (n0 and n1):
+            continue
+        cells = tuple(i for i, (a, b) in enumerate(table.tolist()) if n1 * a > n0 * b)
+        value, key = estimate_of(table), pair.label if claim.distance.combine == "mean" else None
         if key not in worst or value > worst[key][0]:
+            witness = Witness(groups=pair.groups, label=pair.label, cells=cells, attribute=pair.attribute)
             worst[key] = (value, witness)
     return tuple(witness for _, witness in worst.values())

@@ -77,21 +77,22 @@ def _limits_within(certificate: Certificate, scores: _Scores, label: str | None)
     claim, tail = certificate.claim, certificate.tail
     strata = claim.strata(certificate.counts)
     epsilon = claim.epsilon(strata) / 2
-    counts = stratum(certificate.counts, label)
-    g = len(counts.groups)
-    ways = max(1, len(scores)) * g * (g - 1)
-    if claim.distance.combine == "max":
-        ways *= len(strata)
+    counts = certificate.counts
+    pairs = claim.pairs(counts)
+    ways = max(1, len(scores)) * 2 * len(pairs)
+    if claim.distance.combine == "mean":
+        ways //= len(strata)
     level, level_shared = (distance_level(e, capped=tail is not None) for e in (epsilon, epsilon / ways))
     lower = estimate = upper = above = above_shared = 0.0
-    for first, second in permutations(range(g), 2):
-        pair, names = counts.table[:, [first, second]], (counts.groups[first], counts.groups[second])
+    for pair in (pair for pair in pairs if pair.label == label):
         if tail is not None:
-            above, above_shared = (tail.share(certificate.counts, names, label, e) for e in (epsilon, epsilon / ways))
-        for score in scores:
-            estimate = max(estimate, _mean_gap(pair, score))
-            upper = max(upper, raised(_gap_limit(pair, score, level), above))
-            lower = max(lower, lowered(-_gap_limit(pair[:, ::-1], score, level_shared), above_shared))
+            above, above_shared = (tail.share(counts, pair, e) for e in (epsilon, epsilon / ways))
+        ordered = pair.table(counts)
+        for table in (ordered, ordered[:, ::-1]):
+            for score in scores:
+                estimate = max(estimate, _mean_gap(table, score))
+                upper = max(upper, raised(_gap_limit(table, score, level), above))
+                lower = max(lower, lowered(-_gap_limit(table[:, ::-1], score, level_shared), above_shared))
     return lower, estimate, upper
 
 
@@ -108,7 +109,7 @@ def _calibrated_limits(certificate: Certificate, scores: _Scores, label: str | N
             f"{len(scores):,} classes share ε = {claim.epsilon((label,)):.3g}, and that is too little for each. T* = "
             f"{round_up(certificate.bound)} holds for the classifier as for every other."
         )
-    above = 0.0 if tail is None else max(tail.share(counts, part.groups, label, epsilon) for part in certificate.parts)
+    above = 0.0 if tail is None else max(tail.share(counts, pair, epsilon) for pair in claim.pairs(counts))
     gaps, table = gaps_of(counts, label), stratum(counts, label).table
     lower = estimate = upper = 0.0
     for score in scores:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from certifare.certificates.assumptions import READS_GROUP
-from certifare.certificates.claims import Claim, Metric, Part, combine
+from certifare.certificates.claims import METRICS, Claim, Part, combine
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.rounding import at_least, percent_up, round_up, written
 from certifare.errors import ArgumentError, UnprovedClaimError
@@ -20,8 +20,8 @@ from certifare.foundation.levels import name_of
 
 #: Why a metric that conditions on labels has no consequence for whole groups.
 WHOLE_GROUPS = (
-    "The {metric} is about records of one label: nothing follows from it for the selection rates of whole groups, and "
-    "so for the four-fifths rule."
+    "The {metric} is about records of one {stratum}: nothing follows from it for the selection rates of whole groups, "
+    "and so for the four-fifths rule."
 )
 
 
@@ -45,8 +45,11 @@ class Consequence:
     forms: Mapping[str, Basis]
     two_groups: bool = False
 
-    def basis(self, metric: Metric, groups: Sequence[str]) -> Basis:
-        """Return the form for a metric; raise if it is not proved."""
+    def basis(self, claim: Claim, groups: Sequence[str]) -> Basis:
+        """Return the form for a claim; raise if it is not proved."""
+        metric = claim.distance
+        if claim.given is not None:
+            metric = METRICS["equalized_odds_max"]  # the given column stands in the label's place
         if metric.name not in self.forms:
             raise UnprovedClaimError(f"Nothing about the {self.words} is proved for the metric {metric.name}.")
         if self.two_groups and len(groups) != 2:
@@ -79,6 +82,22 @@ CONSEQUENCES = {
         Consequence("under_group_noise", "correction for noisy groups", _FORMS, two_groups=True),
     )
 }
+
+
+def target_for_ratio(ratio: float, rate: float) -> float:
+    """Return the largest T* that guarantees a ratio of selection rates, from some selection rate on.
+
+    T* = ``rate`` × (1 − ``ratio``): every classifier that selects at least ``rate`` of some group then has selection
+    rates whose ratio is at least ``ratio``. For demographic parity.
+
+    >>> target_for_ratio(0.8, 0.3)
+    0.06
+    """
+    if not 0.0 < ratio < 1.0:
+        raise ArgumentError(f"min_ratio={ratio}: give a ratio between 0 and 1, such as 0.8.")
+    if not 0.0 < rate <= 1.0:
+        raise ArgumentError(f"min_rate={rate}: give a selection rate in (0, 1], such as 0.3.")
+    return -at_least(-written(rate) * (1 - written(ratio)))
 
 
 class Consequences:
@@ -179,13 +198,14 @@ class Consequences:
             True to confirm that. A small shift of a whole group can be a large one among its positives.
         """
         self._about_the_same_records("under_shift", "rho", given_label)
+        groups = {group for part in self.parts for group in part.groups}
         if isinstance(rho, Mapping):
             moves = {name_of(group): float(value) for group, value in rho.items()}
-            missing = set(self.counts.groups) - set(moves)
+            missing = groups - set(moves)
             if missing:
                 raise ArgumentError(f"rho lacks the group {sorted(missing)[0]!r}.")
         else:
-            moves = dict.fromkeys(self.counts.groups, float(rho))
+            moves = dict.fromkeys(groups, float(rho))
         if not all(0.0 <= value <= 1.0 for value in moves.values()):
             raise ArgumentError("rho: a total variation distance lies in [0, 1].")
         moved = [moves[p.groups[0]] + moves[p.groups[1]] for p in self.parts]
@@ -232,8 +252,8 @@ class Consequences:
         if basis is Basis.GROUPS:
             return ((None, ""),)
         if basis is Basis.LABEL and len(strata) > 1:
-            return ((strata[0], "among the records of any one label"),)
-        return tuple((label, f"among the records with label {label!r}") for label in strata)
+            return ((strata[0], f"among the records of any one {self._stratum}"),)
+        return tuple((label, f"among the records {self.claim.records_of(label)}") for label in strata)
 
     def what_follows(self) -> tuple[str, ...]:
         """Return the consequences of the bound in sentences, in the form that is proved for the metric."""
@@ -256,12 +276,17 @@ class Consequences:
                 whole = f"{among}, {text}" if among else text
                 sentences.append(whole[0].upper() + whole[1:])
         if self.claim.strata(self.counts) != (None,):
-            sentences.append(WHOLE_GROUPS.format(metric=self.claim.distance.words))
+            sentences.append(WHOLE_GROUPS.format(metric=self.claim.distance.words, stratum=self._stratum))
         return tuple(sentences)
 
     def _basis(self, consequence: str) -> Basis:
         """Return the form in which something follows from the bound; raise if it is not proved."""
-        return CONSEQUENCES[consequence].basis(self.claim.distance, self.counts.groups)
+        return CONSEQUENCES[consequence].basis(self.claim, self.counts.groups)
+
+    @property
+    def _stratum(self) -> str:
+        """What the records of a stratum share: a label, or a value of the given column."""
+        return "label" if self.claim.given is None else f"value of {self.claim.given!r}"
 
     def _limit(self, consequence: str, label: object) -> float:
         """Return the bound that a consequence uses: for whole groups, or among the records with one label."""
@@ -271,7 +296,7 @@ class Consequences:
             return self.within(label)
         if basis is not Basis.GROUPS:
             raise UnprovedClaimError(
-                WHOLE_GROUPS.format(metric=metric.words)
+                WHOLE_GROUPS.format(metric=metric.words, stratum=self._stratum)
                 + f" Pass label= one of {', '.join(map(repr, strata))} for the {declared.words} among the records of "
                 "that label."
             )
@@ -287,9 +312,9 @@ class Consequences:
         if basis is not Basis.GROUPS and not given_label:
             labels = " and ".join(map(repr, self.claim.strata(self.counts)))
             raise UnprovedClaimError(
-                f"The {metric.words} is about records of one label: {argument} must be that among the records with the "
-                f"label {labels}, not that of whole groups, which can be much smaller. Pass given_label=True to say "
-                "that it is."
+                f"The {metric.words} is about records of one {self._stratum}: {argument} must be that among the "
+                f"records with the {self._stratum} {labels}, not that of whole groups, which can be much smaller. Pass "
+                "given_label=True to say that it is."
             )
         if basis is Basis.GROUPS and given_label:
             raise UnprovedClaimError(

@@ -18,6 +18,7 @@ Missing = Literal["refuse", "unknown", "drop"]
 #: Reasons for leaving out records without a value in a column that has a role.
 GROUP_MISSING, LABEL_MISSING = "group missing", "label missing"
 WEIGHT_MISSING, CLUSTER_MISSING = "weight missing", "cluster missing"
+GIVEN_MISSING = "value of the given column missing"
 #: Reasons for records that sampling leaves out.
 THINNED = "left out by thinning to the weights"
 OTHER_KEPT = "another record of the same cluster was kept"
@@ -495,6 +496,24 @@ def _cell_ids(cells: ArrayLike, n_cells: int | None) -> tuple[NDArray[np.int64],
             f"the first is {ids[first]}, at record {first}."
         )
     return ids.astype(np.int64), int(n_cells)
+
+
+def given_missing(counts: CellCounts) -> list[Exclusion]:
+    """Return the exclusions of counts whose labels are the values of a given column."""
+    return [
+        Exclusion(GIVEN_MISSING, found.records) if found.reason == LABEL_MISSING else found
+        for found in counts.exclusions
+    ]
+
+
+def attribute_names(values: Any) -> tuple[str, ...]:
+    """Return the names of several sensitive columns: the keys of a mapping, or the columns of a dataframe."""
+    if isinstance(values, Mapping):
+        return tuple(map(str, values))
+    names = getattr(values, "column_names", getattr(values, "columns", None))
+    if names is None or len(list(names)) < 2:
+        raise ArgumentError("each needs several sensitive columns with names: a dataframe, or a mapping of columns.")
+    return tuple(map(str, names))
 
 
 def columns_of(values: Any) -> list[Any]:

@@ -119,6 +119,7 @@ def issue(evidence: Evidence, claim: Claim, provenance: Provenance | None = None
         Where the records come from; unless given, they were not compared with the training records.
     """
     provenance = provenance or Provenance()
+    claim = claim.fitted(evidence.counts)
     evidence = evidence.fitted(claim)
     figures = compute_figures(evidence, claim)
     strata = claim.strata(evidence.counts)
@@ -136,6 +137,7 @@ def issue(evidence: Evidence, claim: Claim, provenance: Provenance | None = None
         sequence=evidence.sequence,
         tail=evidence.tail,
         positive=strata[0] if claim.distance.strata == "positive" else None,
+        scope=claim.scope,
         witnesses=evidence.witnesses,
         base_counts=evidence.base_counts,
         sum_counts=evidence.sum_counts,

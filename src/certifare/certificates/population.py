@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from certifare.certificates.counts import (
     CLUSTER_MISSING,
+    GIVEN_MISSING,
     GROUP_MISSING,
     LABEL_MISSING,
     THINNED,
@@ -21,6 +22,7 @@ Phrase = Literal[
     "with a known label",
     "with a known weight",
     "with a known cluster",
+    "with a known value of the given column",
     "one at random of a random cluster",
     "in proportion to their weights",
 ]
@@ -35,6 +37,7 @@ _IMPLIED: dict[str, Phrase] = {
     LABEL_MISSING: "with a known label",
     WEIGHT_MISSING: "with a known weight",
     CLUSTER_MISSING: "with a known cluster",
+    GIVEN_MISSING: "with a known value of the given column",
     THINNED: BY_WEIGHT,
 }
 

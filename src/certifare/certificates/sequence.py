@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Annotated
 
 import msgspec
@@ -23,7 +22,6 @@ from certifare.certificates.claims import (
     Claim,
     combine,
     statistic,
-    stratum,
 )
 from certifare.certificates.counts import CellCounts
 from certifare.certificates.exact import difference_limit
@@ -129,15 +127,16 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         alone = replace(claim or Claim(), candidates=1)
         steps: list[Step] = []
         for counts in tables:
-            strata = alone.check(counts)
+            alone = alone.fitted(counts)
+            alone.check(counts)
             if tail is not None:
                 tail.check(counts)
-            found = statistics_of(counts, strata)
+            found = statistics_of(counts, alone)
             step = Step(
                 encoder=None if encoders is None else encoders[len(steps)],
                 cells=counts.n_cells,
                 statistics=found,
-                limit=limit_of(alone, strata, found, shares_of(counts, alone, strata, tail)),
+                limit=limit_of(alone, counts, found, shares_of(counts, alone, tail)),
             )
             steps.append(step)
             if step.limit > target:
@@ -161,16 +160,15 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if len(named) not in (0, len(self.steps)) or len(set(named)) != len(named):
             raise DocumentError("The sequence names an encoder twice, or names some of them only.")
         alone = replace(claim, candidates=1)
-        strata = alone.strata(counts)
-        own = statistics_of(counts, strata)
+        own = statistics_of(counts, alone)
         sizes = [(n0, n1) for n0, n1, _ in own]
-        shares = shares_of(counts, alone, strata, tail)
+        shares = shares_of(counts, alone, tail)
         for i, step in enumerate(self.steps, 1):
             if [(n0, n1) for n0, n1, _ in step.statistics] != sizes:
                 raise DocumentError(f"Encoder {i} of the sequence was tested on other records.")
             if not all(0 <= m <= n0 * n1 for n0, n1, m in step.statistics):
                 raise DocumentError(f"Encoder {i} of the sequence has a statistic that no records have.")
-            computed = limit_of(alone, strata, step.statistics, shares)
+            computed = limit_of(alone, counts, step.statistics, shares)
             if not abs(step.limit - computed) <= RECOMPUTATION_TOLERANCE:
                 raise DocumentError(
                     f"Encoder {i} of the sequence states the limit {step.limit:.9g}, but its statistics give "
@@ -180,39 +178,28 @@ class FixedSequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise DocumentError("The last encoder that passed is not the one that the counts are about.")
 
 
-def statistics_of(counts: CellCounts, strata: Sequence[str | None]) -> tuple[Statistic, ...]:
-    """Return n_0, n_1 and M of each pair of groups in each stratum."""
-    return tuple(
-        statistic(stratum(counts, label).of_groups(*pair).table)
-        for label in strata
-        for pair in combinations(counts.groups, 2)
-    )
+def statistics_of(counts: CellCounts, claim: Claim) -> tuple[Statistic, ...]:
+    """Return n_0, n_1 and M of each pair of the claim."""
+    return tuple(statistic(pair.table(counts)) for pair in claim.pairs(counts))
 
 
-def shares_of(
-    counts: CellCounts, claim: Claim, strata: Sequence[str | None], tail: Tail | None
-) -> tuple[float, ...] | None:
-    """Return upper bounds of the weight above the cap for each pair of groups in each stratum; None without a cap."""
+def shares_of(counts: CellCounts, claim: Claim, tail: Tail | None) -> tuple[float, ...] | None:
+    """Return upper bounds of the weight above the cap for each pair of the claim; None without a cap."""
     if tail is None:
         return None
-    epsilon = claim.epsilon(strata)
-    return tuple(
-        tail.share(counts, pair, label, epsilon) for label in strata for pair in combinations(counts.groups, 2)
-    )
+    epsilon = claim.epsilon(claim.strata(counts))
+    return tuple(tail.share(counts, pair, epsilon) for pair in claim.pairs(counts))
 
 
 def limit_of(
-    claim: Claim,
-    strata: Sequence[str | None],
-    statistics: Sequence[Statistic],
-    shares: Sequence[float] | None = None,
+    claim: Claim, counts: CellCounts, statistics: Sequence[Statistic], shares: Sequence[float] | None = None
 ) -> float:
     """Return the upper confidence bound of the metric, from statistics and, with a cap, the shares above it."""
-    level = distance_level(claim.epsilon(strata), capped=shares is not None)
-    pairs = len(statistics) // len(strata)
-    labels = [label for label in strata for _ in range(pairs)]
+    level = distance_level(claim.epsilon(claim.strata(counts)), capped=shares is not None)
     limits = [
-        raised(max(0.0, difference_limit(n0, n1, m, level)), share)
-        for (n0, n1, m), share in zip(statistics, shares or [0.0] * len(statistics), strict=True)
+        (pair.label, raised(max(0.0, difference_limit(n0, n1, m, level)), share))
+        for pair, (n0, n1, m), share in zip(
+            claim.pairs(counts), statistics, shares or [0.0] * len(statistics), strict=True
+        )
     ]
-    return min(1.0, combine(claim.distance, list(zip(labels, limits, strict=True))))
+    return min(1.0, combine(claim.distance, limits))

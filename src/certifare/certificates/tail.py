@@ -23,7 +23,7 @@ from certifare.certificates.rounding import percent_up
 from certifare.errors import DocumentError
 
 if TYPE_CHECKING:
-    from certifare.certificates.claims import Part
+    from certifare.certificates.claims import Pair
 
 #: Share of ε that bounds the weight above the cap; the rest bounds the distance by capped weights.
 TAIL_SHARE = 0.1
@@ -69,32 +69,30 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if any(b > n for row, sizes in zip(self.beyond, kept, strict=True) for b, n in zip(row, sizes, strict=True)):
             raise DocumentError("more records are beyond the cap than were kept.")
 
-    def share(self, counts: CellCounts, groups: tuple[str, str], label: str | None, epsilon: float) -> float:
+    def share(self, counts: CellCounts, pair: Pair, epsilon: float) -> float:
         """Return an upper bound of the larger of two groups' shares of weight above the cap, at the tail's share of ε.
 
         Parameters
         ----------
         counts : CellCounts
             Of the certificate.
-        groups : (str, str)
-        label : str or None
-            The label of the records.
+        pair : Pair
         epsilon : float
             ε of the whole statement.
         """
-        column = 0 if label is None or counts.labels is None else counts.labels.index(label)
-        rows = [counts.groups.index(group) for group in groups]
-        kept = counts.table.sum(axis=0).reshape(len(counts.groups), -1)[rows, column]
-        beyond = np.array([self.beyond[row][column] for row in rows])
+        column = 0 if pair.label is None or counts.labels is None else counts.labels.index(pair.label)
+        kept = counts.table.sum(axis=0).reshape(len(counts.groups), -1)[:, column]
+        beyond = np.array(self.beyond)[:, column]
         # Which of the two is larger is a fact of the population, so they share no ε.
         return max(
-            share_limit(int(b), int(n), self.cap, self.largest, epsilon) for b, n in zip(beyond, kept, strict=True)
+            share_limit(int(beyond[at].sum()), int(kept[at].sum()), self.cap, self.largest, epsilon)
+            for at in map(list, pair.members)
         )
 
-    def words(self, counts: CellCounts, parts: Sequence[Part], epsilon: float) -> str:
-        """State in a sentence how much weight is above the cap in the groups of these parts."""
-        above = max(self.share(counts, part.groups, part.label, epsilon) for part in parts)
-        within = "" if parts[0].label is None else ", among the records of a label,"
+    def words(self, counts: CellCounts, pairs: Sequence[Pair], epsilon: float) -> str:
+        """State in a sentence how much weight is above the cap in the groups of these pairs."""
+        above = max(self.share(counts, pair, epsilon) for pair in pairs)
+        within = "" if pairs[0].label is None else ", among the records of a label,"
         return (
             f"Records were thinned to weights capped at {self.cap:g} (the largest is {self.largest:g}). At most "
             f"{percent_up(above)} of the weight of any group{within} lies above the cap, which T* and the lower limit "

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from certifare.certificates.claims import Claim
+from certifare.certificates.counts import attribute_names, given_missing
 from certifare.certificates.sampling import check_cap, check_population
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.existing import (
@@ -21,11 +22,14 @@ from certifare.encoders.existing import (
     read_column,
     words_of,
 )
-from certifare.engines.counting import CountedRecords, CountRequest
+from certifare.encoders.records import check_columns
+from certifare.engines.blocks import roles_of
+from certifare.engines.counting import BlockCounter, CountedRecords, CountRequest, Tally, merge_tallies, reader_for
+from certifare.engines.dask.engine import combine_frames, is_dask
 from certifare.engines.memory.tables import Encoder, MemoryRecords
 from certifare.errors import ArgumentError, GroupError
 from certifare.foundation.levels import INTERSECTION, name_of
-from certifare.tables.elsewhere import is_dask
+from certifare.tables.elsewhere import engine_of, open_elsewhere
 from certifare.tables.reading import Reading
 from certifare.tables.table import refuse_quantity
 
@@ -86,11 +90,16 @@ def count_records(
     request = request or CountRequest()
     if not reading.sensitive:
         raise GroupError("Pass --sensitive to name the column that holds the groups (in Python sensitive=).")
-    if request.labelled and reading.label is None:
+    if request.labelled and reading.label is None and not reading.given:
         raise ArgumentError("The metric conditions on labels: name their column with --label (in Python label=).")
-    counted = source.count(encoder, reading if request.labelled else reading.unlabelled(), request)
+    if reading.given:
+        request = replace(request, labelled=True)
+    counted = source.count(encoder, reading.counted(labelled=request.labelled), request)
     refuse_quantity(INTERSECTION.join(reading.sensitive), counted.counts.groups, "sensitive column")
-    refuse_quantity(str(reading.label), counted.counts.labels or (), "label")
+    if reading.given:
+        counted = replace(counted, counts=counted.counts.with_exclusions(given_missing(counted.counts)), positive=None)
+    else:
+        refuse_quantity(str(reading.label), counted.counts.labels or (), "label")
     return _checked(encoder, counted)
 
 
@@ -122,12 +131,14 @@ def certify_records(
     allow_training_records : bool
         As in :func:`certify`.
     **claim
-        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence`` …
+        Of :class:`~certifare.certificates.Claim`: ``metric``, ``confidence`` …; ``each=True`` claims each sensitive
+        column. The column that a claim is given is part of the reading.
     """
     if "population" in claim:
         raise ArgumentError("population: it is part of the reading.")
     positive = claim.pop("positive", None) or reading.positive
-    asked = Claim(positive=positive, **claim, population=reading.population)
+    each = reading.sensitive if claim.pop("each", False) else ()
+    asked = Claim(positive=positive, **claim, population=reading.population, each=each, given=reading.given or None)
     request = CountRequest(
         labelled=asked.labelled,
         seed=seed,
@@ -143,6 +154,8 @@ def certify(
     y: Any = None,
     *,
     sensitive_features: Any = None,
+    each: bool = False,
+    given: Mapping[str, Any] | None = None,
     metric: str = "demographic_parity",
     confidence: float = 0.95,
     method: str = "exact",
@@ -165,12 +178,17 @@ def certify(
     encoder : RestrictedEncoder
         A fitted encoder.
     X : table
-        Certification records, of any kind the encoder accepts. A Dask DataFrame stays on its cluster.
+        Certification records, of any kind the encoder accepts. A Dask or Spark DataFrame stays on its cluster; ``y``
+        and ``sensitive_features`` are then names of its columns (of Dask, also Series with the same partitions).
     y : array-like, optional
         Labels, for metrics that condition on them.
     sensitive_features : array-like or table, optional
         The group of each record; several columns are intersected. Taken from X if the encoder names its sensitive
         columns.
+    each : bool
+        Claim each of several sensitive columns (a dataframe, or a mapping of columns) instead of their intersection.
+    given : mapping of str to array-like, optional
+        One column by its name: groups are compared within its values. For demographic parity.
     metric, confidence, method, candidates, positive, min_group_size
         As in :func:`certify_counts`. ``method="lemmas"`` splits the records in two halves: one for base rates and
         cells, one for the sum.
@@ -209,29 +227,31 @@ def certify(
         positive=None if positive is None else name_of(positive),
         min_group_size=min_group_size,
         population=population,
+        each=attribute_names(sensitive_features) if each else (),
+        given=_one_name(given),
     )
-    if is_dask(X):
-        from certifare.engines.dask.cluster import certify_dask
-
+    strata = y if given is None else next(iter(given.values()))
+    if engine_of(X) is not None:
         if weights is not None or clusters is not None or method == "lemmas":
             raise ArgumentError(
                 'weights, clusters and method="lemmas" sample records from the whole table, which must be in memory. '
-                "Use X.compute(), or sample the records before."
+                "Compute the table, or sample the records before."
             )
-        return certify_dask(
+        counted = _count_elsewhere(
             encoder,  # type: ignore[arg-type]  # one that can also read blocks
             X,
-            y,
-            claim,
-            sensitive_features=sensitive_features,
-            exclusions=exclusions,
-            missing=missing,
-            allow_training_records=allow_training_records,
+            strata if claim.labelled else None,
+            sensitive_features,
+            missing,
+            allow_training_records,
         )
+        found = counted.counts.exclusions if given is None else given_missing(counted.counts)
+        counts = counted.counts.with_exclusions((*found, *exclusions))
+        return _checked(encoder, replace(counted, counts=counts)).certify(claim)
     records = MemoryRecords(
         X=X,
         groups=sensitive_features,
-        y=y if claim.labelled else None,
+        y=strata if claim.labelled else None,
         weights=weights,
         clusters=clusters,
         population=population,
@@ -242,7 +262,39 @@ def certify(
     counted = records.count(
         encoder, seed=seed, halves=method == "lemmas", allow_training_records=allow_training_records
     )
+    if given is not None:
+        counted = replace(counted, counts=counted.counts.with_exclusions(given_missing(counted.counts)), positive=None)
     return _checked(encoder, counted).certify(claim)
+
+
+def _one_name(given: Mapping[str, Any] | None) -> str | None:
+    """Return the name of the column that a claim is given."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping) or len(given) != 1:
+        raise ArgumentError('given: pass one column by its name, such as given={"product": products}.')
+    return str(next(iter(given)))
+
+
+def _count_elsewhere(
+    encoder: RestrictedEncoder, X: Any, y: Any, sensitive_features: Any, missing: Missing, allow_training_records: bool
+) -> CountedRecords:
+    """Count a Dask or Spark DataFrame on its cluster."""
+    if is_dask(X):
+        X, labels, groups = combine_frames(encoder, X, y, sensitive_features)
+        if len(labels) > 1:
+            raise ArgumentError(f"A certificate conditions on one label column, but {len(labels)} were given.")
+        worker = open_elsewhere(X)
+    else:
+        worker = open_elsewhere(X)
+        names = worker.schema.names
+        if (sensitive_features is None) == (encoder.sensitive is None):
+            raise GroupError("Name the groups' columns once: sensitive_features=…, or sensitive= in the constructor.")
+        groups = roles_of(encoder.sensitive if sensitive_features is None else sensitive_features, names, "sensitive")
+        labels = () if y is None else roles_of(y, names, "label")
+    check_columns(encoder, worker.schema.names)
+    tally: Tally = worker.reduce(BlockCounter(encoder, reader_for(encoder, labels, groups)), merge_tallies)
+    return tally.counted(encoder, labelled=bool(labels), missing=missing, allow_training_records=allow_training_records)
 
 
 def certify_column(

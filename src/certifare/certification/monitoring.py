@@ -277,6 +277,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ArgumentError(f"target={target}: give a distance in [0, 1].")
         if certificate.tail is not None:
             raise ArgumentError("The certificate uses capped weights; monitoring does not support them.")
+        if certificate.claim.each or certificate.claim.given is not None:
+            raise ArgumentError(
+                "The certificate is about each of several attributes, or about the values of a column, which "
+                "monitoring does not follow. Certify the records of each period (certifare certify), or "
+                "monitor a certificate of one attribute."
+            )
         labelled = certificate.claim.labelled
         return cls(
             encoder=encoder,

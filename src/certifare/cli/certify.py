@@ -18,6 +18,7 @@ from certifare.cli.option_classes import with_options
 from certifare.cli.options import (
     Confidence,
     Dataset,
+    Each,
     JoinKey,
     Json,
     KeepLedger,
@@ -80,6 +81,7 @@ def certify(
     sensitive_file: SensitiveFile = None,
     on: JoinKey = None,
     metric: OwnMetric = None,
+    each: Each = False,
     positive: PositiveLabel = None,
     confidence: Confidence = 0.95,
     looks: Looks = None,
@@ -98,6 +100,8 @@ def certify(
     The certificate of a bundle says how records are read; name columns for an encoder without one.
     With --column there is no encoder: the bound is about every rule that reads only that column of the records.
     """
+    import msgspec
+
     from certifare.certificates.claims import Claim
     from certifare.certification.ledger import open_ledger
 
@@ -110,6 +114,7 @@ def certify(
         confidence=book.confidence_of_look(confidence, looks),
         positive=positive,
         min_group_size=min_group_size,
+        given=roles.given or place.given(metric),
     )
     _check_labels(claim, label_cuts)
     reading = roles.reading(
@@ -119,7 +124,9 @@ def certify(
         missing_words=(*place.reading.missing_words, *listed(csv.missing)) or None,
         decimal=csv.decimal,
     )
-    asked = _Asked(claim, reading, book, roles)
+    if claim.given is None and reading.given:
+        reading = msgspec.structs.replace(reading, given=msgspec.UNSET)
+    asked = _Asked(claim, reading, book, roles, each or place.each(roles))
     own = None if column is None else CertifiedColumn(column, cuts)
     certified = _certify(asked, place, own, {**second_file(sensitive_file, on), **csv.reading()})
     certificate = _at_look(book, certified, looks)
@@ -176,6 +183,17 @@ class _Place:
         """The metric of that certificate."""
         return "demographic_parity" if self.known is None else self.known.metric
 
+    def given(self, metric: str | None) -> str | None:
+        """Return the column that the claim of that certificate is given, unless another metric is asked for."""
+        asked = metric or self.metric
+        return (self.reading.given or None) if asked == "demographic_parity" else None
+
+    def each(self, roles: RoleOptions) -> bool:
+        """Return whether that certificate claims each of several attributes, and no other columns are named."""
+        document = None if self.known is None else self.known.document
+        claimed = () if document is None else document.certificate.claim.each
+        return bool(claimed) and roles.groups in ((), claimed)
+
     def conditions(self, roles: RoleOptions) -> tuple[str, ...]:
         """Conditions under which options are honoured."""
         stated = self.known is not None and self.known.stated
@@ -223,6 +241,7 @@ class _Asked:
     reading: Reading
     ledger: Ledger
     roles: RoleOptions
+    each: bool = False
 
     def request(self, salt: str = "") -> CountRequest:
         """Say what is to be counted; the digest of an encoder makes checksums its own."""
@@ -243,6 +262,8 @@ class _Asked:
         claim, reading = self.claim, self.reading
         if claim.metric == "equal_opportunity":
             claim = dataclasses.replace(claim, positive=claim.positive or reading.positive)
+        if self.each:
+            claim = dataclasses.replace(claim, each=reading.sensitive)
         certificate = counted.certify(claim)
         return certificate, msgspec.structs.replace(reading, positive=certificate.positive)
 
@@ -350,7 +371,8 @@ def _certify_counts(asked: _Asked, place: _Place) -> _Certified:
         pooled = pool(loaded)
         named: dict[str, Any] = {"encoder_digest": pooled.encoder}
     else:
-        wanted = asked.reading if asked.claim.labelled else asked.reading.unlabelled()
+        by_label = asked.claim.labelled and asked.claim.given is None
+        wanted = asked.reading if by_label else asked.reading.unlabelled()
         pooled = pool(loaded, digest(known.encoder), wanted if known.document is not None else None)
         named = {"encoder": known.encoder}
         document = known.encoder.document
@@ -360,7 +382,8 @@ def _certify_counts(asked: _Asked, place: _Place) -> _Certified:
                 "The counts do not say what the encoder does with the group: count the records again with it."
             )
     _check_columns(asked.roles, pooled.reading)
-    asked = dataclasses.replace(asked, reading=pooled.reading)
+    claim = dataclasses.replace(asked.claim, given=pooled.reading.given or None)
+    asked = dataclasses.replace(asked, reading=pooled.reading, claim=claim)
     certificate, reading = asked.certify(pooled.counted)
     return _Certified(certificate, {**named, "reading": reading}, trace_counts(asked.ledger, loaded))
 
@@ -371,6 +394,8 @@ def _check_columns(roles: RoleOptions, counted: Reading) -> None:
 
     if roles.groups and roles.groups != counted.sensitive:
         raise ArgumentError(f"The counts are by {', '.join(counted.sensitive)}, not by {', '.join(roles.groups)}.")
+    if roles.given is not None and roles.given != counted.given:
+        raise ArgumentError(f"--given {roles.given}: the counts are not by it. Count with --given {roles.given}.")
     label = roles.named_label
     if label is not None and label != counted.label:
         found = "have no labels" if counted.label is None else f"are by the label {counted.label!r}"
@@ -384,7 +409,9 @@ def _taken_over(known: Certified | None, asked: _Asked) -> tuple[str, ...]:
     notes = []
     if not asked.roles.groups and known.reading.sensitive:
         notes.append(f"groups are read from {', '.join(known.reading.sensitive)}, as in the certificate of the bundle")
-    if asked.claim.labelled and asked.roles.named_label is None and known.reading.label is not None:
+    if asked.claim.given is not None and asked.roles.given is None:
+        notes.append(f"groups are compared within {asked.claim.given}, as in the certificate of the bundle")
+    elif asked.claim.labelled and asked.roles.named_label is None and known.reading.label is not None:
         notes.append(f"labels are read from {known.reading.label}, as in the certificate of the bundle")
     for name, role in (("weights", known.reading.weight), ("clusters", known.reading.cluster)):
         if role is not None:

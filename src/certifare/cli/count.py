@@ -82,7 +82,12 @@ def count(
 
 def _reading(known: Certified, roles: RoleOptions, max_weight: float | None, csv: CsvFormat) -> Reading:
     """Return how records are read; a label only if it was named, or the certificate is about labels."""
-    certified_label = known.document is not None and known.document.certificate.claim.labelled
+    from certifare.errors import ArgumentError
+
+    claim = None if known.document is None else known.document.certificate.claim
+    certified_label = claim is not None and claim.labelled and claim.given is None
+    if roles.named_label is not None and (roles.given or known.reading.given):
+        raise ArgumentError("Records are counted by a label or by a given column: leave --label or --given out.")
     label = roles.named_label or (known.reading.label if certified_label else None)
     base = known.reading if label is not None else known.reading.unlabelled()
     words = (*base.missing_words, *listed(csv.missing)) or None
@@ -103,7 +108,7 @@ def _count(
     from certifare.encoders.records import load_fitted
     from certifare.engines.counting import CountRequest
 
-    fitted, labelled = load_fitted(known.encoder), reading.label is not None
+    fitted, labelled = load_fitted(known.encoder), reading.counted(labelled=True).label is not None
     asked = CountRequest(labelled=labelled, salt=checksum_salt(digest(known.encoder)), **request)
     if not records:
         return count_database(fitted, *database.place, reading, asked)

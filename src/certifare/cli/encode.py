@@ -81,7 +81,9 @@ def encode(
     from certifare.encoders import load_encoder
     from certifare.encoders.records import csv_format
     from certifare.foundation.storage import atomic_file
+    from certifare.tables.stores import store_address, store_file
 
+    address = store_address(output)
     known = Certified.load(encoder)
     fitted = load_encoder(known.encoder)
     ending = output.suffix.lower()
@@ -96,7 +98,7 @@ def encode(
     begun = time.perf_counter()
     with (
         progress("encoding", 1.0, quiet=as_json) as advance,
-        atomic_file(output) as temporary,
+        atomic_file(output) if address is None else store_file(address) as temporary,
         open_writer(temporary, ending, spreadsheet_safe) as write,
     ):
         records = unknown = 0
@@ -108,7 +110,12 @@ def encode(
         if unknown and not unknown_groups:
             raise _unknown_group_error(fitted, unknown, records)
     seconds = time.perf_counter() - begun
-    document = {"records": records, "cells": fitted.n_cells_, "output": str(output), "seconds": round(seconds, 3)}
+    document = {
+        "records": records,
+        "cells": fitted.n_cells_,
+        "output": address or str(output),
+        "seconds": round(seconds, 3),
+    }
     if groups is not None:
         document["unknown_groups"] = unknown
     emit(document, as_json, lambda: _show(document, groups, kept, seconds))
@@ -122,8 +129,11 @@ def _check(form: str, output: Path, replace: bool) -> None:
         raise ArgumentError(f"--as {form}: choose representatives, cells, onehot or score.")
     if output.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"Cannot write {str(output)!r}: name a file that ends in .csv or .parquet.")
-    if output.exists() and not replace:
-        raise FileError(f"{str(output)!r} exists already: name another file, or replace it (--replace).")
+    from certifare.tables.files import DataFile
+
+    file = DataFile(output)
+    if file.exists() and not replace:
+        raise FileError(f"{str(file)!r} exists already: name another file, or replace it (--replace).")
 
 
 def _group_columns(
@@ -161,9 +171,11 @@ def _encode(
     # Text has no types; a Parquet file that is made of it gets those that its values have.
     typed = bool(kept) and kind_of(data) == "csv" and ending == ".parquet"
     types = text_types(data, kept, **reading) if typed else {}
+    first = 0
     for batch in batches:
         table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
-        encoded, unknown = _encode_batch(fitted, table, groups)
+        encoded, unknown = _encode_batch(fitted, table, groups, first)
+        first += len(table)
         yield (
             _with_kept(encoded, table, kept, types, reading["missing"]),
             unknown,
@@ -180,15 +192,17 @@ def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> t
     return tuple(dict.fromkeys(name for text in keep for name in select([text], names, "columns to keep")))
 
 
-def _encode_batch(fitted: RestrictedEncoder, table: pa.Table, groups: GroupColumns | None) -> tuple[Any, int]:
-    """Encode records; gives what stands for them, and how many are of a group that the encoder does not know."""
+def _encode_batch(
+    fitted: RestrictedEncoder, table: pa.Table, groups: GroupColumns | None, first: int
+) -> tuple[Any, int]:
+    """Encode records from row ``first`` on; also return how many have a group that the encoder does not know."""
     if groups is None:
-        return fitted.transform(table), 0
+        return fitted.transform_from(first, table), 0
     of_table = groups.read(table)
     unknown = fitted.count_unknown_groups(of_table)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*records have a group that the encoder was not fitted with")
-        return fitted.transform(table, sensitive_features=of_table), unknown
+        return fitted.transform_from(first, table, of_table), unknown
 
 
 def _with_kept(

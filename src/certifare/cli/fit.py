@@ -29,6 +29,19 @@ def fit(
     target: Annotated[
         float | None, typer.Option(help="The largest T* to accept; without it, the knee of the frontier is certified.")
     ] = None,
+    min_ratio: Annotated[
+        float | None,
+        typer.Option(
+            "--min-ratio",
+            help="Instead of --target: the smallest ratio of selection rates (0.8: four fifths) of every classifier "
+            "that selects at least --min-rate of some group.",
+            hidden=True,
+        ),
+    ] = None,
+    min_rate: Annotated[
+        float | None,
+        typer.Option("--min-rate", help="With --min-ratio: the selection rate from which it must hold.", hidden=True),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-bundle"),
     replace: Replace = False,
     *,
@@ -49,7 +62,7 @@ def fit(
     """
     from certifare.bundle import check_output, produce
     from certifare.errors import ArgumentError
-    from certifare.frontier.parquet_search import is_large
+    from certifare.frontier.large import is_large
 
     refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
     check_distance("--target", target)
@@ -67,6 +80,8 @@ def fit(
             sensitive=tuple(sensitive),
             label_quantiles=search.label_quantiles,
             target=target,
+            min_ratio=min_ratio,
+            min_rate=min_rate,
             progress=progress,
             **search.table(),
             **csv.reading(),

@@ -43,6 +43,7 @@ CONDITIONS = {
     "capped": "a file of records with weights, and without clusters",
     "equal_opportunity": "--metric equal_opportunity",
     "positives": "a table with --metric equal_opportunity",
+    "group_aware": "--group-aware",
     "grown": "--kind boosted or tree",
     "listed": "the cells of an encoder in words (no --json)",
     "certified": "a certificate",
@@ -65,13 +66,14 @@ _FILE = "delimiter encoding names"
 _CSV = f"{_FILE} missing decimal"
 _SEARCH = _when(
     always="output as_json label sensitive categorical drop feature seed kind max_cells split metric confidence "
-    "utility min_group_size looks pool_groups label_cuts ledger",
+    "utility min_group_size looks pool_groups label_cuts ledger each given",
     sensitive_file="on",
     memory="label_quantiles sensitive_file weight cluster continuous unknown_groups",
     csv=_CSV,
     cluster="population",
     equal_opportunity="positive",
     grown="gamma min_cell_size group_aware",
+    group_aware="tie_column score_column",
 )
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
@@ -84,7 +86,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         positives="label positive",
         csv=_CSV,
     ),
-    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target")},
+    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target min_ratio min_rate")},
     "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
         always="form keep replace as_json",
@@ -94,12 +96,12 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         as_csv="spreadsheet_safe",
     ),
     "certify": _when(
-        always="metric positive confidence min_group_size looks ledger sql output max_bound as_json column",
+        always="metric positive confidence min_group_size looks ledger sql output max_bound as_json column each",
         sensitive_file="on",
-        records="sensitive sensitive_file label seed",
-        sql="sensitive label table",
+        records="sensitive sensitive_file label seed given",
+        sql="sensitive label table given",
         # Counts files say which columns they are about; what is asked for must be that.
-        counts="sensitive label",
+        counts="sensitive label given",
         unread="label_cuts unknown_groups",
         relabelled="label_cuts",
         undrawn="weight cluster",
@@ -111,7 +113,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         output="key suppress dataset",
     ),
     "count": _when(
-        always="output sensitive label sql as_json",
+        always="output sensitive label given sql as_json",
         sql="table",
         unread="unknown_groups",
         undrawn="weight cluster",

@@ -41,6 +41,24 @@ Label = Annotated[list[str] | None, typer.Option(help=_LABEL, metavar="COLUMN", 
 Sensitive = Annotated[list[str] | None, typer.Option(help=_SENSITIVE, metavar="COLUMN", rich_help_panel=COLUMNS)]
 RequiredLabel = Annotated[list[str], typer.Option("--label", help=f"{_LABEL} Repeat for several.", metavar="COLUMN")]
 RequiredSensitive = Annotated[list[str], typer.Option("--sensitive", help=_SENSITIVE, metavar="COLUMN")]
+Each = Annotated[
+    bool,
+    typer.Option(
+        "--each",
+        help="With several --sensitive: bound the distance for each of them, instead of for their intersection.",
+        rich_help_panel=CLAIM,
+    ),
+]
+Given = Annotated[
+    str | None,
+    typer.Option(
+        "--given",
+        help="Compare groups within each value of this column (a product, a region), which is then no feature.",
+        hidden=True,
+        metavar="COLUMN",
+        rich_help_panel=CLAIM,
+    ),
+]
 SensitiveFile = Annotated[
     Path | None,
     typer.Option(help="Second file, with sensitive columns; --on names the key.", rich_help_panel=COLUMNS, hidden=True),

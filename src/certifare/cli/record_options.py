@@ -8,6 +8,7 @@ from certifare.cli.option_classes import Options
 from certifare.cli.options import (
     Cap,
     Cluster,
+    Given,
     Label,
     OwnPopulation,
     Seed,
@@ -52,6 +53,7 @@ class RoleOptions(Options):
 
     sensitive: Sensitive = None
     label: Label = None
+    given: Given = None
     weight: Weight = None
     cap: Cap = None
     cluster: Cluster = None
@@ -77,7 +79,9 @@ class RoleOptions(Options):
         """
         import msgspec
 
-        roles = {name: getattr(self, name) for name in ("weight", "cap", "cluster", "population", "unknown_groups")}
+        roles = {
+            name: getattr(self, name) for name in ("weight", "cap", "cluster", "population", "unknown_groups", "given")
+        }
         changes = {name: value for name, value in {**roles, **given}.items() if value not in (None, False)}
         if self.groups and self.groups != known.sensitive:
             changes = {"sensitive": self.groups, "kept_groups": None, "unknown_groups": False, **changes}

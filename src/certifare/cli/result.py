@@ -82,6 +82,12 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
         own = "" if certificate.sequence is None else f"; its own limit {round_up(bundle.limit)} is not claimed"
         each = f"each limit with {percent(certificate.confidence)} confidence"
         yield "interval", f"{interval}, {each}; estimate {certificate.estimate:.4f}{own}"
+        for attribute, bound in certificate.of_each.items():
+            yield attribute, f"T* = {round_up(bound)}" + ("" if certificate.sequence else ", by itself")
+        if certificate.intersection is not None:
+            yield "intersections", f"T* = {round_up(certificate.intersection)}, by itself"
+        for value in certificate.claim.left_out:
+            yield "not claimed", f"{certificate.claim.given} {value!r}: too few records of a group"
         sizes = " + ".join(f"{n:,} ({group})" for group, n in certificate.counts.group_sizes.items())
         fresh = "" if certificate.look is None or certificate.look > 1 else " that were not looked at before"
         yield "certified on", f"{sizes} records{fresh}"

@@ -13,6 +13,8 @@ from certifare.cli.options import (
     SEARCH,
     Cluster,
     Confidence,
+    Each,
+    Given,
     JoinKey,
     KeepLedger,
     LabelCuts,
@@ -86,7 +88,29 @@ class SearchOptions(Options):
             rich_help_panel=SEARCH,
         ),
     ] = False
+    tie_column: Annotated[
+        str | None,
+        typer.Option(
+            help="With --group-aware: a column that identifies records. Its hash decides about records on a "
+            "threshold, so that a person always gets the same cell.",
+            metavar="COLUMN",
+            rich_help_panel=SEARCH,
+            hidden=True,
+        ),
+    ] = None
+    score_column: Annotated[
+        str | None,
+        typer.Option(
+            help="With --group-aware: a column that is a score already. No model is fitted; the thresholds of each "
+            "group are set on this score.",
+            metavar="COLUMN",
+            rich_help_panel=SEARCH,
+            hidden=True,
+        ),
+    ] = None
     metric: MetricName = "demographic_parity"
+    each: Each = False
+    given: Given = None
     positive: PositiveLabel = None
     confidence: Confidence = 0.95
     looks: Looks = None
@@ -169,6 +193,8 @@ class SearchOptions(Options):
             **several,
             "weight": self.weight,
             "cluster": self.cluster,
+            "each": self.each,
+            "given": self.given,
             "missing_groups": "unknown" if self.unknown_groups else "drop",
             "label_cuts": cuts_of(self.label_cuts, self.label_quantiles),
             **second_file(self.sensitive_file, self.on),
@@ -181,7 +207,7 @@ class SearchOptions(Options):
 
     def how(self) -> dict[str, Any]:
         """Say how encoders are searched for: keywords of ``produce`` and ``sweep``."""
-        names = ("utility", "group_aware", "seed", "pool_groups", "ledger")
+        names = ("utility", "group_aware", "tie_column", "score_column", "seed", "pool_groups", "ledger")
         return {"parts": self.parts(), "grid": self.grid(), **{name: getattr(self, name) for name in names}}
 
     def grid(self) -> Any:

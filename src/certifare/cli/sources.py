@@ -102,11 +102,11 @@ def read_source(
     """
     from certifare.certification.certifying import TableSource
     from certifare.encoders.records import read_records
-    from certifare.engines.parquet.streaming import ParquetRecords
-    from certifare.frontier.parquet_search import is_large
+    from certifare.engines.counting import PieceRecords
+    from certifare.frontier.large import is_large
 
     if len(data) == 1 and is_large(data[0]) and options.get("sensitive_file") is None:
-        return ParquetRecords(data[0]), None
+        return PieceRecords.of(data[0]), None
     table = read_records(encoder, data if len(data) > 1 else data[0], reading, labelled=labelled, **options)
     return TableSource(table), table
 

@@ -99,11 +99,12 @@ class CountsFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             )
         if not self.reading.sensitive:
             raise FileError("The file does not say which columns the groups were read from.")
-        if (self.counts.labels is None) != (self.reading.label is None):
+        label = self.reading.counted(labelled=True).label
+        if (self.counts.labels is None) != (label is None):
             raise FileError(
                 "The counts have labels, but no label column is named."
-                if self.reading.label is None
-                else f"The label {self.reading.label!r} is named, but the counts have no labels."
+                if label is None
+                else f"The label {label!r} is named, but the counts have no labels."
             )
         if self.reading.drawn != (self.seed is not None) or self.reading.drawn != (self.effective_size is not None):
             raise FileError(
@@ -276,7 +277,7 @@ def _tail(files: Sequence[CountsFile]) -> Tail | None:
 def _check_reading(name: str, file: CountsFile, wanted: Reading, of_whom: str) -> None:
     """Raise if the records of a file were read or sampled in another way."""
     reading = file.reading
-    if (reading.sensitive, reading.label) != (wanted.sensitive, wanted.label):
+    if (reading.sensitive, reading.label, reading.given) != (wanted.sensitive, wanted.label, wanted.given):
         raise CountsError(
             f"{name!r} was counted by {_columns(reading)}, but {of_whom} is by {_columns(wanted)}. Count its records "
             "again with the same columns."
@@ -323,7 +324,8 @@ def is_counts_file(path: FilePath) -> bool:
 
 
 def _columns(reading: Reading) -> str:
-    return " and ".join(map(repr, [*reading.sensitive, *([] if reading.label is None else [reading.label])]))
+    label = reading.counted(labelled=True).label
+    return " and ".join(map(repr, [*reading.sensitive, *([] if label is None else [label])]))
 
 
 def _decode(kind: type, value: object) -> object:

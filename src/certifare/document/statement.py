@@ -21,6 +21,7 @@ from certifare.certificates.population import among_whom
 from certifare.certificates.rounding import confidence_text, percent, round_up
 from certifare.document.suppression import Suppression, suppress
 from certifare.errors import ArgumentError, CountsError, DocumentError
+from certifare.foundation.formatting import amount
 from certifare.foundation.version import __version__
 from certifare.tables.reading import Reading
 
@@ -28,8 +29,9 @@ StatementType = Literal["https://in-toto.io/Statement/v1"]
 STATEMENT_TYPE: StatementType = "https://in-toto.io/Statement/v1"
 #: Type of the predicate, without its version.
 PREDICATE = "https://certifare.readthedocs.io/certificate/v"
-#: The version of the format that certifare writes, and the oldest that it reads.
-VERSION, OLDEST_VERSION = 3, 3
+#: The newest version of the format, and the oldest that is read. Certificates of each of several attributes, or within
+#: the values of a column, are of version 4; all others are written in version 3, which older readers know.
+VERSION, OLDEST_VERSION = 4, 3
 
 #: Format of times.
 TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -132,7 +134,7 @@ class Statement(_Strict, frozen=True, kw_only=True):
 
     type_: StatementType = msgspec.field(name="_type", default=STATEMENT_TYPE)
     subject: tuple[Subject, ...]
-    predicate_type: str = msgspec.field(name="predicateType", default=f"{PREDICATE}{VERSION}")
+    predicate_type: str = msgspec.field(name="predicateType", default=f"{PREDICATE}{OLDEST_VERSION}")
     predicate: Predicate
 
     @property
@@ -231,31 +233,36 @@ def make_statement(
     )
     digests = {"encoder": encoder_digest, "data": data_digest, "counts": counts_digest(certificate.counts)}
     subject = [{"name": name, "digest": {"sha256": value}} for name, value in digests.items() if value is not None]
-    stated = Statement(subject=_made(subject, tuple[Subject, ...], "digest"), predicate=predicate)
+    version = OLDEST_VERSION if isinstance(certificate.scope, msgspec.UnsetType) else VERSION
+    stated = Statement(
+        subject=_made(subject, tuple[Subject, ...], "digest"),
+        predicate_type=f"{PREDICATE}{version}",
+        predicate=predicate,
+    )
     return Statement.from_dict(stated.to_dict())
 
 
 def claim_of(certificate: Certificate) -> Wording:
     """Return the claim of a certificate in words and as a formula."""
-    # Quoted as in Python: a group called "a' and 'b" is clearly one group.
-    names = [repr(group) for group in certificate.counts.groups]
-    groups = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
-    between = f"between the groups {groups}" if len(names) == 2 else f"between any two of the groups {groups}"
+    claim = certificate.claim
+    between = _between(certificate)
     about = among_whom(certificate.population)
-    metric, bound = certificate.claim.distance, round_up(certificate.bound)
+    metric, bound = claim.distance, round_up(certificate.bound)
+    y = "y" if claim.given is None else claim.given
     given = {
         "all": "",
         "positive": f", y = {certificate.positive!r}",
-        "each label": ", y",
+        "each label": f", {y}",
     }[metric.strata]
     over = {
         "all": "",
         "positive": "",
-        "each label": "mean over y of " if metric.combine == "mean" else "max over y of ",
+        "each label": f"mean over {y} of " if metric.combine == "mean" else f"max over {y} of ",
     }
+    of_each = " max over attributes of" if claim.each else ""
     every = "" if certificate.sequence is None else "for every encoder of the sequence that passes, "
     formula = (
-        f"P( {every}sup over g: cells → [0, 1] of {over[metric.strata]}max over groups s, t of "
+        f"P( {every}sup over g: cells → [0, 1] of{of_each} {over[metric.strata]}max over groups s, t of "
         f"|E[g | s{given}] − E[g | t{given}]| ≤ T* ) ≥ {confidence_text(certificate.confidence)}, "
         f"P over certification samples{about.replace(' among', ', E over', 1)}; here T* = {bound}"
     )
@@ -267,9 +274,45 @@ def claim_of(certificate: Certificate) -> Wording:
             f"of a record has a{'n' if metric.words[0] in 'aeiou' else ''} {metric.words} above {bound} {between}"
             f"{about}."
         )
+    words = " ".join([words, *_besides(certificate)])
     if certificate.several_looks:
         words = f"{words} {certificate.look_words}"
     return Wording(words=words, formula=formula)
+
+
+def _between(certificate: Certificate) -> str:
+    """Name the groups that are compared, of each attribute if several are claimed."""
+    claim, found = certificate.claim, []
+    for attribute, groups in claim.divided(certificate.counts.groups):
+        # Quoted as in Python: a group called "a' and 'b" is clearly one group.
+        names = [repr(group) for group in groups]
+        listed = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+        of = "" if attribute is None else f" of {attribute!r}:"
+        found.append(f"the groups{of} {listed}" if len(names) == 2 else f"any two of the groups{of} {listed}")
+    return f"between {'; or '.join(found)}"
+
+
+def _besides(certificate: Certificate) -> list[str]:
+    """Say what is claimed by itself, and what is not claimed."""
+    claim, found = certificate.claim, []
+    if claim.given is not None:
+        values = ", ".join(repr(value) for value in claim.strata(certificate.counts))
+        found.append(f"The values of {claim.given!r} are {values}.")
+        if claim.left_out:
+            small = ", ".join(
+                f"{value!r} ({amount(claim.smallest(certificate.counts, value), 'record')} of its smallest group)"
+                for value in claim.left_out
+            )
+            found.append(f"Nothing is claimed within {small}.")
+    if claim.each and certificate.bound < 1.0:
+        alone = [f"{round_up(bound)} for {name!r}" for name, bound in certificate.of_each.items()]
+        if certificate.sequence is None:
+            found.append(f"By itself, each with this confidence: {', '.join(alone)}.")
+        if certificate.intersection is not None:
+            found.append(
+                f"By itself, between any two intersections of these attributes: {round_up(certificate.intersection)}."
+            )
+    return found
 
 
 def epsilon_of(certificate: Certificate) -> float:

@@ -10,14 +10,12 @@ number, so that every figure, including the lower bound, follows exactly from th
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import combinations
 from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from certifare.certificates import CellCounts, Certificate
-from certifare.certificates.claims import stratum
 from certifare.errors import DocumentError
 
 Pool = tuple[int, ...]
@@ -123,12 +121,11 @@ def _patterns(certificate: Certificate) -> list[tuple[bool, ...]]:
     """Return for each cell which of two groups it favours, for all pairs and strata, and which witnesses contain it."""
     counts = certificate.counts
     columns: list[list[bool]] = []
-    for label in certificate.claim.strata(counts):
-        rows = stratum(counts, label).table
+    for pair in certificate.claim.pairs(counts):
+        rows = pair.table(counts)
         # Python integers, because the products exceed 64 bits for large samples.
-        sizes = [int(size) for size in rows.sum(axis=0)]
-        for i, j in combinations(range(len(sizes)), 2):
-            columns.append([sizes[j] * a > sizes[i] * b for a, b in rows[:, [i, j]].tolist()])
+        first, second = (int(size) for size in rows.sum(axis=0))
+        columns.append([second * a > first * b for a, b in rows.tolist()])
     for witness in certificate.witnesses:
         inside = np.zeros(counts.n_cells, dtype=bool)
         inside[list(witness.cells)] = True

@@ -14,15 +14,16 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from certifare.certificates import CellCounts, Certificate, certify_counts
+from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.assumptions import READS_GROUP, VOID
+from certifare.certificates.bounding import Evidence, compute_figures
 from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
 from certifare.certificates.population import draw_of, whom
 from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.policy import Policy
-from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
+from certifare.document.statement import OLDEST_VERSION, claim_of, counts_digest, epsilon_of, groups_of
 from certifare.encoders.format import EncoderFile, digest_of, read_encoder_document
 from certifare.errors import (
     ArgumentError,
@@ -300,6 +301,10 @@ def _statement(document: Document) -> Check:
         ),
         ("cells are not pooled as stated", _pooled_as_stated(document)),
         ("it names a subject twice", len(set(subjects)) == len(subjects)),
+        (
+            "its version does not fit its claim",
+            (document.statement.version > OLDEST_VERSION) != isinstance(certificate.scope, msgspec.UnsetType),
+        ),
         ("its records were not read as it says", stated.reading is None or _read_so(stated.reading, certificate)),
         ("what every certificate assumes and does not claim is missing in part", not certificate.silences),
     ]
@@ -313,7 +318,9 @@ def _read_so(reading: Reading, certificate: Certificate) -> bool:
     """Return whether a reading fits a certificate: its labels, positive label, groups and sampling."""
     named = {*(reading.kept_groups or ()), POOLED, UNKNOWN}
     return (
-        (reading.label is not None or not certificate.claim.labelled)
+        (reading.counted(labelled=True).label is not None or not certificate.claim.labelled)
+        and (reading.given or None) == certificate.claim.given
+        and certificate.claim.each in ((), reading.sensitive)
         and reading.positive in (None, certificate.positive)
         and (reading.kept_groups is None or named.issuperset(certificate.counts.groups))
         and reading.drawn == (certificate.effective_size is not None)
@@ -335,9 +342,7 @@ def _pooled_as_stated(document: Document) -> bool:
 
 def _figures(document: Document) -> Check:
     certificate = document.certificate
-    groups = len(certificate.counts.groups)
-    strata = certificate.claim.strata(certificate.counts)
-    pairs = groups * (groups - 1) // 2 * len(strata)
+    pairs = len(certificate.claim.pairs(certificate.counts))
     counts = certificate.counts
     tested = 0 if certificate.sequence is None else len(certificate.sequence.steps)
     if pairs * ((1 + tested) * math.sqrt(counts.n_records) + counts.n_cells / 20) > MAX_WORK:
@@ -509,7 +514,10 @@ def _records(
         reading = _reading(document, {"sensitive": data.roles.sensitive or ("group",), "label": None})
         if labelled and data.labels:
             reading = msgspec.structs.replace(reading, label=data.labels[0].name)
-    if data.groups is None or (labelled and not data.labels):
+    given = certificate.claim.given
+    if given is not None and data.given is None:
+        raise ArgumentError(f"Your records need the column {given!r}, within whose values groups are compared.")
+    if data.groups is None or (labelled and given is None and not data.labels):
         raise ArgumentError("Your records need a sensitive column, and a label if the metric uses labels.")
     try:
         counted = count_records(fitted, TableSource(data), reading, CountRequest(labelled=labelled))
@@ -530,7 +538,8 @@ def _records(
     if other is not None:
         return [looked_up, Check("data", None, f"{other} The check is inconclusive.", undecided=True)]
     try:
-        own = counted.certify(replace(certificate.claim, candidates=1))
+        left_out = tuple(value for value in certificate.claim.left_out if value in (counts.labels or ()))
+        own = counted.certify(replace(certificate.claim, candidates=1, left_out=left_out))
     except GroupError as error:
         return [looked_up, Check("data", None, f"Your records do not suffice: {error}", undecided=True)]
     if draw_of(own.population) != draw_of(certificate.population):
@@ -596,9 +605,10 @@ def _other_claim(certificate: Certificate, groups: Sequence[str], labels: Sequen
         return f"Your records have the groups {_listed(groups)}; the certificate is about {_listed(wanted)}."
     if certificate.positive is not None and certificate.positive not in labels:
         return f"Your records have the labels {_listed(labels)}; the certificate is about {certificate.positive}."
-    wanted = certificate.counts.labels or ()
-    if certificate.claim.distance.strata == "each label" and set(labels) != set(wanted):
-        return f"Your records have the labels {_listed(labels)}; the certificate is about {_listed(wanted)}."
+    wanted, small = certificate.counts.labels or (), set(certificate.claim.left_out)
+    if certificate.claim.distance.strata == "each label" and set(labels) - small != set(wanted) - small:
+        what = "labels" if certificate.claim.given is None else f"values of {certificate.claim.given!r}"
+        return f"Your records have the {what} {_listed(labels)}; the certificate is about {_listed(wanted)}."
     return None
 
 
@@ -611,11 +621,12 @@ def _own_lower_limit(own: Certificate, records: str) -> float:
     # Each record is in either half with probability ½; counts suffice for that.
     half = stream(0, "halves of the verifier's records", records).binomial(counts.table, 0.5)
     chosen_on, tested_on = (CellCounts(t, counts.groups, counts.labels) for t in (half, counts.table - half))
-    if min(chosen_on.table.sum(axis=0).min(), tested_on.table.sum(axis=0).min()) == 0:
+    pairs = own.claim.pairs(counts)
+    if min(int(pair.table(half).sum(axis=0).min()) for pair in pairs for half in (chosen_on, tested_on)) == 0:
         return 0.0
-    return certify_counts(
-        tested_on, own.metric, own.confidence, positive=own.positive, witness=chosen_on, min_group_size=1
-    ).lower
+    claim = replace(own.claim, candidates=1)
+    evidence = Evidence(tested_on, witness=chosen_on)
+    return compute_figures(evidence.fitted(claim), claim).lower
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from certifare.errors import EncoderError
 from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.foundation.levels import name_of
+from certifare.tables.elsewhere import engine_of
 from certifare.tables.frames import ColumnType, Field, Frame
 
 if TYPE_CHECKING:
@@ -57,8 +58,22 @@ class RestrictedEncoder(MatchingEncoder):
     """
 
     @abstractmethod
-    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
-        """Find the cell of each record; ``groups`` from :meth:`group_codes`, for an encoder that reads them."""
+    def find_cells(
+        self,
+        fields: Sequence[Field],
+        groups: NDArray[np.uint16] | None = None,
+        rows: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int32]:
+        """Find the cell of each record.
+
+        Parameters
+        ----------
+        fields : sequence of Field
+        groups : ndarray of uint16, optional
+            From :meth:`group_codes`, for an encoder that reads them.
+        rows : ndarray of int64, optional
+            The records' rows in a table that is read in blocks; from 0 unless given. They break ties.
+        """
 
     @abstractmethod
     def _cell_representatives(self) -> Representatives:
@@ -75,6 +90,11 @@ class RestrictedEncoder(MatchingEncoder):
     @abstractmethod
     def _to_document(self, statistics: bool) -> Any:
         """Describe the encoder completely, as one of the structures of :mod:`certifare.encoders.format`."""
+
+    @property
+    def identifier(self) -> str | None:
+        """The column that tells records apart and says nothing about them, if there is one."""
+        return None
 
     def apply(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.int32]:
         """Find the cell of each record.
@@ -103,8 +123,9 @@ class RestrictedEncoder(MatchingEncoder):
         Parameters
         ----------
         X : dataframe or array
+            A Dask or Spark DataFrame is encoded on its cluster, lazily.
         sensitive_features : array, series or table, optional
-            As in :meth:`apply`.
+            As in :meth:`apply`; of a Dask or Spark DataFrame, names of its columns.
 
         Returns
         -------
@@ -112,9 +133,19 @@ class RestrictedEncoder(MatchingEncoder):
             Of the same kind as X, unless ``set_output`` asks for another.
         """
         check_is_fitted(self)
+        engine = engine_of(X)
+        if engine is not None and engine.encode is not None:
+            self._check_output()
+            return engine.encode(self, X, sensitive_features)
+        return self.transform_from(0, X, sensitive_features)
+
+    def transform_from(self, first: int, X: Any, sensitive_features: Any = None) -> Any:
+        """Do what :meth:`transform` does, for a block of a table whose first record is the table's row ``first``."""
+        check_is_fitted(self)
         self._check_output()
         frame = Frame(X)
-        cells = self.find_cells(self.read_fields(frame), self.read_group_codes(frame, sensitive_features))
+        rows = np.arange(first, first + len(frame), dtype=np.int64)
+        cells = self.find_cells(self.read_fields(frame), self.read_group_codes(frame, sensitive_features), rows)
         asked = _get_output_config("transform", self)["dense"]
         kind = frame.kind if asked == "default" else str(asked)
         if self.output == "representatives":
@@ -244,8 +275,9 @@ class RestrictedEncoder(MatchingEncoder):
         frame = Frame(X)
         fields = self.read_fields(frame)
         cells = self.find_cells(fields, self.read_group_codes(frame, sensitive_features))
-        categorical = [column.categorical for column in self.columns_]
-        return retained_information(fields, categorical, cells, self.n_cells_)
+        shown = [i for i, column in enumerate(self.columns_) if column.name != self.identifier]
+        categorical = [self.columns_[i].categorical for i in shown]
+        return retained_information([fields[i] for i in shown], categorical, cells, self.n_cells_)
 
     @property
     def training_counts_(self) -> CellCounts | None:

@@ -13,7 +13,7 @@ from certifare.encoders.description import map_rules, path_rules
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Clusters, Coordinates, check_retain
 from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
-from certifare.encoders.scores import Scores, default_model, fit_scores
+from certifare.encoders.scores import Scores, fit_scores
 from certifare.encoders.scoretree import ScoreTree, fit_columns
 from certifare.encoders.training import MemoryTraining, Training, in_memory
 from certifare.errors import EncoderError
@@ -115,7 +115,7 @@ class BoostedEncoder(GrownEncoder):
     """
 
     score_model: Any = None
-    folds: int = 5
+    folds: int = 3
     grid: int | None = None
 
     settings = (
@@ -166,11 +166,8 @@ class BoostedEncoder(GrownEncoder):
             raise EncoderError(f"grid is {self.grid!r}; give a whole number from 2, or None.")
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
         targets = training.labels if self.group_aware else (*training.labels, training.groups)
-        model = self.score_model
-        if model is None:
-            model = default_model(self.seed, len(training), 300 if self.group_aware else 100)
         scores, out_of_fold = fit_scores(
-            training, targets, model, int(self.folds), self.seed, self.n_threads, bool(self.group_aware)
+            training, targets, self.score_model, int(self.folds), self.seed, self.n_threads, bool(self.group_aware)
         )
         weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
         grid = None if self.grid is None else int(self.grid)

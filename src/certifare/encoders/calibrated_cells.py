@@ -34,10 +34,10 @@ from certifare.encoders.representatives import Representatives, find_representat
 from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
 from certifare.encoders.scores import Scores, fit_scores
 from certifare.encoders.training import MemoryTraining, Training, in_memory
-from certifare.errors import ArgumentError, EncoderError, GroupError
+from certifare.errors import ArgumentError, EncoderError, GroupError, MissingColumnError, TableError
 from certifare.foundation.levels import Levels, name_of
 from certifare.foundation.randomness import number, stream
-from certifare.growth import Bins, encode
+from certifare.growth import Bins, CategoricalBins, encode
 from certifare.tables.frames import Field, Frame, check_lengths, read_values
 
 #: Numbers of cells that are tried where a tree grows over several directions.
@@ -45,8 +45,8 @@ CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160
 #: No cell of such a tree has fewer training records of a group.
 FEWEST_RECORDS = 20
 OTHER_RECORDS = "The certification records were given apart from the training records."
-#: From this many training records on, score models have larger trees.
-MANY_RECORDS = 5_000
+#: Hexadecimal digits of a hash that breaks ties: as many as a double can hold.
+TIE_DIGITS = 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,9 @@ class Directions:
     ----------
     columns : tuple of Direction
     scores : Scores or None
-        Models of the labels that see the group; None if the one column of the table is the score itself.
+        Models of the labels that see the group; None if a column of the table is the score itself.
+    column : int or None
+        Which column of the table is the score.
     coordinates : Coordinates or None
     bins : tuple of Bins
         Of the table's columns, which coordinates are looked up by.
@@ -85,13 +87,15 @@ class Directions:
     scores: Scores | None
     coordinates: Coordinates | None
     bins: tuple[Bins, ...]
+    column: int | None = None
 
     def values(
         self, fields: Sequence[Field], groups: NDArray[np.integer[Any]], n_threads: int = 1
     ) -> NDArray[np.float64]:
         """Compute the directions of records, (records, directions)."""
         if self.scores is None:
-            return _ordered(fields[0].numbers()[:, None])
+            assert self.column is not None  # noqa: S101  (checked when the encoder was made)
+            return _ordered(fields[self.column].numbers()[:, None])
         scores = self.scores.score(fields, n_threads, groups)
         codes = None
         if self.coordinates is not None:
@@ -149,6 +153,13 @@ class CalibratedEncoder(RestrictedEncoder):
         For equal opportunity; the last of two unless given.
     score_model : classifier, optional
         As in :class:`BoostedEncoder`.
+    score_column : str, optional
+        A column of X that is a score already: no model is fitted, and thresholds are set on it. Beside the column
+        that breaks ties it must be the only one.
+    tie_column : str, optional
+        A column of X that identifies records, such as a person's number. Its keyed hash decides about records whose
+        score equals a threshold, so a person always gets the same cell. Nothing else looks at it. Without it, the
+        record's row in the table decides.
     folds : int
         Plans are made from scores by models that saw the other folds.
     max_bins, categorical_features, sensitive, allow_sensitive_feature, output, random_state, n_jobs
@@ -189,9 +200,19 @@ class CalibratedEncoder(RestrictedEncoder):
     label_weights: Sequence[float] | None = None
     positive_label: Any = None
     score_model: Any = None
-    folds: int = 5
+    score_column: str | None = None
+    tie_column: str | None = None
+    folds: int = 3
 
-    settings = (*RestrictedEncoder.settings, "retain", "label_weights", "score_model", "folds")
+    settings = (
+        *RestrictedEncoder.settings,
+        "retain",
+        "label_weights",
+        "score_model",
+        "score_column",
+        "tie_column",
+        "folds",
+    )
 
     directions_: Directions = attribute(init=False)
     plan_: GapPlan = attribute(init=False)
@@ -213,9 +234,14 @@ class CalibratedEncoder(RestrictedEncoder):
         weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
         if len(weights) != len(training.labels):
             raise EncoderError(f"label_weights has {len(weights)} weights, but y has {len(training.labels)} columns.")
-        model = label_model(self.seed, len(training)) if self.score_model is None else self.score_model
+        training = self._hide_ties(training)
+        ties = stream(self.seed, "ties of training records").random(len(training))
+        if self.score_column is not None:
+            directions = self._existing_score(training, self.score_column)
+            values = directions.values(training.fields, np.zeros(len(training), dtype=np.int64))
+            return replace(training, derived=Derived(directions, values, ties))
         scores, out_of_fold = fit_scores(
-            training, training.labels, model, int(self.folds), self.seed, self.n_threads, True
+            training, training.labels, self.score_model, int(self.folds), self.seed, self.n_threads, True
         )
         coordinates = Coordinates.of_training(training, self.seed) if self.retain else None
         columns = [
@@ -228,8 +254,41 @@ class CalibratedEncoder(RestrictedEncoder):
             columns += [Direction(f"component {i + 1}", None, i) for i in range(coordinates.n_coordinates)]
         directions = Directions(tuple(columns), scores, coordinates, training.bins)
         known = None if coordinates is None else training.project(coordinates)
-        ties = stream(self.seed, "ties of training records").random(len(training))
         return replace(training, derived=Derived(directions, directions.along(out_of_fold, known), ties))
+
+    def _existing_score(self, training: MemoryTraining, score: str) -> Directions:
+        """Return the one direction of an existing score."""
+        features = [column.name for column in training.columns if column.name != self.tie_column]
+        if features != [score]:
+            raise EncoderError(
+                f"score_column={score!r}: cells of an existing score read no other column, but X has "
+                f"{', '.join(map(repr, features))}."
+            )
+        if self.retain or len(training.labels) > 1:
+            raise EncoderError("score_column: a score is about one label, so there is no retain and no second label.")
+        place = [column.name for column in training.columns].index(score)
+        if training.columns[place].categorical:
+            raise EncoderError(f"score_column={score!r} holds categories; a score is a number.")
+        return Directions((Direction(score),), None, None, training.bins, place)
+
+    def _hide_ties(self, training: MemoryTraining) -> MemoryTraining:
+        """Give the column that breaks ties no categories: models and representatives learn nothing from it."""
+        if self.tie_column is None:
+            return training
+        names = [column.name for column in training.columns]
+        if self.tie_column not in names or len(names) < 2:
+            raise MissingColumnError(f"No column {self.tie_column!r} (tie_column) beside the features.")
+        i = names.index(self.tie_column)
+        bins = CategoricalBins(self.tie_column, ())
+        codes = list(training.codes.columns)
+        codes[i] = bins.encode(training.fields[i].column).astype(codes[i].dtype)
+        n_codes = [*training.codes.n_codes[:i], bins.n_codes, *training.codes.n_codes[i + 1 :]]
+        return replace(
+            training,
+            columns=(*training.columns[:i], replace(training.columns[i], categorical=True), *training.columns[i + 1 :]),
+            bins=(*training.bins[:i], bins, *training.bins[i + 1 :]),
+            codes=replace(training.codes, columns=tuple(codes), n_codes=tuple(n_codes)),
+        )
 
     def plans(self, training: MemoryTraining, sizes: NDArray[np.int64]) -> Iterator[PlanPath]:
         """Yield plans for certification samples of these sizes by group.
@@ -421,11 +480,19 @@ class CalibratedEncoder(RestrictedEncoder):
         """
         counted = np.ones(len(groups), dtype=bool) if labels is None else self.counted(labels)
         records = hashlib.blake2b(hash_records(fields, b"").tobytes() + groups.tobytes()).hexdigest()
-        ties = stream(self.seed, "ties", records).random(len(groups))
+        self._tie_key = number(self.seed, "ties of encoded records", records, bits=63)
+        if self.tie_column is None:
+            ties = stream(self.seed, "ties", records).random(len(groups))
+        else:
+            ties = self._break_ties(fields, np.arange(len(groups)))
+            if len(np.unique(ties)) < len(ties):
+                raise TableError(
+                    f"Column {self.tie_column!r} (tie_column) has the same value in several certification records. "
+                    "Name a column that differs between records; if it identifies people, also name it as the cluster."
+                )
         values = self.directions_.values(fields, groups, self.n_threads)
         self.thresholds_ = self.plan_.calibrate(values[counted], groups[counted], ties[counted])
         self.calibrated_ = True
-        self._tie_key = number(self.seed, "ties of encoded records", records, bits=63)
         self.tied_ = int(self.thresholds_.on_threshold(values, groups).sum()) - self.plan_.n_groups * (
             self.n_cells_ - 1
         )
@@ -451,6 +518,11 @@ class CalibratedEncoder(RestrictedEncoder):
         """Whether a record's cell depends on its group: it does."""
         return True
 
+    @property
+    def identifier(self) -> str | None:
+        """The column that breaks ties."""
+        return self.tie_column
+
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
         """Find the groups of records; one without thresholds is refused."""
         groups = group_codes(fields, self.groups_, self.group_column_, "common")
@@ -467,18 +539,26 @@ class CalibratedEncoder(RestrictedEncoder):
         """Count no record: one of an unknown group is refused."""
         return 0
 
-    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+    def find_cells(
+        self,
+        fields: Sequence[Field],
+        groups: NDArray[np.uint16] | None = None,
+        rows: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int32]:
         """Find the cells of records that were read."""
         assert groups is not None  # noqa: S101  (asked for before records are encoded)
         values = self.directions_.values(fields, groups, self.n_threads)
         on_threshold = np.flatnonzero(self.thresholds_.on_threshold(values, groups))
         ties = np.zeros(len(values))
-        ties[on_threshold] = self._break_ties(fields, on_threshold)
+        rows = np.arange(len(values)) if rows is None else rows
+        ties[on_threshold] = self._break_ties([field.take(on_threshold) for field in fields], rows[on_threshold])
         return self.thresholds_.cells(values, groups, ties)
 
     def _break_ties(self, fields: Sequence[Field], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return a number in [0, 1) for each of some records: a keyed hash of its row and its values."""
-        hashes = hash_records([field.take(rows) for field in fields], b"")
+        """Return a number in [0, 1) for each record: a keyed hash of its tie column, or of its row and its values."""
+        if self.tie_column is not None:
+            return hash_ties(next(field for field in fields if field.name == self.tie_column), self._tie_key)
+        hashes = hash_records(fields, b"")
         key = mix(np.array([self._tie_key], dtype=np.uint64))
         return (mix(hashes ^ mix(rows.astype(np.uint64)) ^ key) >> np.uint64(11)).astype(np.float64) / 2.0**53
 
@@ -492,7 +572,17 @@ class CalibratedEncoder(RestrictedEncoder):
         return self.directions_.scores.probabilities(self.read_fields(frame), self.n_threads, groups)
 
     def _cell_representatives(self) -> Representatives:
-        return self._representatives
+        known = self._representatives
+        if self.tie_column is None:
+            return known
+        shown = [i for i, column in enumerate(known.columns) if column.name != self.tie_column]
+        return Representatives(tuple(known.columns[i] for i in shown), tuple(known.values[i] for i in shown))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns that ``transform`` makes: without the one that breaks ties."""
+        names = super().get_feature_names_out(input_features)
+        shown: NDArray[Any] = names[names != self.tie_column]
+        return shown
 
     def cell_statistics(self) -> Statistics | None:
         """Training statistics of the cells, if they are known."""
@@ -508,20 +598,23 @@ class CalibratedEncoder(RestrictedEncoder):
         return calibrated_document(self, statistics)
 
 
-def label_model(seed: int, n_records: int) -> Any:
-    """Return gradient boosting for scores of the labels, with smaller trees if there are few records."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
+def hash_ties(field: Field, key: int) -> NDArray[np.float64]:
+    """Return a number in [0, 1) for each value of a column: the first 13 hexadecimal digits of a keyed MD5 hash.
 
-    many = n_records >= MANY_RECORDS
-    return HistGradientBoostingClassifier(
-        max_iter=100,
-        learning_rate=0.1 if many else 0.05,
-        max_leaf_nodes=31 if many else 8,
-        min_samples_leaf=40 if many else 20,
-        max_features=0.3,
-        early_stopping=False,
-        random_state=number(seed, "score models"),
-    )
+    The text that is hashed is the key, a colon and the value; whole numbers are written without a point. MD5 is what
+    databases have, and the key is not a secret: only its independence of the records matters.
+    """
+    if field.missing().any():
+        raise TableError(
+            f"{int(field.missing().sum()):,} records have no value in {field.name!r} (tie_column), which is to decide "
+            "about their cell. Leave these records out, or fill in the column."
+        )
+    levels = field.levels()
+    of_value = [
+        int(hashlib.md5(f"{key}:{name}".encode(), usedforsecurity=False).hexdigest()[:TIE_DIGITS], 16)
+        for name in levels.names
+    ]
+    return np.array(of_value, dtype=np.float64)[levels.codes] / 16.0**TIE_DIGITS
 
 
 def no_plan(sizes: Mapping[str, int], target: float, confidence: float) -> str:

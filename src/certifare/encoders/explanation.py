@@ -24,7 +24,7 @@ from certifare.encoders.kmeans import KMeansEncoder
 from certifare.encoders.scores import FeatureMap, Scores
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
-from certifare.foundation.levels import plain
+from certifare.foundation.levels import name_of, plain
 from certifare.growth import Bins, CategoricalBins, Dictionary
 from certifare.tables.frames import Field, Frame, Value
 
@@ -190,9 +190,10 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
     groups = encoder.read_group_codes(frame, sensitive_features)
     cell = int(encoder.find_cells(fields, groups)[0])
     described = encoder.describe()[cell]
+    place = _place_in_group(encoder, groups, cell) if isinstance(encoder, CalibratedEncoder) else ()
     return Explanation(
         cell=cell,
-        rules=described.rules,
+        rules=(*described.rules, *place),
         records=described.records,
         groups=described.groups,
         labels=described.labels,
@@ -201,6 +202,21 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
         scores=_scores(encoder, fields, groups) if isinstance(encoder, BoostedEncoder) else (),
         changes=tuple(_changes(encoder, fields, groups, cell)),
     )
+
+
+def _place_in_group(encoder: CalibratedEncoder, groups: NDArray[np.uint16] | None, cell: int) -> tuple[str, ...]:
+    """Say which part of its group the record's cell is, by the planned shares, if cells lie along one score."""
+    if groups is None or len(encoder.directions_.columns) > 1 or encoder.n_cells_ == 1:
+        return ()
+    group = int(groups[0])
+    gaps = encoder.plan_.gaps[:, group] / encoder.plan_.totals[group]
+    above, below = float(gaps[cell + 1 :].sum()), float(gaps[cell:].sum())
+    score, name = encoder.directions_.columns[0].name, name_of(encoder.groups_[group])
+    if cell == encoder.n_cells_ - 1:
+        return (f"{score} in the top {below:.0%} of its group ({name})",)
+    if cell == 0:
+        return (f"{score} in the bottom {1.0 - above:.0%} of its group ({name})",)
+    return (f"{score} between the top {above:.0%} and the top {below:.0%} of its group ({name})",)
 
 
 def _steps(encoder: GrownEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None) -> tuple[TreeStep, ...]:

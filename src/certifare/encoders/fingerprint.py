@@ -14,11 +14,11 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,6 +241,10 @@ class Fingerprint:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a private file. Whoever has it can tell whether a record was in the training data."""
+        write_private(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return what :meth:`save` writes."""
         content = BytesIO()
         np.savez_compressed(
             content,
@@ -252,13 +256,22 @@ class Fingerprint:
             hashes=np.concatenate([view.hashes for view in self.views]),
             times=np.concatenate([view.times for view in self.views]),
         )
-        write_private(path, content.getvalue())
+        return content.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Fingerprint":
+        """Read what :meth:`to_bytes` returned."""
+        return cls._read("The fingerprint", lambda: BytesIO(content))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Fingerprint":
         """Read a file that :meth:`save` wrote."""
+        return cls._read(os.fspath(path), lambda: open_regular(path))
+
+    @classmethod
+    def _read(cls, path: str, opened: Callable[[], IO[bytes]]) -> "Fingerprint":
         try:
-            with open_regular(path) as handle, zipfile.ZipFile(handle) as file:
+            with opened() as handle, zipfile.ZipFile(handle) as file:
                 if str(_member(file, "format")) != FORMAT:
                     raise FileError(f"{path}: this is not a fingerprint.")
                 version = int(_member(file, "version"))

@@ -120,7 +120,12 @@ class FittingEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 X, y, sensitive_features = (take_rows(values, rows) for values in (X, y, sensitive_features))
                 units = rows if units is None else units[rows]
         if engine is not None:
-            return engine(self, X, y, sensitive_features=sensitive_features)  # type: ignore[no-any-return]
+            if engine.prepare is None:
+                raise EncoderError(
+                    "Trees grow on tables in memory, on Dask and on Parquet files. Fit on a sample of the records, or "
+                    "let certifare.produce draw one."
+                )
+            return engine.prepare(self, X, y, sensitive_features=sensitive_features)  # type: ignore[no-any-return]
         settings = self._settings(FittingEncoder.settings)
         training = read_training(X, y, sensitive_features, settings, seed=self.seed, n_threads=self.n_threads)
         return self.prepare_from(replace(training, units=units))

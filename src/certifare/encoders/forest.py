@@ -69,32 +69,32 @@ class Forest:
 
     @classmethod
     def of(cls, model: Any, whole: Sequence[bool]) -> "Forest | None":
-        """Take the trees out of a fitted classifier of LightGBM or scikit-learn; None if it has none.
+        """Take the trees out of a fitted model of LightGBM or scikit-learn; None if it has none, or splits by category.
 
         ``whole`` says which numbers are whole: their thresholds are, too. So that a file is short, other thresholds
         have nine digits, and leaves are rounded.
         """
-        from lightgbm import LGBMClassifier
+        from lightgbm import Booster, LGBMClassifier
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         if type(model) is LGBMClassifier:
-            return cls.of_booster(model.booster_, len(model.classes_), whole)
-        if type(model) is not HistGradientBoostingClassifier:
+            model = model.booster_
+        if isinstance(model, Booster):
+            parsed = [_parsed(text) for text in _tree_texts(model)]
+            baseline = np.zeros(model.num_model_per_iteration())
+            trees = [tree for tree in parsed if tree is not None]
+            if len(trees) < len(parsed):
+                return None
+        elif type(model) is HistGradientBoostingClassifier:
+            found = [predictor.nodes for iteration in model._predictors for predictor in iteration]
+            if any(nodes["is_categorical"].any() for nodes in found):
+                return None
+            trees, baseline = [_listed(nodes) for nodes in found], model._baseline_prediction.ravel()
+        else:
             return None
-        found = [predictor.nodes for iteration in model._predictors for predictor in iteration]
-        if not found or any(nodes["is_categorical"].any() for nodes in found):
+        if not trees:
             return None
-        return cls._of_trees(
-            [_listed(nodes) for nodes in found], model._baseline_prediction, len(model.classes_), whole
-        )
-
-    @classmethod
-    def of_booster(cls, booster: Any, n_classes: int, whole: Sequence[bool]) -> "Forest | None":
-        """Take the trees out of a LightGBM booster; two classes have one output. None if it splits by categories."""
-        trees = [_dumped(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
-        if any(feature >= 0 and threshold != threshold for tree in trees for feature, threshold, *_ in tree):
-            return None
-        return cls._of_trees(trees, np.zeros(1 if n_classes <= 2 else n_classes), n_classes, whole)
+        return cls._of_trees(trees, baseline, max(2, len(baseline)), whole)
 
     @classmethod
     def _of_trees(
@@ -107,10 +107,15 @@ class Forest:
         is_whole = (feature >= 0) & np.asarray(whole, dtype=bool)[feature] & (np.abs(threshold) < 2.0**53)
         return cls(
             n_classes=n_classes,
-            baseline=_rounded(baseline.ravel()),
+            baseline=_rounded(baseline),
             starts=starts,
             feature=feature.astype(np.int32),
-            threshold=np.where(is_whole, np.floor(threshold), [_short(number) for number in threshold.tolist()]),
+            threshold=np.array(
+                [
+                    np.floor(cut) if floor else _short(cut)
+                    for cut, floor in zip(threshold.tolist(), is_whole.tolist(), strict=True)
+                ]
+            ),
             missing_left=missing_left.astype(bool),
             right=right_children(feature, starts),
             value=_rounded(value),
@@ -191,24 +196,42 @@ def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.rint(values / UNIT) * UNIT
 
 
+IS_CATEGORY, DEFAULT_LEFT, MISSING_IS_NAN = 1, 2, 2
+"""Bits of LightGBM's ``decision_type``, and the value of those above: which values are missing."""
+
 _Node = tuple[int, float, bool, float]
 """Feature, threshold, whether missing goes left, and what a leaf adds."""
 
 
-def _dumped(root: Any) -> list[_Node]:
-    """List the nodes of a tree of LightGBM, left before right; a split by categories has the threshold NaN."""
+def _tree_texts(booster: Any) -> list[dict[str, str]]:
+    """Split the text of a LightGBM model into the fields of each tree."""
+    texts = booster.model_to_string(importance_type="split").partition("\nend of trees")[0].split("\nTree=")[1:]
+    return [dict(line.split("=", 1) for line in text.split("\n")[1:] if "=" in line) for text in texts]
+
+
+def _parsed(tree: dict[str, str]) -> list[_Node] | None:
+    """List the nodes of a tree of LightGBM, left before right; None if it splits by category."""
+    values = [float(value) for value in tree["leaf_value"].split()]
+    if len(values) == 1:
+        return [(-1, 0.0, False, values[0])]
+    feature, kind, left, right = (
+        [int(value) for value in tree[name].split()]
+        for name in ("split_feature", "decision_type", "left_child", "right_child")
+    )
+    cuts = [float(value) for value in tree["threshold"].split()]
     listed: list[_Node] = []
-    waiting = [root]
+    waiting = [0]
     while waiting:
-        node = waiting.pop()
-        if "leaf_value" in node:
-            listed.append((-1, 0.0, False, float(node["leaf_value"])))
+        i = waiting.pop()
+        if i < 0:
+            listed.append((-1, 0.0, False, values[~i]))
             continue
-        waiting += [node["right_child"], node["left_child"]]
-        cut = float(node["threshold"]) if node["decision_type"] == "<=" else float("nan")
+        if kind[i] & IS_CATEGORY:
+            return None
+        waiting += [right[i], left[i]]
         # Where no value was missing in training, LightGBM takes a missing one for zero.
-        to_left = bool(node["default_left"]) if node["missing_type"] == "NaN" else cut >= 0.0
-        listed.append((int(node["split_feature"]), cut, to_left, 0.0))
+        to_left = bool(kind[i] & DEFAULT_LEFT) if kind[i] >> 2 == MISSING_IS_NAN else cuts[i] >= 0.0
+        listed.append((feature[i], cuts[i], to_left, 0.0))
     return listed
 
 

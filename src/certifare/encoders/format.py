@@ -231,7 +231,7 @@ class Threshold(Struct, forbid_unknown_fields=True):
 class CalibratedDocument(EncoderDocument, tag="calibrated", kw_only=True):
     """A :class:`CalibratedEncoder`: score models that see the group, and thresholds that records have set.
 
-    Without ``models`` the one column of the table is the score. ``gaps`` has the gaps of each group at the root: one
+    Without ``models`` the column ``score_column`` is the score. ``gaps`` has the gaps of each group at the root: one
     more than its certification records. ``tie_key`` keys the hash that breaks ties.
     """
 
@@ -322,7 +322,7 @@ class EncoderFile(os.PathLike[str]):
             raise FileError(
                 f"{self._path}: more than {self._max_bytes:,} bytes; if you trust the file, raise max_bytes."
             )
-        return _parse(self._path, content)
+        return parse_document(self._path, content)
 
     @cached_property
     def _read(self) -> tuple[bytes | None, str]:
@@ -358,7 +358,8 @@ def read_encoder_document(path: str | os.PathLike[str], max_bytes: int = MAX_BYT
     return EncoderFile.of(path, max_bytes).document
 
 
-def _parse(path: str, content: bytes) -> AnyDocument:
+def parse_document(path: str, content: bytes) -> AnyDocument:
+    """Read the content of an encoder's file, and check its form; ``path`` is what messages call it by."""
     from certifare.encoders.limits import check_limits
 
     if (found := content.count(b"[") + content.count(b"{")) > MOST_LISTS:

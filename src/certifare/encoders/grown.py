@@ -90,7 +90,12 @@ class GrownEncoder(RestrictedEncoder):
     def codes_of(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
         """Find the codes of records, on which the growth decides."""
 
-    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+    def find_cells(
+        self,
+        fields: Sequence[Field],
+        groups: NDArray[np.uint16] | None = None,
+        rows: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int32]:
         """Find the cells of records that were read."""
         return self.apply_codes(self.codes_of(fields, groups))
 

@@ -100,6 +100,8 @@ def find_importances(
     explained, distance = measure(encoder.find_cells(fields, codes))
     found = []
     for i, field in enumerate(fields):
+        if field.name == encoder.identifier:
+            continue
         drawn = [stream(seed, "importances", f"{i} {r}").permutation(len(frame)) for r in range(repeats)]
         shuffled = [
             measure(encoder.find_cells([*fields[:i], field.take(rows), *fields[i + 1 :]], codes)) for rows in drawn

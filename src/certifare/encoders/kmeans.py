@@ -94,7 +94,12 @@ class KMeansEncoder(RestrictedEncoder):
         )
         self._statistics = Statistics.of_cells(cells, n_centres, training.groups, training.labels)
 
-    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[np.int32]:
+    def find_cells(
+        self,
+        fields: Sequence[Field],
+        groups: NDArray[np.uint16] | None = None,
+        rows: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int32]:
         """Find the cells of records that were read."""
         return self._space.nearest(fields, self.centres_)
 

@@ -96,15 +96,20 @@ def load_encoder(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
     """
     document = read_encoder_document(path, max_bytes)
     with _named(path):
-        if isinstance(document, TreeDocument):
-            return build_tree(document)
-        if isinstance(document, BoostedDocument):
-            return _build_boosted(document)
-        if isinstance(document, BoostedTreeDocument):
-            return _build_boosted_tree(document)
-        if isinstance(document, CalibratedDocument):
-            return _build_calibrated(document)
-        return _build_kmeans(document)
+        return build_encoder(document)
+
+
+def build_encoder(document: AnyDocument) -> "RestrictedEncoder":
+    """Make the encoder that a document describes."""
+    if isinstance(document, TreeDocument):
+        return build_tree(document)
+    if isinstance(document, BoostedDocument):
+        return _build_boosted(document)
+    if isinstance(document, BoostedTreeDocument):
+        return _build_boosted_tree(document)
+    if isinstance(document, CalibratedDocument):
+        return _build_calibrated(document)
+    return _build_kmeans(document)
 
 
 @contextmanager
@@ -247,8 +252,13 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
         _require(len(n_classes) > 0, "a calibrated encoder with score models has labels")
         scores = _restore_models(document, FeatureMap(bins, len(document.groups)), n_classes)
     else:
-        _require(len(columns) == 1 and columns[0].type == "number", "without score models the one column is the score")
+        _require(
+            sum(column.name == encoder.score_column and column.type != "text" for column in columns) == 1,
+            "without score models a column of numbers is the score",
+        )
         _require(len(document.directions) == 1, "without score models there is one direction")
+    tied = encoder.tie_column is None or encoder.tie_column in [column.name for column in columns]
+    _require(tied, "tie_column: there is no such column")
     coordinates = _restore_coordinates(document, bins)
     n_coordinates = 0 if coordinates is None else coordinates.n_coordinates
     found = []
@@ -262,7 +272,8 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
             _require(direction.weights is None, f"{where}: a single score needs no weights")
         weights = None if direction.weights is None else np.array(direction.weights, dtype=np.float64)
         found.append(Direction(direction.name, weights, direction.coordinate))
-    encoder.directions_ = Directions(tuple(found), scores, coordinates, bins)
+    place = None if scores else [column.name for column in columns].index(encoder.score_column or "")
+    encoder.directions_ = Directions(tuple(found), scores, coordinates, bins, place)
     encoder.plan_, encoder.thresholds_ = _restore_thresholds(document)
     encoder.n_cells_ = document.n_cells
     encoder.calibrated_ = document.calibrated

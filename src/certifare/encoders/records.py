@@ -128,7 +128,7 @@ def table_of_records(
     """Make records of a fitted encoder of a table that was read; the parameters are those of :func:`read_records`."""
     roles = Roles.read_as(reading, tuple(column.name for column in encoder.columns_))
     native, roles, joined = join_groups(native, roles, sensitive_file, on, missing)
-    if not labelled:
+    if not labelled or roles.given is not None:
         roles = replace(roles, label=(), label_cuts=())
     table = Table.from_frame(native, roles)
     if reading.kept_groups is not None:

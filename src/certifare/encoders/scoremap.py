@@ -30,7 +30,7 @@ FEWEST_BINS, MOST_BINS = 8, 32
 RECORDS_PER_SQUARE = 25
 """A grid is as fine as it can be with about this many training records in a square."""
 
-MOST_CUTS, MOST_COUNTS = 1 << 16, 1 << 20
+MOST_CUTS, MOST_COUNTS = 1 << 14, 1 << 20
 """Lines that are tried at a node, in all directions together; and the same times classes, which ``retain`` has many."""
 
 MOST_AXES, GROUP_AXES = 4, 2

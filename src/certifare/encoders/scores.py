@@ -37,20 +37,19 @@ SMOOTHING = 10.0
 INNER_FOLDS = 5
 """In how many parts the models' own training records are cut, so that no record contributes to its own mean."""
 
-MANY_RECORDS = 200_000
+SMALL = {"n_estimators": 80, "learning_rate": 0.15, "min_child_samples": 20, "reg_lambda": 10.0}
+LARGE = {"num_leaves": 63, "min_child_samples": 40, "reg_lambda": 30.0}
+MODELS: tuple[tuple[int, dict[str, Any]], ...] = (
+    (0, {**SMALL, "num_leaves": 8}),
+    (5_000, {**SMALL, "num_leaves": 15}),
+    (16_000, {**SMALL, "num_leaves": 31}),
+    (50_000, {**LARGE, "n_estimators": 50, "learning_rate": 0.25}),
+    (200_000, {**LARGE, "n_estimators": 100, "learning_rate": 0.15}),
+)
+"""The score model's settings, in LightGBM's words, from these numbers of training records on."""
 
-LARGE_RECORDS, LARGE_STEP = 50_000, 0.15
-"""From how many records on a model of 100 trees learns faster, and how fast."""
-
-MODEL = {
-    "learning_rate": 0.1,
-    "num_leaves": 31,
-    "min_child_samples": 40,
-    "colsample_bytree": 0.5,
-    "reg_lambda": 10.0,
-    "verbose": -1,
-}
-"""The score model's settings, in LightGBM's words."""
+WIDE = 32
+"""From this many numbers on, LightGBM is faster if it reads rows, and each tree may see all numbers."""
 
 BLOCK_ROWS = 1 << 15
 
@@ -259,24 +258,22 @@ class Scores:
         return lambda rows: [model.score(matrix[rows]) for model in self.models if isinstance(model, Opaque)]
 
 
-def default_model(seed: int, n_records: int = 0, most_trees: int = 300) -> Any:
-    """Gradient boosting with the settings that scored best out of fold (see docs/boosted.md).
-
-    Where many records can be learnt from, three times as many trees gain .002 of accuracy, which a model for the labels
-    alone can afford; a model that is held to 100 trees takes larger steps instead.
-    """
-    from lightgbm import LGBMClassifier
-
-    n_trees = most_trees if n_records >= MANY_RECORDS else 100
-    settings = {**MODEL, "learning_rate": LARGE_STEP} if n_trees == 100 and n_records >= LARGE_RECORDS else MODEL
-    return LGBMClassifier(
-        n_estimators=n_trees,
-        random_state=number(seed, "score models"),
-        n_jobs=1,
-        deterministic=True,
-        force_row_wise=True,
-        **settings,
-    )
+def score_settings(seed: int, n_records: int, n_numbers: int) -> dict[str, Any]:
+    """Return LightGBM's settings for a score model of so many training records with so many numbers each."""
+    chosen = next(settings for least, settings in reversed(MODELS) if n_records >= least)
+    wide = n_numbers >= WIDE
+    return {
+        **chosen,
+        "colsample_bytree": 1.0 if wide else 0.5,
+        "force_row_wise": wide,
+        "force_col_wise": not wide,
+        "enable_bundle": False,
+        "feature_pre_filter": False,
+        "deterministic": True,
+        "n_jobs": 1,
+        "random_state": number(seed, "score models"),
+        "verbose": -1,
+    }
 
 
 def fit_scores(
@@ -290,78 +287,132 @@ def fit_scores(
 ) -> tuple[Scores, list[NDArray[np.float64]]]:
     """Fit score models on all training records, and on all but each fold, on as many threads as asked for.
 
-    If ``group_aware``, the models see the group.
+    ``model`` is a classifier to fit instead of LightGBM, or None. If ``group_aware``, the models see the group.
 
     Returns
     -------
     Scores
         Of the models that were fitted on all records.
     list of ndarray
-        For each target the training records' scores, from models that never saw them.
+        For each target the training records' scores, from models that were not fitted on them.
     """
     n_folds = min(n_folds, len(training))
     seen = training.groups if group_aware else None
-    fold_of = _assign_folds(targets if seen is None else [*targets, seen], training.units, n_folds, seed)
+    balanced = targets if seen is None else [*targets, seen]
+    fold_of = _assign_folds(balanced, training.units, n_folds, stream(seed, "folds"))
     rare = _rare(targets, fold_of, n_folds)
     features = FeatureMap(training.bins, 0 if seen is None else len(seen.values))
     codes = features.codes(training.fields)
+    values = np.hstack([target_values(target) for target in targets])
+    means = tuple(_means(codes[i], values, features.bins[i].n_codes) for i in features.averaged)
+    part_of = _assign_folds(balanced, training.units, INNER_FOLDS, stream(seed, "inner folds"))
+    crossed = [_crossed_means(codes[i], values, features.bins[i].n_codes, part_of) for i in features.averaged]
     numbers = features.numbers(training.fields, codes, None if seen is None else seen.codes)
+    matrix = np.hstack([numbers, *crossed]) if crossed else numbers
+    # Some models refuse a column without any value; as a constant it tells them as little.
+    matrix[:, np.isnan(matrix).all(axis=0)] = 0.0
     n_classes = tuple(len(target.values) for target in targets)
     out_of_fold = [np.empty((len(training), 1 if n == 2 else n)) for n in n_classes]
-    values = np.hstack([target_values(target) for target in targets])
-    tick = counter((n_folds + 1) * len(targets))
+    learner: _Boosting | _Cloning = (
+        _Boosting(matrix, score_settings(seed, len(training), matrix.shape[1]))
+        if model is None
+        else _Cloning(matrix, model)
+    )
+    whole, tick = features.whole(means), counter((n_folds + 1) * len(targets))
 
-    def fit(rows: NDArray[np.int64]) -> Scores:
-        columns = [(codes[i][rows], features.bins[i].n_codes) for i in features.averaged]
-        means = tuple(_means(column, values[rows], n) for column, n in columns)
-        crossed = [_crossed_means(column, values[rows], n, seed) for column, n in columns]
-        matrix = np.ascontiguousarray(np.hstack([numbers[rows], *crossed]))
-        # Some models refuse a column without any value; as a constant it tells them as little.
-        matrix[:, np.isnan(matrix).all(axis=0)] = 0.0
-        whole = features.whole(means)
-        fitted = [_fit_model(model, matrix, target.codes[rows], tick) for target in targets]
-        forests = tuple(Forest.of(classifier, whole) for classifier in fitted)
-        models = tuple(forest for forest in forests if forest is not None)
-        if len(models) < len(fitted):
-            return Scores(features, means, tuple(Opaque(classifier) for classifier in fitted), n_classes)
-        return Scores(features, means, models, n_classes)
-
-    def fit_part(fold: int) -> Scores:
-        if fold == n_folds:
-            return fit(np.arange(len(training)))
+    def fit(fold: int) -> tuple[Forest, ...] | tuple[Opaque, ...]:
+        """Fit a model for each target on all records but those of a fold, and score these."""
+        fitted = learner.fit(np.flatnonzero((fold_of != fold) | rare), targets, tick)
+        models = _models(fitted, whole)
         own = np.flatnonzero(fold_of == fold)
-        fitted = fit(np.flatnonzero((fold_of != fold) | rare))
-        found = fitted.score([f.take(own) for f in training.fields], groups=None if seen is None else seen.codes[own])
-        for scores, of_own in zip(out_of_fold, found, strict=True):
-            scores[own] = of_own
-        return fitted
+        if len(own):
+            for scores, found in zip(out_of_fold, _score_rows(models, matrix[own]), strict=True):
+                scores[own] = found
+        return models
 
     with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(fit_part, range(n_folds + 1)))[-1], out_of_fold
+        # The models of all records leave out a fold that is empty. They take longest, so they come first.
+        models, *_ = pool.map(fit, [n_folds, *range(n_folds)])
+    return Scores(features, means, models, n_classes), out_of_fold
 
 
-def _fit_model(model: Any, matrix: NDArray[np.float64], codes: NDArray[Any], tick: Callable[[], Any]) -> Any:
-    from sklearn.base import clone
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+def _models(fitted: Sequence[Any], whole: Sequence[bool]) -> tuple[Forest, ...] | tuple[Opaque, ...]:
+    """Take the trees out of fitted models, if all of them have trees."""
+    forests = [Forest.of(model, whole) for model in fitted]
+    found = tuple(forest for forest in forests if forest is not None)
+    return found if len(found) == len(fitted) else tuple(Opaque(model) for model in fitted)
 
-    # Threads that wait for each other at every node lose more than they gain where other work is running.
-    with threadpool_limits(1, user_api="openmp"):
-        fitted = clone(model).fit(matrix, codes)
-    tick()
-    return fitted
+
+def _score_rows(
+    models: tuple[Forest, ...] | tuple[Opaque, ...], rows: NDArray[np.float64]
+) -> Sequence[NDArray[np.float64]]:
+    """Score rows of numbers by each model."""
+    forests = [model for model in models if isinstance(model, Forest)]
+    if len(forests) < len(models):
+        return [model.score(rows) for model in models if isinstance(model, Opaque)]
+    look_up = LookUp(forests, rows.shape[1])
+    codes = np.zeros(rows.T.shape, dtype=np.uint16)
+    for i in look_up.used:
+        codes[i] = look_up.bins[i].encode(np.ascontiguousarray(rows[:, i]))
+    return look_up.score(codes)
+
+
+class _Boosting:
+    """LightGBM on some rows of a matrix, whose columns are binned once."""
+
+    def __init__(self, matrix: NDArray[np.float64], settings: dict[str, Any]) -> None:
+        from lightgbm import Dataset
+
+        self._settings = {name: value for name, value in settings.items() if name != "n_estimators"}
+        self._rounds = settings["n_estimators"]
+        self._binned = Dataset(matrix, np.zeros(len(matrix)), params=self._settings).construct()
+
+    def fit(self, rows: NDArray[np.int64], targets: Sequence[Levels], tick: Callable[[], Any]) -> list[Any]:
+        """Fit a model for each target."""
+        from lightgbm import train
+
+        records = self._binned.subset(rows.tolist()).construct()
+        fitted = []
+        for target in targets:
+            records.set_label(target.codes[rows])
+            n = len(target.values)
+            objective = {"objective": "binary"} if n == 2 else {"objective": "multiclass", "num_class": n}
+            fitted.append(train({**self._settings, **objective}, records, self._rounds))
+            tick()
+        return fitted
+
+
+class _Cloning:
+    """Any classifier of scikit-learn, fitted on some rows of a matrix."""
+
+    def __init__(self, matrix: NDArray[np.float64], model: Any) -> None:
+        self._matrix, self._model = matrix, model
+
+    def fit(self, rows: NDArray[np.int64], targets: Sequence[Levels], tick: Callable[[], Any]) -> list[Any]:
+        """Fit a model for each target."""
+        from sklearn.base import clone
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        fitted = []
+        for target in targets:
+            # Threads that wait for each other at every node lose more than they gain where other work is running.
+            with threadpool_limits(1, user_api="openmp"):
+                fitted.append(clone(self._model).fit(self._matrix[rows], target.codes[rows]))
+            tick()
+        return fitted
 
 
 def _assign_folds(
-    targets: Sequence[Levels], units: NDArray[np.int64] | None, n_folds: int, seed: int
+    targets: Sequence[Levels], units: NDArray[np.int64] | None, n_folds: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Deal records to folds, each combination of target values evenly; a unit's records to one fold."""
+    """Assign records to folds, each combination of target values evenly; a unit's records to one fold."""
     codes = [target.codes for target in targets]
     unit = None
     if units is not None:
         # A unit counts as its first record does.
         _, first, unit = np.unique(units, return_index=True, return_inverse=True)
         codes = [column[first] for column in codes]
-    shuffled = stream(seed, "folds").permutation(len(codes[0]))
+    shuffled = rng.permutation(len(codes[0]))
     order = shuffled[np.lexsort([column[shuffled] for column in reversed(codes)])]
     fold_of = np.empty(len(order), dtype=np.int64)
     fold_of[order] = np.arange(len(order)) % n_folds
@@ -394,12 +445,18 @@ def _means(codes: NDArray[Any], values: NDArray[np.float64], n_codes: int) -> ND
     return means
 
 
-def _crossed_means(codes: NDArray[Any], values: NDArray[np.float64], n_codes: int, seed: int) -> NDArray[np.float64]:
-    """Means for the records that the models are fitted on: each record's from the parts that it is not in."""
-    part_of = stream(seed, "inner folds").permutation(len(codes)) % INNER_FOLDS
-    result = np.empty((len(codes), values.shape[1]))
-    for part in range(INNER_FOLDS):
-        inside = part_of == part
-        if inside.any():
-            result[inside] = _means(codes[~inside], values[~inside], n_codes)[codes[inside]]
-    return result
+def _crossed_means(
+    codes: NDArray[Any], values: NDArray[np.float64], n_codes: int, part_of: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the means for training records: each record's from the parts that it is not in."""
+    place = codes.astype(np.int64) * INNER_FOLDS + part_of
+    sizes, *sums = (
+        np.bincount(place, weights=column, minlength=n_codes * INNER_FOLDS).reshape(n_codes, INNER_FOLDS)
+        for column in (None, *values.T)
+    )
+    others = [table.sum(axis=1, keepdims=True) - table for table in (sizes, *sums)]
+    overall = [table.sum(axis=0) / np.maximum(others[0].sum(axis=0), 1) for table in others[1:]]
+    means = [
+        (table + SMOOTHING * mean) / (others[0] + SMOOTHING) for table, mean in zip(others[1:], overall, strict=True)
+    ]
+    return np.column_stack([table.ravel()[place] for table in means])

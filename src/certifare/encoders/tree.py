@@ -114,13 +114,15 @@ class FairTreeEncoder(GrownEncoder):
             Columns, or comparisons such as ``"age>=60"``. The columns they are made from are no features.
         **options
             ``drop``, ``missing``, ``folder`` and ``progress`` of
-            :func:`~certifare.engines.parquet.streaming.prepare_parquet`.
+            :func:`~certifare.engines.parquet.growing.prepare_parquet`.
 
         Returns
         -------
         self
         """
-        return self.fit_from(engine_called("parquet")(self, paths, label=label, sensitive=sensitive, **options))
+        prepare = engine_called("parquet").prepare
+        assert prepare is not None  # noqa: S101  (trees grow on Parquet files)
+        return self.fit_from(prepare(self, paths, label=label, sensitive=sensitive, **options))
 
     @property
     def is_column(self) -> bool:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from certifare.errors import RoleError
-from certifare.foundation.levels import UNKNOWN, Levels, intersect
+from certifare.foundation.levels import Levels
 from certifare.tables.frames import ColumnType, Field, Frame
 from certifare.tables.roles import Comparison, Names, as_names, parse_role
-from certifare.tables.table import cut_into_bands, pool_levels
+from certifare.tables.table import cut_into_bands
 
+T = TypeVar("T")
 MissingRoles = Literal["refuse", "drop"]
+Share = Callable[[float], Any]
+"""Called with the share of a step that is done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +35,14 @@ class Block:
         Label columns and sensitive columns.
     extra : tuple of Field
         Further columns that are compared to find equal records.
+    rows : ndarray of int64
+        The row of each record in the table. The rows of a dataframe's partition follow those of no other partition.
     """
 
     fields: tuple[Field, ...]
     labels: tuple[Field, ...]
     groups: tuple[Field, ...]
+    rows: NDArray[np.int64]
     extra: tuple[Field, ...] = ()
 
     def __len__(self) -> int:
@@ -55,7 +62,8 @@ class Block:
     def take(self, keep: NDArray[np.bool_]) -> Block:
         """Return some of the records."""
         columns = (self.fields, self.labels, self.groups, self.extra)
-        return Block(*(tuple(field.take(keep) for field in of_kind) for of_kind in columns))
+        fields, labels, groups, extra = (tuple(field.take(keep) for field in of_kind) for of_kind in columns)
+        return Block(fields, labels, groups, self.rows[keep], extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +89,6 @@ class Role:
         """Return the role for a column's name or a comparison."""
         return cls(found.column, str(found), found) if isinstance(found, Comparison) else cls(found, found)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns to read for it."""
-        return (self.column,)
-
     def read(self, frame: Frame, table: Any) -> Field:
         """Return the values of a table's records."""
         if self.cuts:
@@ -98,31 +101,6 @@ class Role:
         return Field(self.name, field.column, field.type, field.categorical)
 
 
-@dataclass(frozen=True, slots=True)
-class PooledRole:
-    """Sensitive columns that are intersected to groups; all groups but those kept are pooled."""
-
-    roles: tuple[Role, ...]
-    kept: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the groups."""
-        return " × ".join(role.name for role in self.roles)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns to read for it."""
-        return tuple(role.column for role in self.roles)
-
-    def read(self, frame: Frame, table: Any) -> Field:
-        """Return the group of each record; it is missing if one of the columns is."""
-        levels = [role.read(frame, table).levels().by_name() for role in self.roles]
-        lacking = np.logical_or.reduce([column.missing for column in levels])
-        groups = pool_levels(intersect([column.filled(UNKNOWN) for column in levels]).by_name(), self.kept)
-        return _field(self.name, Levels(self.name, np.where(lacking, -1, groups.codes), groups.values))
-
-
 @dataclass(frozen=True)
 class BlockReader:
     """Reads blocks from tables.
@@ -131,42 +109,110 @@ class BlockReader:
     ----------
     features : tuple of Feature
     labels : tuple of Role
-    groups : tuple of Role or PooledRole
+    groups : tuple of Role
     extra : tuple of str
         Further columns that are compared to find equal records.
     """
 
     features: tuple[Feature, ...]
     labels: tuple[Role, ...]
-    groups: tuple[Role | PooledRole, ...]
+    groups: tuple[Role, ...]
     extra: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
         """Names of all columns that are read."""
-        roles = [column for role in (*self.labels, *self.groups) for column in role.columns]
+        roles = [role.column for role in (*self.labels, *self.groups)]
         return list(dict.fromkeys([*(feature.name for feature in self.features), *roles, *self.extra]))
 
     def of(self, positions: Collection[int]) -> BlockReader:
         """Return a reader for some of the features only."""
         return replace(self, features=tuple(f for i, f in enumerate(self.features) if i in positions))
 
-    def read(self, table: Any) -> Block:
-        """Read a table (pandas, polars, pyarrow) as a block."""
-        frame = Frame(table)
+    @property
+    def text(self) -> list[str]:
+        """Names of the features that hold text."""
+        return [feature.name for feature in self.features if feature.type == "text"]
+
+    def read(self, table: Any, frame: Frame | None = None, first: int = 0) -> Block:
+        """Read a table (pandas, polars, pyarrow) as a block.
+
+        ``frame`` may hold columns that were read already; ``first`` is the row of the first record.
+        """
+        frame = Frame(table) if frame is None else frame
         return Block(
             fields=tuple(frame.read(feature.name).as_type(feature.type) for feature in self.features),
             labels=tuple(role.read(frame, table) for role in self.labels),
             groups=tuple(role.read(frame, table) for role in self.groups),
+            rows=np.arange(first, first + len(frame), dtype=np.int64),
             extra=tuple(frame.read(name) for name in self.extra),
         )
 
 
-class Piece(Protocol):
-    """A part of a table that is processed separately: a row group of a file, or a partition of a Dask DataFrame."""
+class Piece(ABC):
+    """A part of a table that is processed separately: a row group of a file, or a partition of a dataframe.
+
+    Attributes
+    ----------
+    number : int
+        Its position in the table.
+    """
+
+    number: int
+
+    @property
+    def first(self) -> int:
+        """The row of its first record; pieces of unknown lengths have rows that are far apart."""
+        return self.number << 40
+
+    @abstractmethod
+    def tables(self, columns: Sequence[str], text: Sequence[str] = ()) -> Iterator[Any]:
+        """Read some columns as tables (pandas or pyarrow), in order; ``text`` are columns that hold text."""
 
     def blocks(self, reading: BlockReader) -> Iterator[Block]:
         """Read the records, in order."""
+        first = self.first
+        for table in self.tables(reading.columns, reading.text):
+            block = reading.read(table, first=first)
+            yield block
+            first += len(block)
+
+
+@dataclass(frozen=True, eq=False)
+class FramePiece(Piece):
+    """A partition of a dataframe, as one table."""
+
+    frame: Any
+    number: int = 0
+
+    def tables(self, columns: Sequence[str], text: Sequence[str] = ()) -> Iterator[Any]:
+        """Give the whole partition."""
+        names = list(columns)
+        yield self.frame[names] if hasattr(self.frame, "iloc") else self.frame.select(names)
+
+
+class Worker(Protocol):
+    """Holds the pieces of a table and processes each in place.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        The table's columns.
+    where : str
+        Where the table is, in words: "on a cluster".
+    """
+
+    schema: pa.Schema
+    where: str
+
+    def reduce(
+        self,
+        work: Callable[..., T],
+        merge: Callable[[Sequence[T]], T],
+        each: Sequence[Any] | None = None,
+        progress: Share | None = None,
+    ) -> T:
+        """Merge the results of ``work(piece)``, or ``work(piece, each[i])``, for all pieces, in order."""
         ...
 
 

@@ -1,18 +1,15 @@
 """Count records by cell, group and label, from any number of pieces, machines or databases.
 
 Every source of records returns :class:`CountedRecords`, from which a certificate, a counts file or a period is made.
-Sources that count in pieces first make a :class:`Tally` of :class:`Entry`; :func:`lay_out` turns it into the same table
-as ``CellCounts.from_cells``.
+Sources that count in pieces first make a :class:`Tally` of entries, which is laid out as the same table as
+``CellCounts.from_cells``.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,116 +17,28 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import Claim
-from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion, Missing
+from certifare.certificates.counts import Missing
 from certifare.certificates.issuing import issue
 from certifare.certificates.provenance import Provenance, provenance_of
 from certifare.certificates.repeats import Repeats
 from certifare.certificates.tail import Tail
 from certifare.encoders.base import RestrictedEncoder
+from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.fingerprint import Fingerprint, Overlap
 from certifare.encoders.hashes import RepeatSample, hash_records
 from certifare.encoders.records import check_columns
-from certifare.engines.blocks import Block, BlockReader, Feature, Piece, Role, roles_of
-from certifare.engines.preparing import Share, Worker
-from certifare.errors import ArgumentError, CountsError, GroupError, TableError
-from certifare.foundation.levels import INTERSECTION, UNKNOWN, Levels, intersect, name_of, sort_key
+from certifare.engines.blocks import Block, BlockReader, Feature, Piece, Role, Share, Worker, roles_of
+from certifare.engines.entries import Entry, add_entries, entries_of, lay_out, name_entry
+from certifare.engines.parts import CertifyPart, Totals
+from certifare.errors import ArgumentError, CountsError, GroupError
+from certifare.foundation.levels import UNKNOWN, intersect
 from certifare.growth import Dictionary
+from certifare.tables.elsewhere import open_elsewhere
 from certifare.tables.frames import Field
-from certifare.tables.reading import POOLED, Reading
+from certifare.tables.reading import Reading
 from certifare.tables.roles import parse_role
-from certifare.tables.table import band_names
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
-
-
-class Entry(NamedTuple):
-    """The number of records with this cell, these values of the sensitive columns and this label; None is missing."""
-
-    cell: int
-    groups: tuple[str | None, ...]
-    label: str | None
-    records: int
-
-
-def lay_out(
-    entries: Iterable[Entry],
-    n_cells: int,
-    *,
-    labelled: bool,
-    missing: Missing = "refuse",
-    drop_unlabelled: bool = False,
-) -> CellCounts:
-    """Turn entries into a table of counts.
-
-    Parameters
-    ----------
-    entries : iterable of Entry
-        Equal ones are added up.
-    n_cells : int
-    labelled : bool
-        Whether the table has labels.
-    missing : {"refuse", "unknown", "drop"}
-        What to do with records without a group or label, as in ``CellCounts.from_cells``.
-    drop_unlabelled : bool
-        Leave out and count records without a label, whatever ``missing`` is.
-
-    Examples
-    --------
-    >>> from certifare.engines.counting import Entry, lay_out
-    >>> entries = [Entry(0, ("f",), None, 3), Entry(1, ("m",), None, 2), Entry(0, ("f",), None, 1)]
-    >>> lay_out(entries, 3, labelled=False).table.tolist()
-    [[4, 0], [0, 2], [0, 0]]
-    """
-    if missing not in ("refuse", "unknown", "drop"):
-        raise ArgumentError(f'missing={missing!r}: choose "refuse", "unknown" or "drop".')
-    counted: Counter[tuple[int, str, str | None]] = Counter()
-    parts_of: dict[str, tuple[str, ...]] = {}
-    label_names: set[str] = set()
-    without_group = without_label = total = 0
-    for cell, values, label, records in entries:
-        if not 0 <= cell < n_cells:
-            raise CountsError(f"{records:,} records have the cell {cell}, which is not in 0 … {n_cells - 1}.")
-        total += records
-        parts = tuple(value for value in values if value is not None)
-        if len(parts) < len(values):
-            without_group += records
-            if missing != "unknown":
-                continue
-            group = UNKNOWN
-        else:
-            group = INTERSECTION.join(parts)
-            if parts_of.setdefault(group, parts) != parts:
-                raise GroupError(f"Two groups would be called {group!r}: rename the values of one of the columns.")
-        if labelled and label is None:
-            without_label += records
-            continue
-        label_names |= {label} - {None}  # type: ignore[arg-type]
-        counted[cell, group, label if labelled else None] += records
-    if without_group and missing == "refuse":
-        raise TableError(
-            f"{without_group:,} of {total:,} records lack a group. "
-            'Pass missing="unknown" to count them as a separate group, or missing="drop" to leave them out and '
-            "record their number."
-        )
-    if without_label and missing != "drop" and not drop_unlabelled:
-        raise TableError(
-            f'{without_label:,} records lack a label. Remove them, or pass missing="drop" to leave them out and record '
-            "their number."
-        )
-    unknown = {UNKNOWN} if without_group and missing == "unknown" else set()
-    groups = sorted({*parts_of, *unknown}, key=sort_key)
-    if not groups:
-        raise GroupError("No record has a group, so there is nothing to count.")
-    if labelled and not label_names:
-        raise ArgumentError("No record has a label. Name another column, or give records with labels.")
-    labels = sorted(label_names, key=sort_key)
-    table = np.zeros((n_cells, len(groups), len(labels) if labelled else 1), dtype=np.int64)
-    for (cell, group, label), records in counted.items():
-        table[cell, groups.index(group), 0 if label is None else labels.index(label)] += records
-    exclusions = [Exclusion(LABEL_MISSING, without_label)]
-    if missing == "drop":
-        exclusions.append(Exclusion(GROUP_MISSING, without_group))
-    return CellCounts(table if labelled else table[:, :, 0], groups, labels if labelled else None, exclusions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,29 +148,6 @@ class CountedRecords:
         return training if set(self.counts.groups) <= set(training.groups) else None
 
 
-def name_entry(entry: Entry, reading: Reading) -> Entry:
-    """Rename the group and the label of an entry by a reading: pool small groups, cut a numeric label into bands."""
-    label, values = entry.label, entry.groups
-    if reading.label_cuts and label is not None:
-        number = _number(label, str(reading.label))
-        # A database may hold NaN, which is not a label.
-        bands = band_names(str(reading.label), reading.label_cuts)
-        label = None if math.isnan(number) else bands[bisect_right(reading.label_cuts, number)]
-    if reading.kept_groups is not None:
-        lacking = None in values
-        group = UNKNOWN if lacking else INTERSECTION.join(str(value) for value in values)
-        pooled = group if group in reading.kept_groups else POOLED
-        values = (None,) if lacking and not reading.unknown_groups else (pooled,)
-    return Entry(entry.cell, values, label, entry.records)
-
-
-def _number(value: str, column: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise TableError(f"Column {column!r} holds {value!r}. A label with cuts must hold numbers.") from None
-
-
 @dataclass(frozen=True, eq=False)
 class Tally:
     """Counts of some records, with samples of their hashes.
@@ -332,38 +218,16 @@ class Tally:
 
 def merge_tallies(tallies: Sequence[Tally]) -> Tally:
     """Add up tallies."""
-    counted: Counter[tuple[int, tuple[str | None, ...], str | None]] = Counter()
-    for tally in tallies:
-        for cell, groups, label, records in tally.entries:
-            counted[cell, groups, label] += records
     return Tally(
-        entries=tuple(Entry(*key, records) for key, records in counted.items()),
+        entries=add_entries(tally.entries for tally in tallies),
         found=None if tallies[0].found is None else np.sum([t.found for t in tallies if t.found is not None], axis=0),
         sample=RepeatSample.merge([t.sample for t in tallies if t.sample is not None]),
-        checksum=(sum(t.checksum[0] for t in tallies) % 2**64, sum(t.checksum[1] for t in tallies) % 2**64),
+        checksum=_add_checksums([tally.checksum for tally in tallies]),
     )
 
 
-class Finder(Protocol):
-    """Assigns records to cells: an encoder, or the score squares that several encoders share."""
-
-    @property
-    def n_cells_(self) -> int:
-        """Number of cells."""
-
-    @property
-    def fingerprint_(self) -> Fingerprint | None:
-        """The fingerprint of the training records."""
-
-    @property
-    def reads_groups(self) -> bool:
-        """Whether cells depend on the group."""
-
-    def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
-        """Return the codes of the groups, if cells depend on them."""
-
-    def find_cells(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> NDArray[Any]:
-        """Return the cells of records."""
+def _add_checksums(sums: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return sum(one for one, _ in sums) % 2**64, sum(two for _, two in sums) % 2**64
 
 
 @dataclass(frozen=True)
@@ -372,7 +236,7 @@ class BlockCounter:
 
     Attributes
     ----------
-    encoder : Finder
+    encoder : RestrictedEncoder
     reading : BlockReader
     salt : bytes
         For the hashes of records.
@@ -380,10 +244,15 @@ class BlockCounter:
         Whether records without a group or label count, and so are in the checksum.
     """
 
-    encoder: Finder
+    encoder: RestrictedEncoder
     reading: BlockReader
     salt: bytes = b""
     unknown_groups: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return self.reading.columns
 
     def __call__(self, piece: Piece) -> Tally:
         """Count the records of a piece."""
@@ -404,7 +273,7 @@ class BlockCounter:
         features = {feature.name for feature in self.reading.features}
         roles = (*self.reading.groups, *self.reading.labels)
         fields = (*block.groups, *block.labels)
-        return [field for role, field in zip(roles, fields, strict=True) if not features.issuperset(role.columns)]
+        return [field for role, field in zip(roles, fields, strict=True) if role.column not in features]
 
     def _counting(self, block: Block) -> NDArray[np.bool_]:
         """Return which records count: those with a label, if there is one, and a group, unless it may be unknown."""
@@ -420,35 +289,138 @@ class BlockCounter:
         if self.encoder.reads_groups and self.unknown_groups:
             groups = intersect([field.levels().by_name() for field in block.groups]).filled(UNKNOWN)
             named = Field(groups.name, Dictionary(groups.codes, groups.names), "text", True)
-            return self._entries(block, self.encoder.find_cells(block.fields, self.encoder.group_codes([named])))
+            cells = self.encoder.find_cells(block.fields, self.encoder.group_codes([named]), block.rows)
+            return entries_of(block, cells, self.encoder.n_cells_)
         if self.encoder.reads_groups and not known.all():
             # A record without a group has no cell; lay_out leaves it out.
             without = block.take(~known)
-            entries = self._entries(without, np.zeros(len(without), dtype=np.int64))
+            entries = entries_of(without, np.zeros(len(without), dtype=np.int64), self.encoder.n_cells_)
             return [*entries, *self._tally(block.take(known))] if known.any() else entries
-        cells = self.encoder.find_cells(block.fields, self.encoder.group_codes(block.groups))
-        return self._entries(block, cells)
+        cells = self.encoder.find_cells(block.fields, self.encoder.group_codes(block.groups), block.rows)
+        return entries_of(block, cells, self.encoder.n_cells_)
 
-    def _entries(self, block: Block, cells: NDArray[Any]) -> list[Entry]:
-        columns = [field.levels().filled(None) for field in (*block.groups, *block.labels)]
-        joint = intersect([Levels("cell", cells.astype(np.int64), tuple(range(self.encoder.n_cells_))), *columns])
-        entries = []
-        for (cell, *values), n in zip(joint.values, joint.counts().tolist(), strict=True):
-            names = [None if value is None else name_of(value) for value in values]
-            groups, labels = names[: len(block.groups)], names[len(block.groups) :]
-            # Claims condition on the first of several labels.
-            entries.append(Entry(cell, tuple(groups), next(iter(labels), None), n))
-        return entries
+
+@dataclass(frozen=True)
+class Squares:
+    """The squares of a boosted encoder's score map, which all boosted encoders of a search share."""
+
+    encoder: BoostedEncoder
+
+    @property
+    def n_cells_(self) -> int:
+        """Number of squares."""
+        return self.encoder.score_map_.n_squares
+
+    def find_cells(self, fields: Sequence[Field]) -> NDArray[Any]:
+        """Return the squares of records."""
+        return self.encoder.codes_of(fields, None).columns[0]
+
+
+@dataclass(frozen=True, eq=False)
+class CertificationTally:
+    """Certification records, counted by the cells of several encoders at once.
+
+    Attributes
+    ----------
+    entries : tuple of tuple of Entry
+        For each encoder.
+    sample : RepeatSample
+        Shows whether too many records are equal.
+    checksum : pair of int
+        As in :class:`Tally`.
+    totals : Totals
+        Of the places of all records: they show whether the table was read as before.
+    """
+
+    entries: tuple[tuple[Entry, ...], ...]
+    sample: RepeatSample
+    checksum: tuple[int, int]
+    totals: Totals
+
+    @classmethod
+    def merge(cls, parts: Sequence[CertificationTally]) -> CertificationTally:
+        """Add up tallies."""
+        return cls(
+            tuple(add_entries(of_encoder) for of_encoder in zip(*(part.entries for part in parts), strict=True)),
+            RepeatSample.merge([part.sample for part in parts]),
+            _add_checksums([part.checksum for part in parts]),
+            Totals.merge([part.totals for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class CertificationCounter:
+    """Counts the certification records of pieces by the cells of several encoders, none of which reads the group.
+
+    Attributes
+    ----------
+    encoders : tuple of RestrictedEncoder
+    squares : tuple of bool
+        Whether to count by the squares of an encoder's score map instead of its cells.
+    reading : BlockReader
+    certified : CertifyPart
+        Which records are certification records.
+    """
+
+    encoders: tuple[RestrictedEncoder, ...]
+    squares: tuple[bool, ...]
+    reading: BlockReader
+    certified: CertifyPart
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return list(dict.fromkeys((*self.reading.columns, *self.certified.places.columns)))
+
+    def __call__(self, piece: Piece) -> CertificationTally:
+        """Count a piece."""
+        finders = [Squares(e) if by_square else e for e, by_square in zip(self.encoders, self.squares, strict=True)]
+        salt = b"certification records"
+        parts = [
+            CertificationTally(
+                tuple(tuple(entries_of(block, finder.find_cells(block.fields), finder.n_cells_)) for finder in finders),
+                RepeatSample.of((*block.fields, *block.groups, *block.labels), salt),
+                checksum_of(block.fields, salt),
+                totals,
+            )
+            for block, totals in self.certified.blocks(piece, self.reading)
+        ]
+        return CertificationTally.merge(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class PieceRecords:
+    """Records that are not in memory, counted where they are.
+
+    Attributes
+    ----------
+    worker : Worker
+    """
+
+    worker: Worker
+
+    @classmethod
+    def of(cls, table: Any) -> PieceRecords:
+        """Find the records of a Dask or Spark dataframe, or of Parquet files (a path, pattern, folder or URL)."""
+        worker = open_elsewhere(table)
+        if worker is None:
+            raise ArgumentError("The table is in memory: count it as a table, not in pieces.")
+        return cls(worker)
+
+    def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
+        """Count the records; only counts come back."""
+        refuse_draw(reading, request, self.worker.where)
+        return count_pieces(encoder, self.worker, reading, request)
 
 
 def count_pieces(
     encoder: RestrictedEncoder,
     worker: Worker,
-    names: Sequence[str],
     reading: Reading,
     request: CountRequest,
 ) -> CountedRecords:
-    """Count records in pieces, given the names of their columns."""
+    """Count records in pieces."""
+    names = worker.schema.names
     check_columns(encoder, names)
     request.check_label(names)
     groups = roles_of(reading.sensitive, names, "sensitive")
@@ -518,9 +490,3 @@ def reader_for(
     check_counted_by(encoder, [role.name for role in groups])
     features = tuple(Feature(column.name, column.type, column.categorical) for column in encoder.columns_)
     return BlockReader(features, tuple(labels), tuple(groups), tuple(extra))
-
-
-def one_label(labels: Sequence[Any]) -> None:
-    """Raise if there are several label columns: a certificate conditions on one."""
-    if len(labels) > 1:
-        raise ArgumentError(f"A certificate conditions on one label column, but {len(labels)} were given.")

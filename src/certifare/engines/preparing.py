@@ -26,7 +26,7 @@ from certifare.encoders.proxies import Coordinates, check_retain, coordinate_row
 from certifare.encoders.representatives import Middle, Representatives, modes
 from certifare.encoders.training import ColumnSchema
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import Block, BlockReader, MissingRoles, Piece, by_piece
+from certifare.engines.blocks import Block, BlockReader, MissingRoles, Piece, Share, Worker, by_piece
 from certifare.engines.coding import Plan
 from certifare.engines.medians import CellCounter, MedianFinder, add_counts, merge_value_counts
 from certifare.engines.survey import Survey, Surveyor, merge_surveys
@@ -41,8 +41,6 @@ T = TypeVar("T")
 NO_CODES = np.zeros(0, dtype=np.int64)
 StepProgress = Callable[[str, float], Any]
 """Called with the current step ("survey", "sample", "code", "grow", "medians") and the share of it that is done."""
-Share = Callable[[float], Any]
-"""Called with the share of a step that is done."""
 
 
 class CodedRecords(HistogramSource, Protocol):
@@ -50,20 +48,6 @@ class CodedRecords(HistogramSource, Protocol):
 
     def leaves(self, growth: Growth) -> list[Histogram]:
         """Return the histogram of each cell, from left to right, of the tree that was grown last."""
-        ...
-
-
-class Worker(Protocol):
-    """Holds the pieces of a table and processes each in place."""
-
-    def reduce(
-        self,
-        work: Callable[..., T],
-        merge: Callable[[Sequence[T]], T],
-        each: Sequence[Any] | None = None,
-        progress: Share | None = None,
-    ) -> T:
-        """Merge the results of ``work(piece)``, or ``work(piece, each[i])``, for all pieces, in order."""
         ...
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from certifare.certificates import Certificate
@@ -36,6 +37,7 @@ from certifare.frontier.settings import Setting
 from certifare.frontier.target import Prediction
 from certifare.frontier.utility import left_out_beyond_chance, utility_left_out
 from certifare.tables.frames import Frame
+from certifare.tables.roles import absent
 from certifare.tables.splitting import CERTIFY
 from certifare.tables.table import Table
 
@@ -46,8 +48,15 @@ APPROXIMATE = (
     "the certification records set the thresholds, so intervals of accuracy, AUC and explained share, which are "
     "measured on them, are approximate; the bound is exact"
 )
+#: Noted if each attribute is claimed: what is certified instead, which is more.
+BY_INTERSECTION = (
+    "thresholds are set for every intersection of the sensitive columns: T* bounds the distance between intersections, "
+    "and so between the groups of each column"
+)
 #: Standard errors that a plan's forecasts must go with the label beyond chance, on training records.
 BEYOND_CHANCE = 1.0
+#: A plan whose predicted bound exceeds the target by this factor is not computed exactly, which takes long.
+NEAR = 1.02
 
 
 class CalibratedSearch(Job):
@@ -61,6 +70,8 @@ class CalibratedSearch(Job):
         Shares of train and certify.
     max_cells : int
         The most cells of a plan.
+    tie_column, score_column : str, optional
+        As in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`; columns of the table, dropped or not.
     **options
         Of :class:`~certifare.frontier.job.JobOptions`.
     """
@@ -72,6 +83,8 @@ class CalibratedSearch(Job):
         *,
         parts: Mapping[str, float] = PARTS,
         max_cells: int = 200,
+        tie_column: str | None = None,
+        score_column: str | None = None,
         **options: Any,
     ) -> None:
         if sorted(parts) != sorted(PARTS):
@@ -83,13 +96,26 @@ class CalibratedSearch(Job):
             raise ArgumentError("pool_groups: cells that read the group need each by its own name. Leave one out.")
         claim = claim or Claim()
         check_metric(claim.metric)
-        super().__init__(table, claim, JobOptions(**options), parts)
+        if table.roles.given is not None:
+            raise ArgumentError(
+                "--given: thresholds of cells that read the group are set among all records of a group, not within the "
+                "values of a column. Leave --group-aware out, or fit an encoder for each value."
+            )
+        self.tie_column, self.score_column = tie_column, score_column
+        by_intersection = replace(table, roles=replace(table.roles, each=False))
+        super().__init__(_arranged(by_intersection, tie_column, score_column), claim, JobOptions(**options), parts)
         self.max_cells = max_cells
+        if table.roles.each:
+            self.notes.append(BY_INTERSECTION)
         self._calibrated: tuple[int, CalibratedEncoder] | None = None
 
     def _choose_cap(self) -> None:
         """Weights are not capped: what lies above a cap would be added to T*, which is then not known beforehand."""
         return
+
+    def features(self, table: Table) -> pa.Table:
+        """Return what the encoder reads of a table: the features, and the column that breaks ties."""
+        return table.select([*table.features.column_names, *([self.tie_column] if self.tie_column else [])])
 
     # -- planning ---------------------------------------------------------------------------------------------
 
@@ -120,6 +146,8 @@ class CalibratedSearch(Job):
             "utility": self.utility,
             "retain": self.retain,
             "positive_label": native,
+            "tie_column": self.tie_column,
+            "score_column": self.score_column,
             "random_state": self.seed,
             "n_jobs": self.options.n_jobs,
         }
@@ -127,7 +155,7 @@ class CalibratedSearch(Job):
         # A record that was drawn several times is one unit: no model may see it and be tried on it.
         units = self._learnt_rows if self.learnt.clusters is None else self.learnt.clusters
         training = encoder.prepare(
-            self.learnt.features, self.learnt.labels, sensitive_features=self.learnt.groups, units=units
+            self.features(self.learnt), self.learnt.labels, sensitive_features=self.learnt.groups, units=units
         )
         assert isinstance(training, MemoryTraining)  # noqa: S101  (the table is in memory)
         return encoder, training
@@ -156,11 +184,14 @@ class CalibratedSearch(Job):
         table, found = self.learnt, []
         probe = table.take(np.arange(min(RETAINED_RECORDS, len(table))))
         _, training = self._fitted
-        spreads = Spreads(Frame(probe.features).fields(), [column.categorical for column in training.columns])
+        spreads = Spreads(
+            Frame(probe.features).fields(),
+            [column.categorical for column in training.columns if column.name != self.tie_column],
+        )
         for path in self._plan_paths:
             n_cells = int(path.finest.max()) + 1
             counts = {"train": PartCounts.of(table, path.finest, n_cells)}
-            retained = {k: spreads.retained(path.cells(k)[: len(probe)], k).mean for k in path.plans}
+            retained = {k: spreads.retained(path.merged(k)[path.finest[: len(probe)]], k).mean for k in path.plans}
             setting = Setting("calibrated", path.theta, None, max(path.plans, default=1))
             found.append(GrowthPath(setting, path.starts, counts, np.zeros(0, dtype=np.uint16), retained))
         return found
@@ -204,7 +235,7 @@ class CalibratedSearch(Job):
 
     def best(self, target: float, min_cells: int = 2) -> int | None:
         """Return the plan of the highest utility with T* within a target; None if there is none."""
-        near = [i for i in self.useful(min_cells) if self.candidates[i].prediction.bound <= 1.05 * target]
+        near = [i for i in self.useful(min_cells) if self.candidates[i].prediction.bound <= NEAR * target]
         near.sort(key=lambda i: (-self.candidates[i].utility, self.candidates[i].prediction.bound))
         return next((i for i in near if self.bound(i) <= target), None)
 
@@ -242,7 +273,7 @@ class CalibratedSearch(Job):
         path, table = self._plan_paths[i], self.certify_sample.table
         encoder = CalibratedEncoder(**first.get_params(deep=False))
         encoder.fit_plan(training, path.plans[k], path.cells(k))
-        frame = Frame(table.features)
+        frame = Frame(self.features(table))
         groups = encoder.read_group_codes(frame, table.sensitive)
         assert groups is not None  # noqa: S101  (the encoder reads groups)
         counts = encoder.set_thresholds(encoder.read_fields(frame), groups, table.labels[0] if claim.labelled else None)
@@ -255,16 +286,37 @@ class CalibratedSearch(Job):
 
     def _what_helps(self) -> str:
         """Say what may be done about groups that are too small; they cannot be pooled, since cells read the group."""
+        if len(self.table.roles.sensitive) > 1:
+            return (
+                " Cells that read the group have thresholds for every intersection of the sensitive columns. Leave "
+                "--group-aware out to claim --each of them, or compare a column with one of its values."
+            )
         return self._comparison() or " Leave the group out, or add records of it."
 
     def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
         """Cells of the certification records."""
         table = self.certify_sample.table
-        cells = encoder.apply(table.features, sensitive_features=table.sensitive)
+        cells = encoder.apply(self.features(table), sensitive_features=table.sensitive)
         return np.asarray(cells, dtype=np.int64)
 
     def boosting(self, table: Table) -> list[NDArray[np.float64]] | None:
         """Forecast the labels of a table by the score models, which see the group."""
-        if self._calibrated is None:
+        if self._calibrated is None or self.score_column is not None:
             return None
-        return self._calibrated[1].forecasts(table.features, sensitive_features=table.sensitive)
+        return self._calibrated[1].forecasts(self.features(table), sensitive_features=table.sensitive)
+
+
+def _arranged(table: Table, tie_column: str | None, score_column: str | None) -> Table:
+    """Leave the column that breaks ties out of the features; of an existing score, leave out all others."""
+    columns = {name: table.features.column(name) for name in table.features.column_names}
+    others = {} if table.others is None else {name: table.others.column(name) for name in table.others.column_names}
+    for name, option in ((tie_column, "tie_column"), (score_column, "score_column")):
+        if name is not None and name not in {**columns, **others}:
+            raise absent(name, table.column_names, option)
+    if score_column is not None and score_column not in columns:
+        columns[score_column] = others[score_column]
+    kept = [name for name in columns if name != tie_column and score_column in (None, name)]
+    if not kept:
+        raise ArgumentError("No feature is left beside the column that breaks ties.")
+    rest = {**others, **{name: columns[name] for name in columns if name not in kept}}
+    return replace(table, features=pa.table({name: columns[name] for name in kept}), others=pa.table(rest))

@@ -18,6 +18,8 @@ from certifare.frontier.utility import utility_left_out
 
 #: Utility that calibrated cells must gain, lest they are not mentioned.
 WORTH_MENTIONING = 0.01
+#: The most training records that plans are made from.
+RECORDS = 20_000
 
 
 def best_calibrated(
@@ -42,16 +44,19 @@ def best_calibrated(
     label, score_map = training.labels[0], training.derived.score_map
     if len(training.labels) > 1 or len(label.values) != 2 or explorer.common.get("retain"):
         return None
-    places = np.unravel_index(training.derived.codes.columns[0], score_map.shape)[0]
-    counted = np.ones(len(label.codes), dtype=bool)
+    rng = stream(explorer.common.get("random_state", 0), "glimpse")
+    rows = rng.permutation(len(training))[:RECORDS]
+    places = np.unravel_index(training.derived.codes.columns[0][rows], score_map.shape)[0]
+    labels, groups = label.codes[rows], training.groups.codes[rows]
+    counted = np.ones(len(rows), dtype=bool)
     if claim.labelled:
-        counted = label.codes == label.names.index(str(claim.positive))
-    ties = stream(explorer.common.get("random_state", 0), "glimpse").random(len(places))
-    records = ScoredRecords(places.astype(float), ties, training.groups.codes, label.codes, counted, len(sizes), 2)
+        counted = labels == label.names.index(str(claim.positive))
+    records = ScoredRecords(places.astype(float), rng.random(len(rows)), groups, labels, counted, len(sizes), 2)
     best = None
     for path in plan_along(records, sizes, utility):
+        finest = np.bincount(path.finest * 2 + labels, minlength=2 * int(path.finest.max()) + 2).reshape(-1, 2)
         for k, plan in path.plans.items():
             if k >= min_cells and forecast_bound(plan.gaps, 1.0 - claim.confidence) <= limit:
-                table = np.bincount(path.cells(k) * 2 + label.codes, minlength=2 * k).reshape(k, 2)
+                table = np.add.reduceat(finest, path.starts[k], axis=0)
                 best = max(best or (0.0, 0), (utility_left_out(utility, [table]), k))
     return best

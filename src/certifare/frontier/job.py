@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.certificates import Exclusion, Subsample, one_per_cluster, thin
+from certifare.certificates import CellCounts, Exclusion, Subsample, one_per_cluster, thin
 from certifare.certificates.claims import Claim
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.looks import Look
@@ -34,6 +35,9 @@ from certifare.tables.frames import Frame
 from certifare.tables.reading import POOLED, Reading
 from certifare.tables.splitting import CERTIFY, split
 from certifare.tables.table import Table, refuse_quantity, suggest_comparison
+
+if TYPE_CHECKING:
+    from certifare.frontier.large import Elsewhere
 
 #: Labels whose names say that they are the positive one.
 POSITIVE_NAMES = frozenset({"1", "1.0", "true", "yes", "y"})
@@ -97,23 +101,39 @@ class Job:
     options : JobOptions
     parts : mapping of str to float
         Shares of the parts, ``certify`` among them.
+    elsewhere : Elsewhere, optional
+        The certification records, if they are not in memory; ``table`` is then a sample of all records.
     """
 
     candidates: Any
     """What was tried; numbers of candidates are positions here."""
 
-    _seen = ""
-    """Where the records are that decide what is pooled, in words."""
-
-    def __init__(self, table: Table, claim: Claim, options: JobOptions, parts: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        table: Table,
+        claim: Claim,
+        options: JobOptions,
+        parts: Mapping[str, float],
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         _check_roles(table)
         self.options = options
+        self.elsewhere = elsewhere
         self.seed = int(options.seed)
-        self.rows = split(table, parts, self.seed, by_group=options.pool_groups is None)
+        if elsewhere is None:
+            self.rows = split(table, parts, self.seed, by_group=options.pool_groups is None)
+        else:
+            self.rows = dict(elsewhere.rows)
         self._pooled: tuple[str, ...] = ()
         self.kept_groups: tuple[str, ...] | None = None  # all others are pooled
         if options.pool_groups is not None:
-            self.kept_groups, self._pooled = _pool(table, self.rows, options.pool_groups, claim, self._seen)
+            if table.roles.each:
+                raise ArgumentError(
+                    "--pool-groups pools intersections, and --each claims each column. Compare a column with one of "
+                    'its values instead: --sensitive "race==White".'
+                )
+            n_certify = None if elsewhere is None else elsewhere.n_certify
+            self.kept_groups, self._pooled = _pool(table, self.rows, options.pool_groups, claim, n_certify)
             table = table if self.kept_groups is None else table.pooled(self.kept_groups)
         self.table = table
         self.ledger = options.ledger
@@ -121,6 +141,8 @@ class Job:
             claim,
             confidence=self.ledger.confidence_of_look(claim.confidence, claim.looks),
             positive=_positive(table, claim),
+            each=table.roles.sensitive if table.roles.each else (),
+            given=table.roles.given,
         )
         self.look: Look | None = None  # set when the certification records are used
         self.utility = check_utility(options.utility)
@@ -138,7 +160,11 @@ class Job:
         self._check_sizes()
         unlabelled = int((~table.labelled).sum())
         if unlabelled:
-            counted = "left out" if self.claim.labelled else "counted as all others, but cannot be learnt from"
+            counted = (
+                "left out"
+                if self.claim.labelled and self.claim.given is None
+                else "counted as all others, but cannot be learnt from"
+            )
             self.notes.append(f"{unlabelled:,} records have no label: they are {counted}")
 
     def useful(self, min_cells: int = 2) -> list[int]:
@@ -166,6 +192,8 @@ class Job:
 
     def certify_sizes(self) -> NDArray[np.int64]:
         """Certification records of each group and first label: all that is known of them before they are counted."""
+        if self.elsewhere is not None:
+            return self.elsewhere.sizes(self.table, self.kept_groups, labelled=self.claim.labelled)
         table = self.certify_sample.table
         (sizes,) = PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups
         return np.asarray(sizes)
@@ -196,6 +224,8 @@ class Job:
 
     def _traces(self) -> Traces:
         """Return what the ledger knows the certification records by."""
+        if self.elsewhere is not None:
+            return self.ledger.origin(("records", self.certify_digest), ("table", self._records))
         return self.ledger.trace(self.certify_sample.table, self.table)
 
     @property
@@ -212,6 +242,7 @@ class Job:
             label=roles.label[0],
             label_cuts=roles.label_cuts,
             positive=claim.positive if claim.distance.strata == "positive" else None,
+            given=roles.given or msgspec.UNSET,
             kept_groups=self.kept_groups,
             unknown_groups=roles.missing_groups == "unknown",
             weight=roles.weight,
@@ -225,12 +256,15 @@ class Job:
     @property
     def sizes(self) -> dict[str, int]:
         """Records of the whole table, and of each part."""
-        return {"all": len(self.table), **{name: len(rows) for name, rows in self.rows.items()}}
+        sizes = {"all": len(self.table), **{name: len(rows) for name, rows in self.rows.items()}}
+        if self.elsewhere is not None:
+            sizes |= {"all": self.elsewhere.n_records, CERTIFY: self.elsewhere.n_certify}
+        return sizes
 
     @property
     def certify_digest(self) -> str:
         """A fingerprint of the certification records."""
-        return self.certify_sample.table.digest
+        return self.certify_sample.table.digest if self.elsewhere is None else self.elsewhere.digest
 
     def _weighing(self, part: str) -> Table:
         """Take the records of a part, with weights up to the cap."""
@@ -282,7 +316,8 @@ class Job:
     def _choose_cap(self) -> CapForecast | None:
         """Choose a cap on the weights, on training and select records; None where there is none, or none is best."""
         table = self.table
-        if table.weights is None or table.clusters is not None:
+        # Forecasts of caps are by groups of whole records: other claims thin to whole weights.
+        if table.weights is None or table.clusters is not None or self.claim.each or self.claim.given is not None:
             return None
         rows = np.concatenate([rows for part, rows in self.rows.items() if part != CERTIFY])
         assert table.groups is not None  # noqa: S101  (checked at the start)
@@ -300,9 +335,15 @@ class Job:
 
     def _check_sizes(self) -> None:
         """Refuse groups that are too small to be certified, before anything is fitted."""
-        table = self.certify_sample.table
-        counts = table.count(np.zeros(len(table), dtype=np.int64), 1, labels=self.claim.labelled)
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        sizes, groups = self.certify_sizes()[None], self.table.groups.names
+        counts = (
+            CellCounts(sizes[:, :, :-1], groups, self.table.strata.names)
+            if self.claim.labelled
+            else CellCounts(sizes.sum(axis=2), groups)
+        )
         try:
+            self.claim = self.claim.fitted(counts)
             self.claim.check(counts)
         except GroupError as error:
             raise type(error)(f"{error}{self._what_helps()}") from error
@@ -337,6 +378,8 @@ class Job:
         """Say what may be done about groups that are too small."""
         if suggested := self._comparison():
             return suggested
+        if self.claim.each:
+            return ' With --each, compare a column with one of its values, such as --sensitive "race==White".'
         if self._pooled:
             return " A larger --pool-groups pools more groups."
         return f" Small groups are pooled by --pool-groups {self.claim.min_group_size}."
@@ -362,6 +405,8 @@ def _check_roles(table: Table) -> None:
     """Refuse a table without a label or groups that something can be learnt about."""
     if not table.labels:
         raise RoleError("The table has no label: name one, so that encoders know what to keep.")
+    if table.roles.given is not None and len(table.strata.values) < 2:
+        raise RoleError(f"--given {table.roles.given} has one value only: leave it out.")
     for label in table.labels:
         refuse_quantity(label.name, label.names, "label")
         if len(label.values) < 2:
@@ -401,7 +446,7 @@ def _check_repeats(table: Table) -> tuple[str, ...]:
 
 
 def _pool(
-    table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, claim: Claim, seen: str = ""
+    table: Table, rows: Mapping[str, NDArray[np.int64]], fewest: int, claim: Claim, n_certify: int | None = None
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """Choose the groups that are not pooled, None if all stay, and say so. Certification records are not used."""
     assert table.groups is not None  # noqa: S101  (checked at the start)
@@ -412,7 +457,7 @@ def _pool(
     groups, drawn = table.groups.codes[others], _drawn(table.take(others))
     strata, where = _strata(table, claim, others)
     there = np.stack([np.bincount(groups[at], weights=drawn[at], minlength=len(names)) for at in strata])
-    expected = there * (len(rows[CERTIFY]) / len(others))
+    expected = there * ((n_certify or len(rows[CERTIFY])) / len(others))
     present = np.bincount(groups, minlength=len(names)) > 0
     order = [int(i) for i in np.argsort(expected.min(0), kind="stable") if present[i]]
     n_small = int((expected.min(0)[order] < fewest).sum())
@@ -433,7 +478,7 @@ def _pool(
         if name not in kept
     )
     note = (
-        f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records{seen}, a group of it has "
+        f"The group {POOLED!r} pools {pooled}: by the numbers of training and select records, a group of it has "
         f"fewer than {amount(fewest, 'certification record')}{where}, or is the next smallest."
     )
     return tuple(name for name in names if name in kept), (note,)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -44,6 +44,9 @@ from certifare.frontier.utility import (
 )
 from certifare.tables.splitting import PARTS
 from certifare.tables.table import Table
+
+if TYPE_CHECKING:
+    from certifare.frontier.large import Elsewhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +134,8 @@ class Search(Job):
         Of the certificates. The attribute of this name has the confidence of one look, and the positive label.
     parts : mapping of str to float
         Shares of train, select and certify.
+    elsewhere : Elsewhere, optional
+        The certification records, if they are not in memory.
     **options
         Of :class:`~certifare.frontier.job.JobOptions`.
     """
@@ -142,11 +147,12 @@ class Search(Job):
         claim: Claim | None = None,
         *,
         parts: Mapping[str, float] = PARTS,
+        elsewhere: Elsewhere | None = None,
         **options: Any,
     ) -> None:
         if sorted(parts) != sorted(PARTS):
             raise ArgumentError(f"The parts must be {', '.join(PARTS)}; got {', '.join(parts)}.")
-        super().__init__(table, claim or Claim(), JobOptions(**options), parts)
+        super().__init__(table, claim or Claim(), JobOptions(**options), parts, elsewhere)
         self.grid = grid
         self.paths: list[GrowthPath] = []
         self._last_cells: tuple[Any, NDArray[np.int64]] | None = None
@@ -218,17 +224,15 @@ class Search(Job):
 
     def _outlook(self, train: PartCounts, select: PartCounts, sizes: NDArray[np.int64]) -> Outlook:
         """Say what is to be expected of cells that were counted, on so many certification records."""
-        # Metrics that look at labels leave out the last column, of records without one.
-        counted = slice(-1) if self.claim.labelled else slice(None)
-        names = self.certify_sample.table.labels[0].names
-        return Outlook.of(
-            train.groups[:, :, counted],
-            select.groups[:, :, counted],
-            sizes[:, counted],
-            self.claim.metric,
-            0 if self.claim.positive is None else names.index(self.claim.positive),
-            self.cap,
-        )
+        train_counts, select_counts, certify_sizes = map(self._by_claim, (train.groups, select.groups, sizes[None]))
+        return Outlook.of(train_counts, select_counts, certify_sizes, self.claim, self.cap)
+
+    def _by_claim(self, table: NDArray[np.int64]) -> CellCounts:
+        """Return counts by cell, group and label as the claim looks at them; the last label is of records without."""
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        if self.claim.labelled:
+            return CellCounts(table[:, :, :-1], self.table.groups.names, self.table.strata.names)
+        return CellCounts(table.sum(axis=2), self.table.groups.names)
 
     # -- choosing ---------------------------------------------------------------------------------------------
 
@@ -243,6 +247,8 @@ class Search(Job):
 
     def glimpse(self, limit: float, min_cells: int = 2) -> Glimpse | None:
         """Say what calibrated cells would give at T* ≤ ``limit``, from training records; None unless that is more."""
+        if self.claim.each or self.claim.given is not None:
+            return None  # calibrated cells have other claims
         within = [self.candidates[i] for i in self.useful(min_cells)]
         own = max((c.utility for c in within if c.prediction.bound <= limit), default=None)
         found = best_calibrated(self.explorer, self.claim, self.counted_sizes(), self.utility, limit, min_cells)
@@ -318,11 +324,26 @@ class Search(Job):
 
     def _counted(self, numbers: Sequence[int]) -> Iterator[tuple[Any, CellCounts]]:
         """Yield encoders and how they count the certification records, one after another."""
+        if self.elsewhere is not None:
+            yield from self._counted_elsewhere(numbers)
+            return
         for done, number in enumerate(numbers):
             if self._progress is not None:
                 self._progress("certifying", done, len(numbers))
             encoder = self.encoder(number)
             yield encoder, self._certification_counts(encoder, self.candidates[number])
+
+    def _counted_elsewhere(self, numbers: Sequence[int]) -> Iterator[tuple[Any, CellCounts]]:
+        """Count the certification records where they are, by the cells of all encoders at once."""
+        assert self.elsewhere is not None  # noqa: S101  (the caller has checked)
+        encoders = []
+        for done, number in enumerate(numbers):
+            if self._progress is not None:
+                self._progress("fitting encoders to be certified", done, len(numbers))
+            encoders.append(self.encoder(number))
+        counts, self._repeats = self.elsewhere.count(encoders, self.table, self.reading, self.claim, self._progress)
+        self.notes += [note for note in self._repeats if note not in self.notes]
+        yield from zip(encoders, counts, strict=True)
 
     def _certificate(
         self, number: int, counts: CellCounts, claim: Claim, sequence: FixedSequence | None = None
@@ -358,11 +379,7 @@ class Search(Job):
 
     def _training_counts(self, candidate: Candidate) -> CellCounts:
         """Training records by cell and group: where the set of cells for the lower limit is chosen."""
-        assert self.table.groups is not None  # noqa: S101  (checked at the start)
-        table = candidate.path.at("train", candidate.cells).groups
-        if self.claim.labelled:
-            return CellCounts(table[:, :, :-1], self.table.groups.names, self.table.labels[0].names)
-        return CellCounts(table.sum(axis=2), self.table.groups.names)
+        return self._by_claim(candidate.path.at("train", candidate.cells).groups)
 
     # -- parts ------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
 
 KINDS = ("boosted", "tree", "kmeans")
-GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
+GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
+#: For trees that are searched beside boosted encoders, which are better in most tables.
+GAMMAS_BESIDE = (0.3, 0.5, 0.7, 0.85, 0.94, 0.985)
 #: Group-aware encoders: γ, and the distances that their cells may have on the training records. Their splits pay the
 #: distance itself, and values between none and all of it need a band of γ that is too narrow to hit by chance.
 GAMMAS_BY_GROUP = (0.02, 0.07, 0.2)
@@ -21,7 +23,7 @@ DISTANCES = (0.0, 0.003, 0.006, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.0
 DISTANCES_BEYOND = (0.2, 0.25, 0.3, 1.0)
 CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
 #: Smallest cell sizes to try, as shares of the training records.
-CELL_SHARES = (0.001, 0.004, 0.016)
+CELL_SHARES = (0.001, 0.01)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,10 @@ class Grid:
     ----------
     kinds : sequence of {"boosted", "tree", "kmeans"}
     gammas : sequence of float, optional
-        By default many close to 1; for group-aware encoders a few, each with many distances that the cells may have on
-        the training records.
+        By default many close to 1, fewer for trees beside boosted encoders; for group-aware encoders a few, each with
+        many distances that the cells may have on the training records.
     min_cell_sizes : sequence of int, optional
-        By default three sizes in proportion to the number of training records.
+        By default two sizes in proportion to the number of training records.
     cells : sequence of int
         Numbers of cells; the smaller ones come from the same growth.
 
@@ -111,9 +113,6 @@ class Grid:
             raise ArgumentError(
                 "k-means encoders do not look at groups: leave kmeans out, or do not ask for group-aware."
             )
-        gammas = self.gammas
-        if gammas is None:
-            gammas = GAMMAS_BY_GROUP if group_aware else GAMMAS
         distances = (*DISTANCES, *DISTANCES_BEYOND) if group_aware else (None,)
         sizes = self.min_cell_sizes
         if sizes is None:
@@ -129,6 +128,10 @@ class Grid:
                     if k <= n_train:
                         yield Setting(kind, None, None, k)
                 continue
+            gammas = self.gammas
+            if gammas is None:
+                beside = kind == "tree" and "boosted" in self.kinds
+                gammas = GAMMAS_BY_GROUP if group_aware else GAMMAS_BESIDE if beside else GAMMAS
             for gamma, size, distance in product(dict.fromkeys(gammas), sizes, distances):
                 yield Setting(kind, float(gamma), int(size), max(self.cells), distance)
 

@@ -290,18 +290,23 @@ def search_of(
     parts: Mapping[str, float] | None = None,
     *,
     group_aware: bool = False,
+    tie_column: str | None = None,
+    score_column: str | None = None,
     **options: Any,
 ) -> Search | CalibratedSearch:
     """Return the search for encoders of a table: for calibrated cells if these may read the group."""
     parts = parts or default_parts(group_aware)
     if not group_aware:
+        if tie_column is not None or score_column is not None:
+            raise ArgumentError("tie_column and score_column are about cells that read the group: add group_aware.")
         return Search(table, grid or Grid(), claim, parts=parts, **options)
     chosen = grid or Grid()
     if (chosen.kinds, chosen.gammas, chosen.min_cell_sizes) != (Grid().kinds, None, None):
         raise ArgumentError(
             "group_aware: calibrated cells have no kinds, gammas or smallest cells to choose from. Leave these out."
         )
-    return CalibratedSearch(table, claim, parts=parts, max_cells=max(chosen.cells), **options)
+    columns = {"tie_column": tie_column, "score_column": score_column}
+    return CalibratedSearch(table, claim, parts=parts, max_cells=max(chosen.cells), **columns, **options)
 
 
 def sweep(
@@ -321,6 +326,8 @@ def sweep(
     utility: str = "information",
     retain: float = 0.0,
     group_aware: bool = False,
+    tie_column: str | None = None,
+    score_column: str | None = None,
     pool_groups: int | None = None,
     label_quantiles: int | None = None,
     parts: Mapping[str, float] | None = None,
@@ -347,7 +354,7 @@ def sweep(
         each has a larger share of ε) or all of them.
     min_cells : int
         The fewest cells of a certified encoder.
-    utility, retain, group_aware, pool_groups, label_quantiles, parts, seed, n_jobs, progress
+    utility, retain, group_aware, tie_column, score_column, pool_groups, label_quantiles, parts, seed, n_jobs, progress
         Of the search, as in :func:`certifare.produce`.
     **roles
         For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.tables.table.table_of`.
@@ -397,7 +404,8 @@ def sweep(
         "ledger": open_ledger(ledger),
         "pool_groups": pool_groups,
     }
-    search = search_of(table_of(table, **roles), grid, claim, parts, group_aware=group_aware, **options)
+    columns = {"tie_column": tie_column, "score_column": score_column}
+    search = search_of(table_of(table, **roles), grid, claim, parts, group_aware=group_aware, **columns, **options)
     search.run(progress=progress)
     if correction == "holdout":
         return Frontier(search, correction)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from certifare.certificates.claims import combine, metric_of
+from certifare.certificates.claims import Claim, combine, metric_of
+from certifare.certificates.counts import CellCounts
 from certifare.certificates.tail import distance_level, raised
 from certifare.frontier.capping import CapForecast
 
@@ -82,53 +83,42 @@ class Outlook:
     @classmethod
     def of(
         cls,
-        train: NDArray[np.int64],
-        select: NDArray[np.int64],
-        certify_sizes: NDArray[np.int64],
-        metric: str,
-        positive: int,
+        train: CellCounts,
+        select: CellCounts,
+        certify_sizes: CellCounts,
+        claim: Claim,
         cap: CapForecast | None = None,
     ) -> Outlook:
         """Estimate the differences from counts.
 
         Parameters
         ----------
-        train, select : ndarray of int64, (cells, groups, labels)
-        certify_sizes : ndarray of int64, (groups, labels)
-            Numbers of certification records, which is all that is used of them.
-        metric : str
-        positive : int
-            Position of the positive label.
+        train, select : CellCounts
+        certify_sizes : CellCounts
+            Certification records in one cell: their numbers are all that is used of them.
+        claim : Claim
         cap : CapForecast, optional
             With a cap on the weights.
         """
-        chosen = metric_of(metric)
-        n_labels = train.shape[2]
-        strata = {
-            "all": [slice(None)],
-            "positive": [slice(positive, positive + 1)],
-            "each label": [slice(i, i + 1) for i in range(n_labels)],
-        }[chosen.strata]
-        pairs = np.array(list(combinations(range(train.shape[1]), 2)))
-        rows = []
-        for labels in strata:
+        rows: dict[str | None, list[tuple[Any, ...]]] = {}
+        for pair in claim.pairs(certify_sizes):
+            fitted, fresh, there = (pair.table(counts) for counts in (train, select, certify_sizes))
             # Training records count as if there were fewer of them.
-            pooled = select[:, :, labels].sum(axis=2) + train[:, :, labels].sum(axis=2) / TRAINING_DISCOUNT
+            pooled = fresh + fitted / TRAINING_DISCOUNT
             known = np.maximum(pooled.sum(axis=0), 1.0)
-            shares = pooled / known
-            first, second = shares[:, pairs[:, 0]].T, shares[:, pairs[:, 1]].T
-            weight = np.stack([1.0 / known[pairs[:, 0]], 1.0 / known[pairs[:, 1]]])
-            errors = weight.sum(axis=0)
+            first, second = (pooled / known).T
+            errors = (1.0 / known).sum()
             mean = (first + second) / 2
             variances = np.maximum(
-                (first * (1 - first) * weight[0][:, None] + second * (1 - second) * weight[1][:, None])
-                / errors[:, None],
+                (first * (1 - first) / known[0] + second * (1 - second) / known[1]) / errors,
                 mean * (1 - mean) / 4 + 1e-12,
             )
-            there = np.maximum(certify_sizes[:, labels].sum(axis=1), 1)
-            rows.append((first - second, variances, errors, (1.0 / there)[pairs].sum(axis=1)))
-        differences, variance, errors, sizes = (np.stack(part) for part in zip(*rows, strict=True))
-        return cls(differences, variance, errors, sizes, metric, cap)
+            sizes = (1.0 / np.maximum(there.sum(axis=0), 1)).sum()
+            rows.setdefault(pair.label, []).append((first - second, variances, errors, sizes))
+        differences, variance, error, size = (
+            np.array([[row[i] for row in of_label] for of_label in rows.values()]) for i in range(4)
+        )
+        return cls(differences, variance, error, size, claim.metric, cap)
 
     def without_cap(self) -> Outlook:
         """Return the outlook for records that are thinned to whole weights."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from certifare.certificates import Certificate, FixedSequence, difference_limit
 from certifare.certificates.chance import distance_by_chance
-from certifare.certificates.claims import gaps_of, stratum
+from certifare.certificates.claims import gaps_of, pair_of, stratum
 from certifare.certificates.consequences import WHOLE_GROUPS
 from certifare.certificates.rounding import percent, percent_up, round_down, round_up
 from certifare.certificates.tail import distance_level, raised
@@ -176,6 +176,7 @@ def report_data(
         "pairs": [
             {
                 "groups": list(part.groups),
+                "attribute": part.attribute,
                 "label": part.label,
                 "records": list(part.records),
                 "estimate": part.estimate,
@@ -185,6 +186,13 @@ def report_data(
             }
             for part in found.parts
         ],
+        "attributes": [
+            {"name": name, "bound": bound, "bound_text": round_up(bound)} for name, bound in found.of_each.items()
+        ]
+        or [{"name": None, "bound": found.bound, "bound_text": round_up(found.bound)}],
+        "given": found.claim.given,
+        "intersection_text": None if found.intersection is None else round_up(found.intersection),
+        "left_out": list(found.claim.left_out),
         "meaning": _meaning(found),
         "follows": list(found.what_follows()),
         "cells": cells,
@@ -351,7 +359,7 @@ def _cells(
 ) -> dict[str, Any]:
     """Return each cell's share of each group in the stratum of the worst pair, and how its bound is composed."""
     worst = certificate.worst
-    counts = stratum(certificate.counts, worst.label)
+    counts = stratum(certificate.claim.counts_of(certificate.counts, worst.attribute), worst.label)
     first, second = (counts.groups.index(group) for group in worst.groups)
     sizes = [max(1, int(size)) for size in counts.table.sum(axis=0)]
     rules = {int(entry["cell"]): list(entry["rules"]) for entry in encoder["cells"]} if encoder else {}
@@ -371,7 +379,8 @@ def _cells(
             }
         )
     own, tail = worst.bound, certificate.tail
-    above = 0.0 if tail is None else tail.share(certificate.counts, worst.groups, worst.label, certificate.epsilon_used)
+    pair = pair_of(certificate.claim, certificate.counts, worst)
+    above = 0.0 if tail is None else tail.share(certificate.counts, pair, certificate.epsilon_used)
     if certificate.sequence is not None:
         n0, n1, m = certificate.sequence.steps[certificate.sequence.passed - 1].statistics[
             certificate.parts.index(worst)
@@ -556,10 +565,13 @@ def _four_fifths(certificate: Certificate) -> dict[str, Any]:
                 ],
             }
         )
-    whole = not certificate.claim.labelled
+    whole, given = not certificate.claim.labelled, certificate.claim.given
+    stratum = "label" if given is None else f"value of {given!r}"
     return {
-        "title": "Four-fifths rule" if whole else "Ratios of selection rates within a label",
-        "whole_groups": None if whole else WHOLE_GROUPS.format(metric=certificate.claim.distance.words),
+        "title": "Four-fifths rule" if whole else f"Ratios of selection rates within a {stratum}",
+        "whole_groups": None
+        if whole
+        else WHOLE_GROUPS.format(metric=certificate.claim.distance.words, stratum=stratum),
         "limits": limits,
         # The chart and the table show the largest bound; the others are better.
         "largest": max(range(len(limits)), key=lambda i: limits[i]["bound"]),

@@ -48,9 +48,10 @@ def evaluate(
     """
     most = min(max(SHUFFLED // len(encoder.columns_), FEWEST), MOST, len(table))
     some = table.take(np.linspace(0, len(table) - 1, most).astype(np.int64))
-    driven = encoder.importances(some.features, some.labels, sensitive_features=some.groups, repeats=1)
+    features = some.select([column.name for column in encoder.columns_])
+    driven = encoder.importances(features, some.labels, sensitive_features=some.groups, repeats=1)
     groups = {"sensitive_features": some.groups} if encoder.reads_groups and encoder.sensitive is None else {}
-    kept = encoder.retained_information(some.features, **groups)
+    kept = encoder.retained_information(features, **groups)
     return {
         "importances": driven.to_dict(),
         "retained": {"records": len(some), "mean": kept.mean, "columns": _by_share(kept.columns)},
@@ -70,7 +71,8 @@ def _calibration(
 ) -> list[dict[str, Any]]:
     if cells is None:
         by_group = encoder.reads_groups and encoder.sensitive is None
-        cells = encoder.apply(table.features, **({"sensitive_features": table.groups} if by_group else {}))
+        features = table.select([column.name for column in encoder.columns_])
+        cells = encoder.apply(features, **({"sensitive_features": table.groups} if by_group else {}))
     counts = []
     for (_, values), label in zip(encoder.labels_, table.labels, strict=True):
         known = label.codes >= 0

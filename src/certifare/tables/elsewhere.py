@@ -1,41 +1,68 @@
 """Find the engine for a table that is not in memory.
 
-An encoder reads a table in memory by itself. Any other table goes to the engine that registered for it, so that
-encoders need not know the engines.
+Engines register for the tables that they take: dataframes of Dask and Spark, Parquet files. Encoders, and code that
+counts records, ask here, so that they need not know the engines.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
-
-Prepare = Callable[..., Any]
-"""Reads and codes training records in place; ``RestrictedEncoder.fit_from`` grows cells from the result."""
+from dataclasses import dataclass
+from typing import Any
 
 
-class _Engine(NamedTuple):
-    load: Callable[[], Prepare]
-    takes: Callable[[Any], bool] | None
+@dataclass(frozen=True)
+class EngineEntry:
+    """What an engine registers.
+
+    Attributes
+    ----------
+    takes : callable
+        Says whether a dataframe is for this engine.
+    worker : callable
+        Returns a :class:`~certifare.engines.blocks.Worker` that holds the table's pieces.
+    encode : callable, optional
+        ``encode(encoder, table, sensitive_features)`` returns the encoded table, lazily.
+    prepare : callable, optional
+        Reads and codes training records in place; ``fit_from`` grows cells from the result.
+    """
+
+    takes: Callable[[Any], bool]
+    worker: Callable[..., Any]
+    encode: Callable[..., Any] | None = None
+    prepare: Callable[..., Any] | None = None
 
 
-_ENGINES: dict[str, _Engine] = {}
+_ENGINES: dict[str, EngineEntry] = {}
 
 
-def register_engine(name: str, load: Callable[[], Prepare], takes: Callable[[Any], bool] | None = None) -> None:
-    """Register an engine: ``load`` imports it when it is first needed, ``takes`` says which dataframes it accepts."""
-    _ENGINES[name] = _Engine(load, takes)
+def register_engine(name: str, engine: EngineEntry) -> None:
+    """Register an engine under a name."""
+    _ENGINES[name] = engine
 
 
-def engine_of(table: Any) -> Prepare | None:
-    """Return the function that prepares the training records of a dataframe; None if the dataframe is in memory."""
-    return next((engine.load() for engine in _ENGINES.values() if engine.takes and engine.takes(table)), None)
+def engine_of(table: Any) -> EngineEntry | None:
+    """Return the engine that takes a dataframe; None if the dataframe is in memory."""
+    return next((engine for engine in _ENGINES.values() if engine.takes(table)), None)
 
 
-def engine_called(name: str) -> Prepare:
-    """Return the function that prepares training records in the engine with this name."""
-    return _ENGINES[name].load()
+def engine_called(name: str) -> EngineEntry:
+    """Return the engine with a name."""
+    return _ENGINES[name]
 
 
-def is_dask(table: Any) -> bool:
-    """Return whether a table is a Dask DataFrame or Series: its records are on a cluster, and stay there."""
-    return type(table).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(table, "__dask_graph__")
+def open_elsewhere(table: Any) -> Any:
+    """Return a worker that holds the pieces of a dataframe or of Parquet files; None if the table is in memory."""
+    engine = engine_called("parquet") if _is_path(table) else engine_of(table)
+    return None if engine is None else engine.worker(table)
+
+
+def _is_path(table: Any) -> bool:
+    listed = isinstance(table, list | tuple) and bool(table)
+    return all(isinstance(path, str | os.PathLike) for path in (table if listed else [table]))
+
+
+def comes_from(table: Any, *packages: str) -> bool:
+    """Return whether a table's class is of one of these packages, without importing them."""
+    return type(table).__module__.partition(".")[0] in packages

@@ -14,6 +14,7 @@ import codecs
 import contextlib
 import csv
 import errno
+import glob
 import io
 import os
 import re
@@ -33,6 +34,7 @@ import pyarrow.csv as pacsv
 from certifare.errors import FileError, TableError
 from certifare.foundation.formatting import amount
 from certifare.foundation.storage import FilePath, open_regular, writable
+from certifare.tables.stores import Store, store_address
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
@@ -78,7 +80,9 @@ _NUMBER = re.compile(r"[-+]?\d+\.?\d*")
 #: Numbers that show which decimal sign a file uses.
 _DECIMAL_COMMA, _DECIMAL_POINT = re.compile(r"-?\d+,(\d{1,2}|\d{4,})"), re.compile(r"-?\d+\.\d+")
 
-Kind = Literal["csv", "parquet", "arrow", "arrow stream"]
+Kind = Literal["csv", "parquet", "arrow", "arrow stream", "folder"]
+"""Format of a file; a folder or pattern is of Parquet files."""
+
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -180,20 +184,30 @@ class Batches:
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
+def is_pattern(path: str) -> bool:
+    """Whether a path names files by a pattern. The address of a database may hold a "?", but is none."""
+    return glob.has_magic(path) and (store_address(path) is not None or not _ADDRESS.match(path))
+
+
 class DataFile(os.PathLike[str]):
     """A path whose file is opened only once, even if its format is detected before it is read.
 
     Parameters
     ----------
     path : path
+        Or an address in an object store, such as ``s3://bucket/people.csv``; or a folder or pattern of Parquet files.
 
     Attributes
     ----------
     path : Path
+    store : Store or None
+        The file in an object store; None if it is on this machine.
     """
 
     def __init__(self, path: FilePath) -> None:
         self.path = Path(path)
+        address = store_address(path)
+        self.store = None if address is None else Store(address)
         self._open: Any = None
         self._content: bytes | None = None
 
@@ -203,15 +217,26 @@ class DataFile(os.PathLike[str]):
         return path if isinstance(path, cls) else cls(path)
 
     def __fspath__(self) -> str:
-        return str(self.path)
+        return str(self)
 
     def __str__(self) -> str:
-        return str(self.path)
+        return str(self.path if self.store is None else self.store)
+
+    def exists(self) -> bool:
+        """Return whether there is a file or a folder."""
+        return self.path.exists() if self.store is None else self.store.is_file or self.store.is_folder
+
+    @cached_property
+    def is_folder(self) -> bool:
+        """Whether it is a folder, or a pattern that may match several files."""
+        if self.store is None:
+            return self.path.is_dir() or (is_pattern(str(self.path)) and not self.path.exists())
+        return glob.has_magic(str(self)) or self.store.is_folder
 
     def start(self) -> Any:
         """Return the open file, at its start. Only one reader may use it at a time, and without threads."""
         if self._open is None:
-            self._open = _native(self.path)
+            self._open = _native(self.path) if self.store is None else self.store.reader()
         self._open.seek(0)
         return self._open
 
@@ -252,17 +277,19 @@ class DataFile(os.PathLike[str]):
     @cached_property
     def kind(self) -> Kind:
         """The format of the file, by its first bytes."""
-        path = self.path
-        if not path.exists():
-            if _ADDRESS.match(str(path)):
+        path = str(self)
+        if self.is_folder:
+            return "folder"
+        if not self.exists():
+            if self.store is not None:
+                raise FileError(f"There is no file {path!r}.")
+            if _ADDRESS.match(path):
                 # Do not repeat the text: a database URL may hold a password or a token.
                 raise FileError(
                     "There is no such file. Give a database's address with --sql, and its table with --table."
                 )
-            raise FileError(f"There is no file {str(path)!r}{_similar_file(path)}.")
-        if path.is_dir():
-            raise FileError(f"{str(path)!r} is a folder. Name a CSV, Parquet or Arrow file.")
-        with readable(path):
+            raise FileError(f"There is no file {path!r}{_similar_file(self.path)}.")
+        with readable(self):
             head = self.head
         if not head:
             raise FileError(f"{str(path)!r} is empty.")
@@ -381,6 +408,8 @@ def read_file(
         layout = inspect_csv(path, **reading)
         table = _read_csv(path, layout, options.missing, types or {})
         notes = (*layout.notes, *suspected_markers(table))
+    elif kind == "folder":
+        table, notes = _files_in(path).read(), ()
     else:
         table, notes = _read_binary(path, kind), ()
     if table.num_rows == 0:
@@ -403,6 +432,9 @@ def open_batches(path: FilePath, types: Mapping[str, pa.DataType | None] | None 
     """
     path = DataFile.of(path)
     kind = path.kind
+    if kind == "folder":
+        batches: Batches = _files_in(path).batches(None if types is None else list(types))
+        return batches
     if kind != "csv":
         return _binary_batches(path, kind, types)
     options, layout = CsvDialect(**reading), inspect_csv(path, **reading)
@@ -411,7 +443,16 @@ def open_batches(path: FilePath, types: Mapping[str, pa.DataType | None] | None 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         return _csv_batches(path, layout, wanted, options.missing, batches)
 
-    return Batches(list(layout.columns), path.path.stat().st_size, read)
+    return Batches(list(layout.columns), path.start().size(), read)
+
+
+def _files_in(folder: DataFile) -> Any:
+    """Return the Parquet files of a folder or pattern, which form one table."""
+    from certifare.tables.parquet import ParquetFiles
+
+    files = ParquetFiles.find(str(folder))
+    _check_memory(folder, files.schema, files.n_records)
+    return files
 
 
 def suspected_markers(table: pa.Table) -> tuple[str, ...]:
@@ -895,12 +936,12 @@ def _check_names(path: Path | DataFile, names: Sequence[str]) -> None:
 @contextlib.contextmanager
 def readable(path: str | os.PathLike[str], layout: Csv | None = None, bad: _BadRows | None = None) -> Iterator[None]:
     """Convert readers' exceptions into errors that name the file and say what to do."""
-    path = Path(path)
+    path = DataFile.of(path)
     try:
         yield
     except pa.ArrowInvalid as error:
         if bad is not None and bad.count and layout is not None:
-            raise bad.error(DataFile(path), layout) from error
+            raise bad.error(path, layout) from error
         raise _explained(path, layout, str(error)) from error
     except (pa.ArrowException, EOFError, UnicodeDecodeError) as error:
         raise FileError(f"{str(path)!r} is damaged: {_short(str(error))}.") from error
@@ -931,7 +972,8 @@ def _explained(path: Path | DataFile, layout: Csv | None, message: str) -> Excep
     if layout is not None:
         # pyarrow's message repeats the row that it cannot read.
         message = re.split("['\"\n]", re.sub(r"(, got \d+):.*", r"\1", message, flags=re.S))[0]
-    return FileError(f"{str(path)!r} cannot be read as a table: {_short(message).rstrip(':. ')}.")
+    wrong = "is damaged" if layout is None else "cannot be read as a table"
+    return FileError(f"{str(path)!r} {wrong}: {_short(message).rstrip(':. ')}.")
 
 
 def _too_long(path: Path | DataFile) -> FileError:

@@ -36,6 +36,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Sensitive columns, or comparisons such as ``"age>=60"``; several columns are intersected.
     label : str or None
         The label column, or a comparison, for metrics that condition on a label.
+    given : str
+        The column within whose values groups are compared; unset if there is none.
     label_cuts : tuple of float
         Thresholds that cut a numeric label into bands. Empty: it is not cut.
     positive : str or None
@@ -79,6 +81,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     population: Literal["clusters", "records"] = "clusters"
     missing_words: _Names = ()
     decimal: Literal[".", ","] | None = None
+    given: _Text | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         check_cuts(self.label_cuts)
@@ -115,7 +118,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def naming(self) -> tuple[Any, ...]:
         """The fields that determine the names of groups and labels: counts that differ here cannot be compared."""
-        return self.sensitive, self.label, self.label_cuts, self.kept_groups, self.unknown_groups
+        return self.sensitive, self.label, self.label_cuts, self.kept_groups, self.unknown_groups, self.given
 
     @property
     def missing_groups(self) -> Literal["unknown", "drop"]:
@@ -125,6 +128,16 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def unlabelled(self) -> Reading:
         """Return the same reading without a label, for metrics that do not use one."""
         return msgspec.structs.replace(self, label=None, label_cuts=(), positive=None)
+
+    def counted(self, *, labelled: bool) -> Reading:
+        """Return the reading by which records are counted: the given column takes the label's place, if there is one.
+
+        >>> Reading(sensitive=("sex",), label="paid", given="product").counted(labelled=True).label
+        'product'
+        """
+        if self.given:
+            return msgspec.structs.replace(self.unlabelled(), label=self.given, given=msgspec.UNSET)
+        return self if labelled else self.unlabelled()
 
 
 def check_cuts(cuts: Sequence[float]) -> None:

@@ -25,7 +25,7 @@ Names = str | Sequence[str]
 """One name, or several."""
 MissingGroups = Literal["drop", "unknown"]
 """Whether records without a group are left out, or form a group "unknown"."""
-ROLES = ("label", "sensitive", "weight", "cluster")
+ROLES = ("label", "sensitive", "weight", "cluster", "given")
 """Roles of columns that are not features."""
 
 _OPERATOR = re.compile(r">=|<=|==|!=|≥|≤|≠|=|>|<")
@@ -123,6 +123,11 @@ class Roles:
         intersected to groups. Columns with a role are not features.
     weight, cluster : str or None
         Columns of survey weights, and of clusters of dependent records.
+    given : str or None
+        Column, or comparison, within whose values a claim compares groups. Like every column with a role, it is not a
+        feature: it is needed to certify, not to encode.
+    each : bool
+        Whether a claim is about each sensitive column, instead of their intersection.
     categorical, continuous : tuple of str
         Columns to read as categories, or as numbers, whatever their type.
     drop : tuple of str
@@ -151,6 +156,8 @@ class Roles:
     sensitive: tuple[str, ...] = ()
     weight: str | None = None
     cluster: str | None = None
+    given: str | None = None
+    each: bool = False
     categorical: tuple[str, ...] = ()
     continuous: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
@@ -163,6 +170,12 @@ class Roles:
         if self.missing_groups not in ("drop", "unknown"):
             raise RoleError(f'missing_groups={self.missing_groups!r}: choose "drop" or "unknown".')
         check_cuts(self.label_cuts)
+        if self.each and len(self.sensitive) < 2:
+            raise RoleError("--each needs several sensitive columns; with one, leave it out.")
+        if self.each and self.missing_groups == "unknown":
+            raise RoleError(
+                "--each needs a value of every sensitive column: leave records without one out (no --unknown-groups)."
+            )
         both = set(self.categorical) & set(self.continuous)
         if both:
             raise RoleError(f"Column {min(both)!r} is named as both categorical and continuous. Choose one.")
@@ -174,7 +187,7 @@ class Roles:
         unknown = [name for name in keywords if name not in known]
         if unknown:
             raise ArgumentError(f"Unknown role {', '.join(unknown)}. Choose from {', '.join(known)}.")
-        one = ("weight", "cluster", "missing_groups")
+        one = ("weight", "cluster", "given", "each", "missing_groups")
         given: dict[str, Any] = {
             name: value if name in one else as_names(value)
             for name, value in keywords.items()
@@ -192,6 +205,7 @@ class Roles:
             sensitive=reading.sensitive,
             weight=reading.weight,
             cluster=reading.cluster,
+            given=reading.given or None,
             label_cuts=reading.label_cuts,
             missing_groups=reading.missing_groups,
             features=features,
@@ -213,6 +227,8 @@ class Roles:
         for role, of_role in parsed.items():
             for found in of_role:
                 name = found.column if isinstance(found, Comparison) else found
+                if used.get(name) == role:
+                    raise RoleError(f"Column {name!r} is named twice (--{role}). Name it once.")
                 if name in used:
                     raise RoleError(f"Column {name!r} is named as both {used[name]} and {role}. Choose one.")
                 used[name] = role
@@ -231,8 +247,8 @@ class Roles:
                     raise RoleError(f"Column {name!r} is the {used[name]}, not a feature, so it cannot be {option}.")
         if not features:
             raise TableError("No feature is left: every column has a role or is dropped.")
-        label, sensitive, weight, cluster = (tuple(parsed.get(role, ())) for role in ROLES)
-        return FoundRoles(label, sensitive, weight, cluster, tuple(features))
+        label, sensitive, weight, cluster, given = (tuple(parsed.get(role, ())) for role in ROLES)
+        return FoundRoles(label, sensitive, weight, cluster, given, tuple(features))
 
     def _features(self, names: Sequence[str], used: Mapping[str, str]) -> Sequence[str]:
         """Return the features: the named columns, or all, without those that are dropped or have a role."""
@@ -246,12 +262,13 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class FoundRoles:
-    """The columns found for each role (weight and cluster: at most one), and the features."""
+    """The columns found for each role (weight, cluster and given: at most one), and the features."""
 
     label: tuple[str | Comparison, ...]
     sensitive: tuple[str | Comparison, ...]
     weight: tuple[str | Comparison, ...]
     cluster: tuple[str | Comparison, ...]
+    given: tuple[str | Comparison, ...]
     features: tuple[str, ...]
 
 

@@ -63,6 +63,8 @@ def split(
     names, shares = _checked(parts)
     rng = stream(seed, "split", table.records or table.digest)
     # Units are records, or clusters; each has a group and a stratum (its group and labels).
+    # Groups of one of several attributes are independent draws only if their intersections are not balanced.
+    by_group = by_group and not table.roles.each
     unit, groups, strata = _units(table if by_group else replace(table, groups=None))
     part = np.full(len(strata), -1, dtype=np.int64)
     rest = np.arange(len(strata))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from certifare.certificates.counts import (
     CLUSTER_MISSING,
+    GIVEN_MISSING,
     GROUP_MISSING,
     LABEL_MISSING,
     WEIGHT_MISSING,
@@ -72,6 +73,8 @@ class Table:
         The group of each record; several sensitive columns are intersected.
     weights, clusters : ndarray or None
         Survey weights; codes of clusters of dependent records.
+    given : Levels or None
+        The value of each record in the column that a claim is given.
     roles : Roles
         The roles as the user gave them.
     positive : str or None
@@ -105,6 +108,7 @@ class Table:
     groups: Levels | None = None
     weights: NDArray[np.float64] | None = None
     clusters: NDArray[np.int64] | None = None
+    given: Levels | None = None
     roles: Roles = field(default_factory=Roles)
     positive: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
@@ -133,7 +137,7 @@ class Table:
             Of :class:`~.Roles`: ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``,
             ``continuous``, ``drop``, ``feature``, ``features``, ``missing_groups``; one name or several.
         """
-        native = _arrow_table(frame)
+        native = arrow_table(frame)
         roles = Roles.of(roles, **keywords)
         found = roles.find(native.column_names)
         seen = _typed(native.select(found.features), roles)
@@ -143,6 +147,7 @@ class Table:
             else _levels(native, found.label, "label", roles.label),
             "sensitive": _levels(native, found.sensitive, "sensitive", roles.sensitive),
             "cluster": _levels(native, found.cluster, "cluster", as_names(roles.cluster)),
+            "given": _levels(native, found.given, "given", as_names(roles.given)),
         }
         weights = next((_weights(native.column(str(name)), str(name)) for name in found.weight), None)
         keep, exclusions = _complete(len(seen), columns, weights, roles.missing_groups)
@@ -164,6 +169,7 @@ class Table:
             groups=_groups(columns["sensitive"]),
             weights=None if weights is None else weights[keep],
             clusters=columns["cluster"][0].by_name().codes if columns["cluster"] else None,
+            given=next((levels.sorted().by_name() for levels in columns["given"]), None),
             roles=roles,
             positive=first.true if isinstance(first, Comparison) else None,
             exclusions=exclusions,
@@ -190,6 +196,11 @@ class Table:
         """Names of all columns, whatever their roles."""
         return [*self.features.column_names, *([] if self.others is None else self.others.column_names)]
 
+    def select(self, names: Sequence[str]) -> pa.Table:
+        """Return these columns, whatever their roles."""
+        of = {name: self.features if name in self.features.column_names else self.others for name in names}
+        return pa.table({name: source.column(name) for name, source in of.items() if source is not None})
+
     @property
     def y(self) -> pa.Array | None:
         """The label of each record (the first, if there are several); None if there is no label."""
@@ -215,6 +226,7 @@ class Table:
             groups=None if self.groups is None else self.groups.take(rows),
             weights=None if self.weights is None else self.weights[rows],
             clusters=None if self.clusters is None else self.clusters[rows],
+            given=None if self.given is None else self.given.take(rows),
         )
 
     def pooled(self, kept: Collection[str]) -> Table:
@@ -233,8 +245,18 @@ class Table:
         found: NDArray[np.bool_] = np.logical_and.reduce([y.codes >= 0 for y in self.labels])
         return found if self.labels else np.ones(len(self), dtype=bool)
 
+    @property
+    def strata(self) -> Levels:
+        """What claims condition on: the given column if there is one, otherwise the first label."""
+        return self.labels[0] if self.given is None else self.given
+
     def of_labelled(self) -> Table:
-        """Return the records with a label, for metrics that condition on labels; the others become an exclusion."""
+        """Return the records with what claims condition on: a given value, which all have, or a label.
+
+        Those without a label become an exclusion.
+        """
+        if self.given is not None:
+            return self
         labelled = self.labelled
         if labelled.all():
             return self
@@ -242,16 +264,16 @@ class Table:
         return replace(self.take(np.flatnonzero(labelled)), exclusions=(*self.exclusions, exclusion))
 
     def count(self, cells: NDArray[Any], n_cells: int, *, labels: bool = False) -> CellCounts:
-        """Count the records by cell and group; or those with a label, by cell, group and (first) label."""
+        """Count the records by cell and group; or those with a label, by cell, group and label (:attr:`strata`)."""
         if self.groups is None:
             raise GroupError("The table has no groups: name a sensitive column.")
         index = cells.astype(np.int64) * len(self.groups.names) + self.groups.codes
         shape: tuple[int, ...] = (n_cells, len(self.groups.names))
         names, exclusions = None, []
         if labels:
-            index = index * len(self.labels[0].names) + self.labels[0].codes
-            shape, names = (*shape, len(self.labels[0].names)), self.labels[0].names
-            index = index[self.labelled]
+            strata = self.strata
+            index = (index * len(strata.names) + strata.codes)[strata.codes >= 0]
+            shape, names = (*shape, len(strata.names)), strata.names
             exclusions = [Exclusion(LABEL_MISSING, len(self) - len(index))]
         table = np.bincount(index, minlength=int(np.prod(shape))).reshape(shape)
         return CellCounts(table, self.groups.names, names, exclusions)
@@ -287,7 +309,7 @@ class Table:
         for name, column in zip(self.features.column_names, self.features.columns, strict=True):
             state.update(f"{name}\0{column.type}\0".encode())
             _hash_column(state, column)
-        for values in (*self.labels, *([] if self.groups is None else [self.groups])):
+        for values in (*self.labels, *(found for found in (self.groups, self.given) if found is not None)):
             state.update("\0".join(values.names).encode())
             state.update(values.codes.tobytes())
         for array in (self.weights, self.clusters):
@@ -354,7 +376,8 @@ def read_table(
     )
 
 
-def _arrow_table(frame: Any) -> pa.Table:
+def arrow_table(frame: Any) -> pa.Table:
+    """Return a dataframe (pandas, polars, pyarrow) as an Arrow table."""
     if isinstance(frame, pa.Table):
         Frame(frame)
         return frame
@@ -505,6 +528,7 @@ def _complete(
 ) -> tuple[NDArray[np.bool_], tuple[Exclusion, ...]]:
     """Return which records have a group, cluster and weight, and the numbers of those that do not, by reason."""
     checks = [(CLUSTER_MISSING, levels.missing) for levels in columns["cluster"]]
+    checks += [(GIVEN_MISSING, levels.missing) for levels in columns["given"]]
     if missing_groups == "drop":
         checks += [(GROUP_MISSING, levels.missing) for levels in columns["sensitive"]]
     if weights is not None:

@@ -21,8 +21,7 @@ from certifare.certification.certifying import TableSource, certify_records, cou
 from certifare.cli import app
 from certifare.encoders import sql as writing
 from certifare.encoders.records import read_records
-from certifare.engines.counting import CountRequest
-from certifare.engines.parquet.streaming import ParquetRecords
+from certifare.engines.counting import CountRequest, PieceRecords
 from certifare.engines.sql.queries import counts_query
 from certifare.engines.sql.warehouse import (
     Database,
@@ -273,7 +272,7 @@ def test_pooled_groups_and_bands_of_a_label_equal_those_in_memory(
             wanted = count_records(encoder, in_memory, reading, request).counts
             assert wanted.labels is not None
             assert wanted.exclusions[-1].records == fresh["wage"].isna().sum() > 0
-            for source in (ParquetRecords(tmp_path / "fresh.parquet"), DatabaseRecords(warehouse, table)):
+            for source in (PieceRecords.of(tmp_path / "fresh.parquet"), DatabaseRecords(warehouse, table)):
                 found = count_records(encoder, source, reading, request).counts
                 assert found.group_sizes == wanted.group_sizes
                 assert found == wanted
@@ -698,7 +697,7 @@ def test_every_way_of_certifying_counts_records_without_a_label(
                     certify_records(encoder, source, reading, metric=metric)
                     for source in (
                         DatabaseRecords(DuckDB(connection), "fresh"),
-                        ParquetRecords(path),
+                        PieceRecords.of(path),
                         TableSource(read_records(encoder, path, reading, labelled=rows is not fresh)),
                     )
                 ),

@@ -103,8 +103,8 @@ def train_fairpath(
     weights = seeded(seed)
     features = StackedMLP(k, (d, size, size), torch.relu, weights).to(place)
     limit = 1 / size**0.5
-    start = torch.empty(1, size + 1).uniform_(-limit, limit, generator=weights)
-    heads = [start.repeat(k, 1).to(place).requires_grad_() for _ in members]
+    starts = [torch.empty(1, size + 1).uniform_(-limit, limit, generator=weights) for _ in members]
+    heads = [start.repeat(k, 1).to(place).requires_grad_() for start in starts]
     feature_adam = adam(features.parameters(), place, lr=1e-3, eps=1e-3)
     head_adams = [adam([head], place, lr=1e-3, eps=1e-3) for head in heads]
     kappa = per_setting([setting.kappa for setting in settings], place).unsqueeze(-1)

@@ -17,6 +17,17 @@ from pathlib import Path
 from certifare_research.errors import DataFileError
 
 CHUNK = 1 << 20
+#: Data files that the published figures were made from: their SHA-256. Others give other figures.
+FILES = {
+    "acs_income_2018.parquet": "0154c339fa2fd33025c7576576d79fcb64cfff73621c6e66a8b0c4c9b06ce79e",
+    "acs_income_dollars_2018.parquet": "4e54010f483513c601c43b1030b848fbe2929ced5f17b95e61e5fd6743d267a1",
+    "acs_employment_ma_2015_2018.parquet": "f97fd9e9ebc8193f22085ee9cef162d95e83603f4dcfe3f38e919501e698dd2a",
+    "health.parquet": "46d797eae5f8acb48180a6354ffe5da8134a5a2d8b81c7e0ea506283870fa41c",
+    "adult.parquet": "e546e711817fb7822e9c313e4233d7241719e3b000576f5cf4e3c5a3dbf410e1",
+    "compas.parquet": "b3e6e5d846a447a107ae007f26dc52a6056f4d6ecd8f526c069cf791e41ca46f",
+    "german_credit.parquet": "1eb61dfd4c73ae06a8391ef3beadac1e03d973dbac43cfaff6caf4909d22f6a7",
+    "law_school.parquet": "fc10968b98939ca8368c7b6ffc34b56f5422ebb5ab3befc791cadb204eff52ce",
+}
 
 
 def data_folder(data: str | os.PathLike[str] | None = None) -> Path | None:
@@ -61,7 +72,21 @@ def missing(name: str, data: str | os.PathLike[str] | None = None) -> str:
     return (
         f"The data file {name} was not found {where}. Put it into a folder and name that folder by --data (in Python "
         "data=) or in the environment variable CERTIFARE_DATA."
+        + (f" The published figures were made from the file with the SHA-256 {FILES[name]}." if name in FILES else "")
     )
+
+
+def whereabouts(name: str, data: str | os.PathLike[str] | None = None) -> str:
+    """Say of a data file whether it is there, and whether it is the one that the published figures were made from."""
+    path = find(name, data)
+    if path is None:
+        if name == "adult.parquet":
+            return "comes with certifare"
+        return f"not found: put it into the folder of --data or CERTIFARE_DATA; SHA-256 {FILES[name]}"
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    same = "the file of the published figures" if digest == FILES[name] else f"another file, SHA-256 {digest}"
+    return f"{path}: {same}"
 
 
 def download(url: str, name: str, sha256: str | None = None, timeout: float = 60.0) -> Path:

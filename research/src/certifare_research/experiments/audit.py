@@ -105,8 +105,7 @@ def run(run: Run) -> Page:
         notes=(
             "Encoders of one split are measured on the same test records and certified on the same others, so excesses "
             "come together: one unlucky part shows in many rows.",
-            "Where an experiment has one split, its share is the luck of that split. For the largest, equal "
-            "opportunity, [the overview](index.md#the-audit) has the same count on other splits.",
+            "Where an experiment has one split, its share is the luck of that split.",
             "Health: the test records hold several years of a patient, which the lower limit takes for independent; it "
             "is somewhat too high there. (Certificates use one record per patient.)",
             "Every certificate is wrong with a probability of at most 5 %, each for itself: encoders that were chosen "

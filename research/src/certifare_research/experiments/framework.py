@@ -137,7 +137,7 @@ class Run:
 
 
 #: Modules of the experiments that the others compute with.
-COMMON = ("growths", "arrays", "shortlist", "framework")
+COMMON = ("growths", "arrays", "delivered", "framework")
 
 
 @cache

@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.certificates import CellCounts, Certificate, certify_counts, one_per_cluster
+from certifare.certificates import CellCounts, Certificate, Claim, certify_counts, one_per_cluster
+from certifare.certificates.lemmas import lemmas_bound
 from certifare.frontier.fronts import pareto
+from certifare.frontier.ordering import chain
 from certifare.frontier.paths import Explorer, GrowthPath
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook
@@ -21,7 +23,6 @@ from certifare.tables.table import Table
 from certifare_research.datasets import Dataset
 from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments.framework import claim
-from certifare_research.experiments.shortlist import shortlist
 
 LABEL, GROUP = "label", "group"
 EPSILON = 0.05
@@ -73,6 +74,11 @@ class Point:
             min_group_size=1,
             **others,
         )
+
+    def outlook(self, metric: str = "demographic_parity") -> Outlook:
+        """Predict from training and select records; of certification records only the numbers are used."""
+        sizes = self._cell_counts("certify").merge_cells([0] * self.cells)
+        return Outlook.of(self._cell_counts("train"), self._cell_counts("select"), sizes, Claim(metric=metric))
 
     def _cell_counts(self, part: str, times: int = 1) -> CellCounts:
         table = self.counts(part) * times
@@ -165,6 +171,16 @@ def explore(
             yield Point(setting, cells, path)
 
 
+def lemmas_of(encoder: Any, parts: Mapping[str, Dataset]) -> float:
+    """T* by the paper's lemmas: base rates from ``train``, cells from ``certify``, the sum from ``test``."""
+    tables = [
+        np.bincount(np.asarray(encoder.apply(parts[name].X)) * 2 + parts[name].s, minlength=2 * encoder.n_cells_)
+        for name in ("train", "certify", "test")
+    ]
+    base, cells, sums = (table.reshape(-1, 2) for table in tables)
+    return min(1.0, float(lemmas_bound(base, cells, sums, EPSILON)))
+
+
 def distinct(points: Iterable[Point]) -> Iterator[Point]:
     """Leave out encoders that were there before: a growth may not feel its setting, such as a distance far away."""
     seen = set()
@@ -198,22 +214,19 @@ def choose(
     metric: str = "demographic_parity",
     merit: Callable[[Point], float] | None = None,
 ) -> Choice | None:
-    """Choose on training and select records, then certify; None where no certificate meets the target.
+    """Order on training and select records, then test in that order, each at full ε, as ``certifare fit`` does.
 
-    The shortlist (at most four encoders) is certified together, each at ε divided by their number. The best encoder is
-    the most accurate on training and select records, unless ``merit`` says otherwise.
+    None where the first test fails. The merit of an encoder is its accuracy on training and select records, unless
+    ``merit`` says otherwise.
     """
-    merit = merit or _merit
-    outlooks = [
-        Outlook.of(p.counts("train"), p.counts("select"), p.counts("certify").sum(0), metric, 1) for p in points
-    ]
-    listed = shortlist(outlooks, target, EPSILON, lambda able: max(able, key=lambda i: merit(points[i])))
-    certified = [(points[i], points[i].certificate(metric, candidates=len(listed))) for i in listed]
-    good = [(p, c) for p, c in certified if c.bound <= target]
-    if not good:
-        return None
-    point, certificate = max(good, key=lambda pair: merit(pair[0]))
-    return Choice(point, certificate, len(listed))
+    outlooks = [p.outlook(metric) for p in points]
+    order = chain([o.predict(EPSILON).bound for o in outlooks], [(merit or _merit)(p) for p in points])
+    passed = None
+    for tried, number in enumerate(order, 1):
+        if (certificate := points[number].certificate(metric)).bound > target:
+            break
+        passed = Choice(points[number], certificate, tried)
+    return passed
 
 
 def _merit(point: Point) -> float:

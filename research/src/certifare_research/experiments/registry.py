@@ -26,6 +26,9 @@ class Experiment:
 
 
 EXPERIMENTS = {
+    "adult": Experiment(
+        "adult_table", "frontier, sizes of certificates, ablation on Adult, which comes with certifare"
+    ),
     "comparison": Experiment(
         "comparison", "main comparison on ACSIncome-CA, ACSIncome-US and Health (figures 3, 4, 10)"
     ),

@@ -98,7 +98,7 @@ class MemoryRecords:
         return cls(
             X=table.features,
             groups=table.groups,
-            y=table.labels[0] if labelled and table.labels else None,
+            y=table.strata if labelled and (table.labels or table.given is not None) else None,
             weights=table.weights,
             clusters=table.clusters,
             population=reading.population,

@@ -19,7 +19,8 @@ from urllib.parse import quote
 
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.sql import DIALECTS, identifier, is_read, known_dialect, quoted_table, table_parts
-from certifare.engines.counting import CountedRecords, CountRequest, Entry, Tally, refuse_draw
+from certifare.engines.counting import CountedRecords, CountRequest, Tally, refuse_draw
+from certifare.engines.entries import Entry
 from certifare.engines.sql.queries import REFUSED, ask_repeats, counts_query, examination
 from certifare.errors import CertifareError, DatabaseError, EncoderError, FileError, GroupError, TableError
 from certifare.foundation.levels import name_of

@@ -1,0 +1,94 @@
+"""Count, sample and read Parquet files of any size with threads, a few pieces at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from certifare.engines.blocks import Piece, Share
+from certifare.errors import TableError
+from certifare.tables.parquet import ParquetFiles, RowGroup
+
+T = TypeVar("T")
+
+WINDOW = 32
+"""Number of results of pieces that are kept before they are merged."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetPiece(Piece):
+    """A row group of a file."""
+
+    rows: RowGroup
+    number: int
+    begins: int
+
+    @property
+    def first(self) -> int:
+        """The row of its first record among those of all files."""
+        return self.begins
+
+    def tables(self, columns: Sequence[str], text: Sequence[str] = ()) -> Iterator[pa.Table]:
+        """Read some columns in batches; those in ``text`` as dictionaries."""
+        return self.rows.tables(columns, text)
+
+
+class ParquetEngine:
+    """Processes Parquet files with threads.
+
+    Parameters
+    ----------
+    files : ParquetFiles
+    n_threads : int
+    """
+
+    where = "in files too large for it"
+
+    def __init__(self, files: ParquetFiles, n_threads: int = 2) -> None:
+        groups = list(files.row_groups())
+        begins = np.cumsum([0, *(rows.metadata.row_group(rows.group).num_rows for rows in groups)]).tolist()
+        self.pieces = [ParquetPiece(rows, i, begins[i]) for i, rows in enumerate(groups)]
+        if not self.pieces:
+            raise TableError(f"{files.paths[0]!r} has columns but no records.")
+        self.n_threads = n_threads
+        self.n_pieces: int = len(self.pieces)
+        self.schema = files.schema
+
+    def reduce(
+        self,
+        work: Callable[..., T],
+        merge: Callable[[Sequence[T]], T],
+        each: Sequence[Any] | None = None,
+        progress: Share | None = None,
+    ) -> T:
+        """Merge the results of ``work`` for all pieces, in order; only a few are in memory at a time."""
+        results: list[T] = []
+        for result in self.map(work, each, progress):
+            results.append(result)
+            if len(results) > WINDOW:
+                results = [merge(results)]
+        return merge(results)
+
+    def map(self, work: Callable[..., T], each: Sequence[Any] | None, progress: Share | None) -> Iterator[T]:
+        """Yield the results of pieces in order, computing at most a few ahead."""
+        arguments = [(piece,) if each is None else (piece, each[i]) for i, piece in enumerate(self.pieces)]
+        to_come = iter(arguments)
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            waiting = deque(pool.submit(work, *argument) for argument in islice(to_come, 2 * self.n_threads))
+            try:
+                for done in range(1, len(arguments) + 1):
+                    result = waiting.popleft().result()
+                    waiting.extend(pool.submit(work, *argument) for argument in islice(to_come, 1))
+                    if progress is not None:
+                        progress(done / len(arguments))
+                    yield result
+            finally:
+                for future in waiting:
+                    future.cancel()

@@ -1,0 +1,1 @@
+"""Spark dataframes: records stay on the executors."""

@@ -1,0 +1,175 @@
+"""Count, sample and encode Spark DataFrames on their executors.
+
+The work travels as bytes in a broadcast (:mod:`certifare.engines.wire`), each partition as Arrow data, and its result
+comes back as bytes. Executors need certifare, of the same version.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from certifare.engines.blocks import FramePiece, Share
+from certifare.engines.wire import EncoderBytes, read_result, read_work, write_result, write_work
+from certifare.errors import CertifareError, GroupError, TableError
+from certifare.foundation.version import __version__
+from certifare.tables.roles import as_names
+
+if TYPE_CHECKING:
+    from certifare.encoders.base import RestrictedEncoder
+
+T = TypeVar("T")
+
+POLL_SECONDS = 0.5
+"""How often Spark is asked how many tasks are done."""
+
+
+class SparkEngine:
+    """Processes the partitions of a Spark DataFrame on its executors.
+
+    A partition of an executor that is lost is computed again on another. It must hold the same records then, in any
+    order; if it does not, the job stops with an error.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+    """
+
+    where = "on a cluster"
+
+    def __init__(self, frame: Any) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self._frame = frame
+        self._context = _context_of(frame)
+        self.schema: pa.Schema = to_arrow_schema(frame.schema)
+
+    def reduce(
+        self,
+        work: Callable[..., T],
+        merge: Callable[[Sequence[T]], T],
+        each: Sequence[Any] | None = None,
+        progress: Share | None = None,
+    ) -> T:
+        """Merge the results of ``work`` for all partitions, in order."""
+        if each is not None:
+            raise TableError("On Spark all partitions get the same work.")
+        sent = self._context.broadcast(write_work(work))
+        run = functools.partial(_run, sent, __version__)
+        # Columns that the work does not read need not be moved to Python.
+        read = [f"`{name.replace('`', '``')}`" for name in work.columns]  # type: ignore[attr-defined]
+        parts = self._frame.select(*read).mapInArrow(run, "number int, result binary")
+        try:
+            with _Watching(self._context, progress):
+                rows = sorted(_collected(parts), key=lambda row: row[0])
+        finally:
+            sent.unpersist()
+        if not rows:
+            raise TableError("The dataframe has columns but no records.")
+        results: list[T] = [read_result(bytes(content), work) for _, content in rows]
+        return merge(results)
+
+
+def encode_spark(encoder: RestrictedEncoder, frame: Any, sensitive_features: Any = None) -> Any:
+    """Encode a Spark DataFrame lazily; ``sensitive_features`` are names of its columns."""
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    groups = as_names(sensitive_features) if isinstance(sensitive_features, str | list | tuple) else None
+    if sensitive_features is not None and groups is None:
+        raise GroupError("sensitive_features: name the columns of the Spark DataFrame that hold the groups.")
+    schema = to_arrow_schema(frame.schema)
+    # Types follow from the encoder and the columns, not from the records.
+    example = _encoded(encoder, schema.empty_table(), groups).schema
+    sent = _context_of(frame).broadcast(msgspec.msgpack.encode(EncoderBytes.of(encoder)))
+    return frame.mapInArrow(functools.partial(_encode, sent, groups), from_arrow_schema(example))
+
+
+def _run(sent: Any, version: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do the work with a partition, on an executor."""
+    from pyspark import TaskContext
+
+    if version != __version__:
+        raise RuntimeError(f"The executor has certifare {__version__}, the driver {version}: install the same version.")
+    found = [batch for batch in batches if batch.num_rows]
+    if found:
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        result = read_work(sent.value)(FramePiece(pa.Table.from_batches(found), number))
+        yield pa.RecordBatch.from_pydict(
+            {"number": pa.array([number], pa.int32()), "result": pa.array([write_result(result)], pa.binary())}
+        )
+
+
+def _encode(sent: Any, groups: Sequence[str] | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Encode a partition, on an executor."""
+    encoder = msgspec.msgpack.decode(sent.value, type=EncoderBytes).read()
+    for batch in batches:
+        yield from _encoded(encoder, pa.Table.from_batches([batch]), groups).to_batches()
+
+
+def _encoded(encoder: RestrictedEncoder, table: pa.Table, groups: Sequence[str] | None) -> pa.Table:
+    return encoder.transform(table, sensitive_features=None if groups is None else table.select(list(groups)))
+
+
+def _context_of(frame: Any) -> Any:
+    try:
+        return frame.sparkSession.sparkContext
+    except Exception as error:
+        raise TableError(
+            "Spark Connect is not supported. Use a classic session: SparkSession.builder.master(…).getOrCreate()."
+        ) from error
+
+
+def _collected(frame: Any) -> list[Any]:
+    from pyspark.errors import PySparkException
+
+    try:
+        return frame.collect()  # type: ignore[no-any-return]
+    except PySparkException as error:
+        raise _explained(str(error)) from error
+
+
+def _explained(message: str) -> CertifareError:
+    """Find the error that an executor raised in what Spark says of it."""
+    lines = [line.strip() for line in message.splitlines()]
+    raised = next((line for line in reversed(lines) if line.startswith(("certifare.errors.", "RuntimeError:"))), None)
+    if raised is not None:
+        return TableError(raised.partition(": ")[2])
+    lost = next((line for line in lines if "ExecutorLostFailure" in line or "executor lost" in line.lower()), None)
+    reason = lost or (lines[0] if lines else "unknown")
+    return TableError(f"Spark could not finish the job: {reason[:300]}")
+
+
+class _Watching:
+    """Reports the share of Spark's tasks that are done, while a job runs."""
+
+    def __init__(self, context: Any, progress: Share | None) -> None:
+        self._context, self._progress = context, progress
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> None:
+        if self._progress is not None:
+            self._thread = threading.Thread(target=self._poll, daemon=True)
+            self._thread.start()
+
+    def __exit__(self, *raised: object) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._progress is not None and raised[0] is None:
+            self._progress(1.0)
+
+    def _poll(self) -> None:
+        tracker = self._context.statusTracker()
+        assert self._progress is not None  # noqa: S101  (the thread runs only if there is one)
+        while not self._done.wait(POLL_SECONDS):
+            stages = [tracker.getStageInfo(i) for i in tracker.getActiveStageIds()]
+            total = sum(stage.numTasks for stage in stages if stage)
+            if total:
+                self._progress(sum(stage.numCompletedTasks for stage in stages if stage) / total)

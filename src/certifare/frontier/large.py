@@ -1,0 +1,264 @@
+"""Tables that are not in memory: search for encoders on a sample, and certify on everything that was not trained on.
+
+There is one way for Parquet files, Dask and Spark: survey all records; draw a random sample into memory; fit and
+compare encoders on it; count all certification records where they are, for all encoders in one pass. The certification
+records of the sample, which are in memory too, serve to measure accuracy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certifare.certificates import CellCounts
+from certifare.certificates.claims import Claim
+from certifare.certificates.counts import given_missing
+from certifare.engines.blocks import BlockReader, Feature, Worker, roles_of
+from certifare.engines.counting import CertificationCounter, CertificationTally, write_checksum
+from certifare.engines.entries import Entry, lay_out, name_entry
+from certifare.engines.parts import PLACE, CertifyPart, RandomPlaces, RecordHasher, Sampled, SampleDrawer, Totals
+from certifare.errors import ArgumentError, GroupError, RoleError, TableError
+from certifare.foundation.levels import INTERSECTION
+from certifare.foundation.randomness import number
+from certifare.frontier.job import Progress
+from certifare.tables.elsewhere import engine_of, open_elsewhere
+from certifare.tables.files import CsvDialect, DataFile
+from certifare.tables.frames import Frame
+from certifare.tables.parquet import ParquetFiles
+from certifare.tables.reading import Reading
+from certifare.tables.roles import Roles
+from certifare.tables.splitting import CERTIFY
+from certifare.tables.table import Table, readable_type
+
+LARGE = 2 * 2**30
+"""Files with more bytes, at eight per value, are not read into memory."""
+
+SAMPLE_RECORDS = 1_000_000
+"""About how many records are read into memory."""
+
+
+def is_large(table: Any) -> bool:
+    """Return whether a table stays where it is: a dataframe of a cluster, or Parquet files too large for memory."""
+    if not isinstance(table, str | os.PathLike):  # a DataFile is a path, and stays open
+        return engine_of(table) is not None
+    file = DataFile.of(table)
+    if not file.is_folder and (not file.exists() or file.kind != "parquet"):
+        return False
+    files = ParquetFiles.find(file)
+    return files.n_records * len(files.schema.names) * 8 > LARGE
+
+
+@dataclass(eq=False)
+class Elsewhere:
+    """Certification records that are not in memory.
+
+    Attributes
+    ----------
+    worker : Worker
+        Holds all records.
+    certified : CertifyPart
+        Which of them are certification records.
+    rows : dict of str to ndarray
+        Rows of the sample that are in each part.
+    n_records : int
+        Number of all records.
+    totals : Totals
+        Of the places of all records.
+    entries : tuple of Entry
+        Certification records by group and label.
+    digest : str
+        Of the certification records, once they are counted; before, of all records.
+    """
+
+    worker: Worker
+    certified: CertifyPart
+    rows: Mapping[str, NDArray[np.int64]]
+    n_records: int
+    totals: Totals
+    entries: tuple[Entry, ...]
+    digest: str
+
+    @property
+    def n_certify(self) -> int:
+        """Number of certification records."""
+        return sum(entry.records for entry in self.entries)
+
+    def sizes(self, table: Table, kept_groups: Sequence[str] | None, *, labelled: bool) -> NDArray[np.int64]:
+        """Return the number of certification records of each group of a table and first label, the last of none."""
+        assert table.groups is not None  # noqa: S101  (checked by the job)
+        groups, labels = table.groups.names, table.strata.names
+        sizes = np.zeros((len(groups), len(labels) + 1), dtype=np.int64)
+        reading = _naming(table, kept_groups)
+        for entry in self.entries:
+            _, values, label, records = name_entry(entry, reading)
+            if None not in values:
+                group = _place(INTERSECTION.join(map(str, values)), groups, "group")
+                sizes[group, -1 if label is None else _place(label, labels, "label")] += records
+        if labelled:
+            sizes[:, -1] = 0
+        return sizes
+
+    def count(
+        self, encoders: Sequence[Any], table: Table, reading: Reading, claim: Claim, progress: Progress | None = None
+    ) -> tuple[list[CellCounts], tuple[str, ...]]:
+        """Count the certification records by the cells of encoders, in one pass; also return what to note of them."""
+        boosted = [encoder for encoder in encoders if hasattr(encoder, "cell_map_")]
+        # All boosted encoders of a search share a score map, of whose squares their cells consist.
+        counted = [*boosted[:1], *(encoder for encoder in encoders if not hasattr(encoder, "cell_map_"))]
+        squares = tuple(hasattr(encoder, "cell_map_") for encoder in counted)
+        work = CertificationCounter(tuple(counted), squares, self._reader(table), self.certified)
+        share = None if progress is None else lambda done: progress("counting records", round(100 * done), 100)
+        tally = self.worker.reduce(work, CertificationTally.merge, progress=share)
+        self._check_unchanged(tally.totals)
+        self.digest = hashlib.sha256(write_checksum(tally.checksum).encode()).hexdigest()
+        notes = tally.sample.judge().check("certification records")
+        naming = _naming(table, reading.kept_groups)
+        entries = dict(zip(map(id, counted), tally.entries, strict=True))
+        found = []
+        for encoder in encoders:
+            own: Sequence[Entry] = entries.get(id(encoder), ())
+            if hasattr(encoder, "cell_map_"):
+                cell_of = encoder.cell_map_.ravel().tolist()
+                own = [entry._replace(cell=cell_of[entry.cell]) for entry in entries[id(counted[0])]]
+            named = [name_entry(entry, naming) for entry in own]
+            counts = lay_out(named, encoder.n_cells_, labelled=claim.labelled, missing="drop")
+            found.append(counts if claim.given is None else counts.with_exclusions(given_missing(counts)))
+        return found, notes
+
+    def _reader(self, table: Table) -> BlockReader:
+        """Return a reader of all records, with columns as in the sample."""
+        fields = Frame(table.features).fields()
+        roles = _roles(self.worker, table.roles)
+        return replace(roles, features=tuple(Feature(f.name, f.type, f.categorical) for f in fields))
+
+    def _check_unchanged(self, totals: Totals) -> None:
+        """Raise if records have other places than when the sample was drawn: some may be in it."""
+        if totals != self.totals:
+            raise TableError(
+                "The table changed while it was read: its partitions hold other records than before. Keep it as it is "
+                "(df.persist(), or write it to Parquet files first), then start again."
+            )
+
+
+def open_large(
+    table: Any,
+    roles: Mapping[str, Any],
+    parts: Mapping[str, float],
+    seed: int = 0,
+    progress: Progress | None = None,
+    sample_records: int | None = None,
+) -> tuple[Table, Elsewhere]:
+    """Survey a table, and draw a sample of it.
+
+    Parameters
+    ----------
+    table : Dask or Spark DataFrame, path or address of Parquet files
+    roles : mapping
+        Keywords of :class:`~certifare.tables.roles.Roles`.
+    parts : mapping of str to float
+        Shares of the sample; every record beyond it is a certification record.
+    seed : int
+    progress : callable, optional
+    sample_records : int, optional
+        About how many records to read into memory; by default a million.
+
+    Returns
+    -------
+    table : Table
+        The sample.
+    elsewhere : Elsewhere
+        The certification records.
+    """
+    found = _checked_roles(dict(roles))
+    worker = open_elsewhere(table)
+    names = worker.schema.names
+    columns = found.find(names)
+    readable = {f.name for f in worker.schema if readable_type(f.type)}
+    role_columns = {str(getattr(c, "column", c)) for c in (*columns.label, *columns.sensitive, *columns.given)}
+    used = [name for name in names if name in role_columns or name in columns.features]
+    hashed = tuple(name for name in used if name in readable)
+
+    def report(step: str) -> Any:
+        return None if progress is None else lambda share: progress(step, round(100 * share), 100)
+
+    whole = worker.reduce(RecordHasher(hashed), Totals.merge, progress=report("surveying records"))
+    if not whole.records:
+        raise TableError("The table has columns but no records.")
+    digest = whole.digest()
+    share = min(1.0, (sample_records or SAMPLE_RECORDS) / whole.records)
+    # Different tables are split independently at the same seed, because the key depends on the records.
+    places = RandomPlaces(hashed, number(seed, "parts", digest, bits=64))
+    ordered = [*(part for part in parts if part != CERTIFY), CERTIFY]
+    stops = share * np.cumsum([parts[part] for part in ordered]) / sum(parts.values())
+    certified = CertifyPart(places, float(stops[-2]))
+    work = SampleDrawer(certified, share, tuple(used), _roles(worker, found))
+    sampled = worker.reduce(work, Sampled.merge, progress=report("drawing a sample"))
+    if sampled.table is None:
+        raise TableError(f"A sample of {whole.records:,} records is empty: there are too few.")
+    # The places travel as a column without a role, so that records without a group take theirs along.
+    sample = Table.from_frame(sampled.table.combine_chunks(), replace(found, drop=(*found.drop, PLACE)))
+    assert sample.others is not None  # noqa: S101  (made from a frame)
+    part_of = np.searchsorted(stops[:-1], sample.others.column(PLACE).to_numpy(), side="right")
+    rows = {part: np.flatnonzero(part_of == i) for i, part in enumerate(ordered)}
+    note = (
+        f"encoders were compared on a sample of {len(sample):,} records in memory; all others, "
+        f"{whole.records - len(sample):,}, were certified on where they are"
+    )
+    sample = replace(
+        sample,
+        roles=found,
+        others=sample.others.drop_columns([PLACE]),
+        records=hashlib.blake2b(digest.encode(), digest_size=32).hexdigest(),
+        notes=(*sample.notes, note),
+    )
+    elsewhere = Elsewhere(worker, certified, rows, whole.records, sampled.totals, sampled.entries, digest)
+    return sample, elsewhere
+
+
+def _naming(table: Table, kept_groups: Sequence[str] | None) -> Reading:
+    """Return how groups are pooled; labels are cut when they are read."""
+    return Reading(sensitive=table.roles.sensitive, kept_groups=None if kept_groups is None else tuple(kept_groups))
+
+
+def _roles(worker: Worker, roles: Roles) -> BlockReader:
+    """Return a reader of groups and of what claims condition on alone: labels, or the values of a given column."""
+    names = worker.schema.names
+    if roles.given is not None:
+        return BlockReader((), roles_of(roles.given, names, "given"), roles_of(roles.sensitive, names, "sensitive"))
+    labels = roles_of(roles.label, names, "label")
+    return BlockReader(
+        (),
+        tuple(replace(role, cuts=roles.label_cuts) for role in labels),
+        roles_of(roles.sensitive, names, "sensitive"),
+    )
+
+
+def _checked_roles(keywords: dict[str, Any]) -> Roles:
+    """Read the roles; refuse what needs the whole table in memory."""
+    if keywords.pop("sensitive_file", None) is not None or keywords.pop("on", None) is not None:
+        raise ArgumentError(
+            "sensitive_file is joined in memory, but this table is too large for that. Join the files first, for "
+            "example in a database (DuckDB reads and writes Parquet)."
+        )
+    default = CsvDialect()
+    for option, value in CsvDialect.extract(keywords).items():
+        if value != getattr(default, option):
+            raise ArgumentError(f"{option} is for CSV files, but this table is not one. Leave it out.")
+    roles = Roles.of(keywords.pop("roles", None), **keywords)
+    for role in ("weight", "cluster", "continuous", "features", "missing_groups"):
+        if getattr(roles, role) not in (None, (), "drop"):
+            raise ArgumentError(f"{role} needs the whole table in memory, but this one is too large for that.")
+    return roles
+
+
+def _place(name: str, known: Sequence[str], what: str) -> int:
+    if name not in known:
+        error = GroupError if what == "group" else RoleError
+        raise error(f"The {what} {name!r} is so rare that the sample has no record of it: drop it, or pool it.")
+    return known.index(name)
