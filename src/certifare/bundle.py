@@ -182,6 +182,12 @@ class Bundle:
         return len(self.frontier)
 
     @property
+    def confidence(self) -> float:
+        """The confidence of the result: of all looks at the certification records together, as it was asked for."""
+        search = self.frontier.search
+        return search.asked if self.certificate is None else self.certificate.joint_confidence
+
+    @property
     def limit(self) -> float:
         """The chosen encoder's own upper limit at full ε. After a test against a target it is shown, not claimed."""
         if self.certificate is None:
@@ -207,7 +213,7 @@ class Bundle:
             "target": self.target,
             **{name: None if certificate is None else getattr(certificate, name) for name in figures},
             "limit": None if certificate is None else self.limit,
-            "confidence": self.frontier.confidence,
+            "confidence": self.confidence,
             "metric": self.frontier.metric,
             "utility": self.frontier.utility,
             "look": self.run["look"],
@@ -463,6 +469,7 @@ def produce(
         "n_jobs": n_jobs,
         "ledger": open_ledger(ledger),
         "pool_groups": pool_groups,
+        "task": repr((target, min_cells, grid, tie_column, score_column)),
     }
     parts = parts or default_parts(group_aware)
     if is_large(table):
@@ -773,15 +780,16 @@ def _next_look(search: Search | CalibratedSearch) -> Advice:
     """Say what another look at the same certification records costs, or how many fresh ones would do."""
     look, confidence = search.look, search.claim.confidence
     n = int(search.certify_sizes().sum())
-    fresh = f"As many fresh records ({n:,}) to certify on would keep {percent(confidence)}."
+    fresh = f"As many fresh records ({n:,}) to certify on would keep {percent(search.asked)}."
     if look is None:
         return Advice(f"Another run on these records is another look at them, and looks are not counted here. {fresh}")
     if look.planned is not None and look.number < look.planned:
         return Advice(f"This was look {look.number} of {look.planned} that are planned: the next one is paid for.")
     after = look.next(confidence)
     return Advice(
-        f"Another run on these records would be look {after.number} at them: all looks would then hold together with "
-        f"{percent(after.joint(confidence))} confidence. {fresh}"
+        f"Another run on these records would be look {after.number} at them: {percent(search.asked)} confidence cannot "
+        f"be reached any more, and both looks together hold with {percent(after.joint(confidence))} "
+        f"(--confidence {after.joint(confidence):.4g}). {fresh}"
     )
 
 

@@ -20,13 +20,15 @@ from certifare.certificates.exact import epsilon_at
 from certifare.certificates.looks import Look
 from certifare.certificates.population import Phrase
 from certifare.certificates.provenance import Provenance
+from certifare.certificates.rounding import percent
 from certifare.certificates.sampling import assumptions_of, check_population
 from certifare.certificates.tail import Tail
 from certifare.certification.ledger import NO_LEDGER, Ledger, Traces
 from certifare.encoders.hashes import count_repeats
-from certifare.errors import ArgumentError, GroupError, RoleError
+from certifare.errors import ArgumentError, GroupError, LooksError, RoleError
 from certifare.foundation.formatting import amount
 from certifare.foundation.levels import sort_key
+from certifare.foundation.version import __version__
 from certifare.frontier.capping import CapForecast, choose_cap
 from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.paths import PartCounts
@@ -67,6 +69,8 @@ class JobOptions:
         How many growths are fitted at a time.
     ledger : Ledger
         Counts looks at the certification records; none unless given.
+    task : str
+        What else the result depends on, such as the target: the same job again is not a new look.
     """
 
     utility: str = "information"
@@ -75,6 +79,7 @@ class JobOptions:
     seed: int = 0
     n_jobs: int = 2
     ledger: Ledger = NO_LEDGER
+    task: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +123,7 @@ class Job:
     ) -> None:
         _check_roles(table)
         self.options = options
+        self.parts = dict(parts)
         self.elsewhere = elsewhere
         self.seed = int(options.seed)
         if elsewhere is None:
@@ -137,9 +143,11 @@ class Job:
             table = table if self.kept_groups is None else table.pooled(self.kept_groups)
         self.table = table
         self.ledger = options.ledger
+        self.asked = claim.confidence
+        self._traces = self._trace(claim)
         self.claim = replace(
             claim,
-            confidence=self.ledger.confidence_of_look(claim.confidence, claim.looks),
+            confidence=self.ledger.allot(self._traces, claim.confidence, claim.looks),
             positive=_positive(table, claim),
             each=table.roles.sensitive if table.roles.each else (),
             given=table.roles.given,
@@ -147,7 +155,6 @@ class Job:
         self.look: Look | None = None  # set when the certification records are used
         self.utility = check_utility(options.utility)
         self.retain = float(options.retain)
-        self.parts = dict(parts)
         check_population(claim.population, clustered=table.clusters is not None)
         self.notes: list[str] = [] if self.ledger.reason is None else [self.ledger.reason]
         self._certified = False
@@ -220,13 +227,24 @@ class Job:
 
     def _count_look(self, statement: Sequence[str]) -> None:
         """Count this look at the certification records, before anyone sees what it found."""
-        self.look = self.ledger.count(self._traces(), statement, self.claim.confidence, self.claim.looks)
+        look = self.ledger.count(self._traces, statement, self.claim.confidence, self.claim.looks)
+        if look is not None and look.joint(self.claim.confidence) < self.asked:
+            raise LooksError(
+                "Another run looked at these certification records in the meantime, or this one was done before with "
+                f"another result: {percent(self.asked)} confidence cannot be reached any more. This look's results are "
+                "not shown. Use new records, or ask for less confidence."
+            )
+        self.look = look
 
-    def _traces(self) -> Traces:
-        """Return what the ledger knows the certification records by."""
+    def _trace(self, claim: Claim) -> Traces:
+        """Return what the ledger knows the certification records by, and this job."""
         if self.elsewhere is not None:
-            return self.ledger.origin(("records", self.certify_digest), ("table", self._records))
-        return self.ledger.trace(self.certify_sample.table, self.table)
+            traces = self.ledger.origin(("records", self.elsewhere.digest), ("table", self._records))
+        else:
+            traces = self.ledger.trace(self.table.take(self.rows[CERTIFY]), self.table)
+        how = replace(self.options, ledger=NO_LEDGER, n_jobs=1)
+        parts = (type(self).__name__, self._records, repr(self.table.roles), repr(claim), repr(how), repr(self.parts))
+        return self.ledger.of_job(traces, __version__, *parts)
 
     @property
     def _records(self) -> str:

@@ -116,7 +116,7 @@ class Frontier:
         self._certificates = dict(certificates or {})
         self._encoders = dict(encoders or {})
         self.correction = correction
-        self.confidence = search.claim.confidence
+        self.confidence = search.asked
         self.metric = search.claim.metric
         self.utility = search.utility
         self.points = tuple(self._point(number) for number in range(len(search.candidates)))
@@ -403,6 +403,7 @@ def sweep(
         "n_jobs": n_jobs,
         "ledger": open_ledger(ledger),
         "pool_groups": pool_groups,
+        "task": repr((correction, candidates, min_cells, grid, tie_column, score_column)),
     }
     columns = {"tie_column": tie_column, "score_column": score_column}
     search = search_of(table_of(table, **roles), grid, claim, parts, group_aware=group_aware, **columns, **options)

@@ -162,7 +162,7 @@ def report_data(
             "lower": found.lower,
             "lower_text": round_down(found.lower),
             "confidence": found.confidence,
-            "confidence_text": percent(found.confidence),
+            "confidence_text": percent(found.joint_confidence),
             "epsilon": stated.epsilon,
             "epsilon_used": found.epsilon_used,
             "epsilon_words": _epsilon_words(found, stated.epsilon),
