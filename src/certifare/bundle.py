@@ -47,11 +47,10 @@ from certifare.report.evaluation import evaluate
 from certifare.tables.splitting import training_quantiles
 from certifare.tables.table import table_of
 
-#: What is noted of an encoder that is :attr:`Measured.worthless`.
-WORTHLESS = (
-    "The cells predict almost nothing: on the {records:,} certification records with a label their forecasts are no "
-    "better than chance. The certificate holds all the same."
-)
+#: Below this AUC, or this share of the label's variance if there is no AUC, cells predict almost nothing.
+LITTLE_AUC, LITTLE_EXPLAINED = 0.6, 0.02
+#: Targets of which a forecast is given if the cells predict almost nothing.
+LARGER_TARGETS = (0.05, 0.08, 0.12, 0.2, 0.3)
 JobVerdict = Literal["PASS", "NO SOLUTION", "DONE"]
 #: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
 BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv"})
@@ -99,6 +98,13 @@ class Measured:
     performance: Performance
     distance: Interval
     worthless: bool = False
+
+    @property
+    def little(self) -> bool:
+        """Whether its forecasts are of almost no use, or no better than chance."""
+        auc, explained = self.performance.auc, self.performance.explained
+        low = explained.estimate < LITTLE_EXPLAINED if auc is None else auc.estimate < LITTLE_AUC
+        return self.worthless or low
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -154,6 +160,8 @@ class Bundle:
         What would help where there is no solution.
     exclusions : tuple of Exclusion
     notes : tuple of str
+    warning : str or None
+        Says that the cells predict almost nothing, and what larger targets may be expected to give.
     group_aware : Glimpse or None
         What group-aware cells would have given, on the select records; None where they are.
     run : dict
@@ -173,6 +181,7 @@ class Bundle:
     advice: tuple[Advice, ...]
     exclusions: tuple[Exclusion, ...]
     notes: tuple[str, ...]
+    warning: str | None
     group_aware: Glimpse | None
     run: dict[str, Any]
 
@@ -228,6 +237,7 @@ class Bundle:
             "advice": [msgspec.to_builtins(advice) for advice in self.advice],
             "exclusions": [msgspec.to_builtins(exclusion) for exclusion in self.exclusions],
             "notes": list(self.notes),
+            "warning": self.warning,
         }
 
     def save(
@@ -339,7 +349,7 @@ class Bundle:
             rows.append(("accuracy of majority votes", f"{self.measured.performance.accuracy.estimate:.1%}"))
         rows += [("what would help", advice.text) for advice in self.advice]
         rows += [("left out", f"{amount(e.records, 'record')}: {e.reason}") for e in self.exclusions]
-        rows += [("note", note) for note in self.notes]
+        rows += [("note", note) for note in (self.warning, *self.notes) if note is not None]
         own = "" if self.certificate is None else self.certificate._repr_html_()
         return html_table(str(self), rows) + own
 
@@ -590,10 +600,6 @@ def _bundle(
         measured, look = _votes(search, point.number, encoder, certificate), certificate.counted_look
     else:
         advice = _advice(search, order, target, min_cells)
-    notes = frontier.notes
-    if measured is not None and measured.worthless:
-        # Delivered all the same: withholding it would be a choice by the certification records.
-        notes = (*notes, WORTHLESS.format(records=measured.performance.records))
     return Bundle(
         verdict="NO SOLUTION" if point is None else "DONE" if target is None else "PASS",
         encoder=encoder,
@@ -610,10 +616,33 @@ def _bundle(
         target=target,
         advice=advice,
         exclusions=search.table.exclusions if certificate is None else certificate.exclusions,
-        notes=notes,
+        notes=frontier.notes,
+        # Delivered all the same: withholding it would be a choice by the certification records.
+        warning=None if measured is None or not measured.little else _little(search, measured, target, min_cells),
         group_aware=_glimpse(search, target, point, min_cells),
         run=_run(search, look),
     )
+
+
+def _little(search: Search | CalibratedSearch, measured: Measured, target: float | None, min_cells: int) -> str:
+    """Say that an encoder predicts almost nothing, and what the search expects of larger targets."""
+    performance = measured.performance
+    figure = (
+        f"explains {performance.explained.estimate:.1%} of the label"
+        if performance.auc is None
+        else f"AUC {performance.auc.estimate:.3f}"
+    )
+    words = f"predicts almost nothing ({figure}; the commonest label is right for {performance.baseline:.1%})"
+    useful, expected = [search.candidates[i] for i in search.useful(min_cells)], {}
+    for larger in LARGER_TARGETS:
+        within = [candidate for candidate in useful if candidate.prediction.reachable() <= larger]
+        if within and larger > (target or measured.distance.estimate):
+            best = max(within, key=lambda candidate: candidate.utility)
+            expected[f"{larger:g}"] = f"{best.explained:.1%}" if best.auc is None else f"{best.auc:.2f}"
+    if not expected:
+        return f"{words}."
+    what = "of the label explained" if performance.auc is None else "AUC"
+    return f"{words}; with --target {' / '.join(expected)} expect about {what} {' / '.join(expected.values())}."
 
 
 def _glimpse(
