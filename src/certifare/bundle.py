@@ -22,12 +22,10 @@ import numpy as np
 
 from certifare.certificates import Certificate, Exclusion, Interval
 from certifare.certificates.bounding import Evidence
-from certifare.certificates.claims import Claim
 from certifare.certificates.consequences import target_for_ratio
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.rounding import percent
-from certifare.certification.ledger import open_ledger
 from certifare.encoders.calibrated_cells import no_plan
 from certifare.errors import ArgumentError, FileError
 from certifare.foundation.display import Drawing, html_table
@@ -40,12 +38,10 @@ from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import Glimpse, Search
 from certifare.frontier.settings import Grid
-from certifare.frontier.sweeping import Frontier, Point, default_parts, search_of
+from certifare.frontier.sweeping import Frontier, Point, default_parts, open_search
 from certifare.frontier.target import growth_needed
 from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.report.evaluation import evaluate
-from certifare.tables.splitting import training_quantiles
-from certifare.tables.table import table_of
 
 #: Below this AUC, or this share of the label's variance if there is no AUC, cells predict almost nothing.
 LITTLE_AUC, LITTLE_EXPLAINED = 0.6, 0.02
@@ -464,44 +460,40 @@ def produce(
         target, ratio = _ratio_target(target, min_ratio, min_rate, metric)
     if target is not None and not 0.0 < target <= 1.0:
         raise ArgumentError(f"target={target}: give a distance in (0, 1].")
-    claim = Claim(
-        metric=metric,
-        confidence=confidence,
-        positive=positive,
-        min_group_size=min_group_size,
-        population=population,
-        looks=looks,
-    )
-    options: dict[str, Any] = {
+    how: dict[str, Any] = {
+        "metric": metric,
+        "confidence": confidence,
+        "positive": positive,
+        "population": population,
+        "min_group_size": min_group_size,
+        "looks": looks,
+        "ledger": ledger,
         "utility": utility,
         "retain": retain,
+        "group_aware": group_aware,
+        "tie_column": tie_column,
+        "score_column": score_column,
+        "pool_groups": pool_groups,
+        "parts": parts,
         "seed": seed,
         "n_jobs": n_jobs,
-        "ledger": open_ledger(ledger),
-        "pool_groups": pool_groups,
         "task": repr((target, min_cells, grid, tie_column, score_column)),
     }
-    parts = parts or default_parts(group_aware)
-    if is_large(table):
-        if label_quantiles is not None:
-            raise ArgumentError(
-                "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "
-                "fixed numbers (label_cuts)."
-            )
-        if group_aware:
-            raise ArgumentError(
-                "group_aware: calibrated cells need the table in memory, and this one is too large for that. Fit and "
-                "calibrate on a sample of its records."
-            )
-        sample, options["elsewhere"] = open_large(table, roles, parts, seed, progress)
+    if not is_large(table):
+        search = open_search(table, grid, label_quantiles=label_quantiles, **how, **roles)
+    elif label_quantiles is not None:
+        raise ArgumentError(
+            "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "
+            "fixed numbers (label_cuts)."
+        )
+    elif group_aware:
+        raise ArgumentError(
+            "group_aware: calibrated cells need the table in memory, and this one is too large for that. Fit and "
+            "calibrate on a sample of its records."
+        )
     else:
-        if label_quantiles is not None:
-            by_group = pool_groups is None
-            cuts = training_quantiles(table, label_quantiles, parts=parts, seed=seed, by_group=by_group, **roles)
-            roles["label_cuts"] = cuts
-        sample = table_of(table, **roles)
-    columns = {"tie_column": tie_column, "score_column": score_column}
-    search = search_of(sample, grid, claim, parts, group_aware=group_aware, **columns, **options)
+        sample, elsewhere = open_large(table, roles, parts or default_parts(group_aware), seed, progress)
+        search = open_search(sample, grid, elsewhere=elsewhere, **how)
     if ratio is not None:
         search.notes.append(ratio)
     return _choose(search, target, min_cells, progress)

@@ -18,7 +18,7 @@ def plain_claim(certificate: Certificate) -> str:
     --------
     >>> from certifare import CellCounts, certify_counts
     >>> plain_claim(certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"])))
-    "Selection rates of 'f' and 'm' differ by at most 25.3 percentage points with any classifier on the cells \
+    "Selection rates of 'f' and 'm' differ by at most 25.9 percentage points with any classifier on the cells \
 (95 % confidence)."
     """
     claim = certificate.claim

@@ -402,12 +402,12 @@ class Ledger:
         if left is not None and (planned is None or look.joint(share) >= confidence):
             return left
         times = "once" if look.number == 2 else f"{look.number - 1} times"
-        lower = 1.0 - 2.0 * spent
-        ask = f" Ask for less: --confidence {lower:.4g} leaves this look {percent(1.0 - spent)}." if lower > 0.5 else ""
+        lower = confidence - spent
+        less = f" Or ask for less: --confidence {lower:.4g} leaves this look {percent(confidence)}."
         raise LooksError(
             f"{percent(confidence)} confidence cannot be reached on these certification records, or some of them: they "
             f"were looked at {times} before, which spent ε = {spent:g}. Use new records. If you want several looks at "
-            f"the same records, plan them from the first run on (--looks {max(2, look.number)}).{ask}"
+            f"the same records, plan them from the first run on (--looks {look.number}).{less if lower > 0.5 else ''}"
         )
 
     def count(

@@ -87,6 +87,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         positives="label positive",
         csv=_CSV,
     ),
+    "check": {**{name: needs for name, needs in _SEARCH.items() if name != "output"}, **_when(always="target")},
     "fit": {**_SEARCH, **_when(always="replace key suppress dataset target min_ratio min_rate", printed="verbose")},
     "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
