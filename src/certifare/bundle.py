@@ -105,7 +105,7 @@ class Measured:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         distance = msgspec.to_builtins(self.distance)
-        return {**self.performance.to_dict(), "distance": distance, "worthless": self.worthless}
+        return {**self.performance.to_dict(), "distance": distance, "worthless": self.worthless, "little": self.little}
 
 
 @dataclass(frozen=True, slots=True)

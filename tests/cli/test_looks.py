@@ -141,7 +141,7 @@ def test_fit_and_the_verify_that_it_prints_agree_after_a_second_look(cli, make_p
     assert "90 % confidence" in second.stdout
     assert "95 %" not in second.stdout
     for name, printed in (("first", cli(*fit, tmp_path / "first", "--replace")), ("second", second)):
-        (command,) = re.findall(r"certifare (verify \S+.*)", printed.stdout)
+        (command,) = re.findall(r"certifare (verify .*?) &&", printed.stdout)
         assert str(tmp_path / name) in command
         verified = cli(*shlex.split(command))
         assert verified.status == 0, verified.stdout

@@ -60,7 +60,7 @@ def _headlines(bundle: Bundle, folder: Path | None, *, signed: bool) -> Iterator
     # Paths are printed as they are, however long: they are there to be copied.
     name = shlex.quote(str(folder))
     asked = "" if bundle.confidence >= USUAL else f" --confidence {bundle.confidence:.6g}"
-    asked += "" if bundle.target is None else f" --max-bound {bundle.target:g}"
+    asked += "" if bundle.target is None else f" --max {bundle.target:g}"
     yield Text(printable(f"next    certifare verify {name}{asked} && certifare encode {name} DATA OUTPUT"))
     unsigned = "" if signed else " (the certificate is not signed)"
     yield Text(printable(f"report  {folder / 'report.html'!s}{unsigned}"))

@@ -40,30 +40,12 @@ from certifare.tables.table import Table, arrow_table, table_of
 
 #: Words in the names of columns that are often sensitive, and often labels, the likeliest first.
 SENSITIVE_WORDS = (
-    "sex",
-    "gender",
-    "race",
-    "ethnicity",
-    "ethnic",
-    "religion",
-    "disability",
-    "nationality",
-    "origin",
-    "age",
-)
+    "sex", "gender", "race", "ethnicity", "ethnic", "religion", "disability", "nationality", "origin", "age",
+)  # fmt: skip
 LABEL_WORDS = (
-    "label",
-    "target",
-    "outcome",
-    "y",
-    "approved",
-    "accepted",
-    "granted",
-    "admitted",
-    "hired",
-    "income",
-    "default",
-) + ("readmitted", "recidivism", "recid", "churn", "passed", "class")
+    "label", "target", "outcome", "y", "approved", "accepted", "granted", "admitted", "hired", "income", "default",
+    "readmitted", "recidivism", "recid", "churn", "passed", "class",
+)  # fmt: skip
 #: The most values of a column that is guessed to be the label, or sensitive.
 FEW_LABELS, FEW_GROUPS = 10, 30
 #: Numbers of cells whose calibrated T* is shown.
@@ -72,16 +54,9 @@ SHOWN_CELLS = (2, 4, 8)
 START, SCORES, GROWTH = 4.0, 9.0, 0.15
 #: Keywords of a search; all others are about reading the table.
 OF_SEARCH = (
-    "metric",
-    "confidence",
-    "positive",
-    "population",
-    "min_group_size",
-    "looks",
-    "ledger",
-    "utility",
-    "retain",
-) + ("group_aware", "tie_column", "score_column", "pool_groups", "label_quantiles", "parts", "seed", "n_jobs")
+    "metric", "confidence", "positive", "population", "min_group_size", "looks", "ledger", "utility", "retain",
+    "group_aware", "tie_column", "score_column", "pool_groups", "label_quantiles", "parts", "seed", "n_jobs",
+)  # fmt: skip
 ROLE_NAMES = frozenset(field.name for field in fields(Roles))
 
 

@@ -300,6 +300,7 @@ def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
 def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return figures with texts of their confidence intervals, rounded outwards."""
     found: dict[str, Any] = {name: figures[name] for name in ("records", "baseline", "worthless")}
+    found["little"] = figures.get("little", found["worthless"])
     for name, times, places, unit in (
         ("accuracy", 100, 1, " %"),
         ("auc", 1, 3, ""),
