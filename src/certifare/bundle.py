@@ -477,7 +477,7 @@ def produce(
         "parts": parts,
         "seed": seed,
         "n_jobs": n_jobs,
-        "task": repr((target, min_cells, grid, tie_column, score_column)),
+        "task": repr((target, min_cells, grid or Grid(), tie_column, score_column)),
     }
     if not is_large(table):
         search = open_search(table, grid, label_quantiles=label_quantiles, **how, **roles)

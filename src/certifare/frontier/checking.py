@@ -13,7 +13,7 @@ from certifare.encoders.hashes import count_repeats
 from certifare.errors import ArgumentError, GroupError, RoleError
 from certifare.foundation.levels import Levels, sort_key
 from certifare.growth.columns import Dictionary
-from certifare.tables.findings import FEW_NUMBERS, Finding
+from certifare.tables.findings import FEW_NUMBERS, TableFinding
 from certifare.tables.frames import Field, Frame
 from certifare.tables.table import Table, refuse_quantity, suggest_comparison
 
@@ -87,17 +87,17 @@ def check_repeats(table: Table) -> tuple[str, ...]:
     return count_repeats(Frame(table.features).fields(), [values.codes for values in roles]).check()
 
 
-def group_findings(groups: Levels, sizes: NDArray[np.int64]) -> list[Finding]:
+def group_findings(groups: Levels, sizes: NDArray[np.int64]) -> list[TableFinding]:
     """Find groups that are many numbers, and groups with few certification records."""
     found = []
     if suggested := suggested_comparison(groups):
         each = f"each of the {len(groups.names)} values of {groups.name!r} is a group of its own."
-        found.append(Finding("warning", groups.name, each + suggested))
+        found.append(TableFinding("warning", groups.name, each + suggested))
     small = [f"{name!r} ({n:,})" for name, n in zip(groups.names, sizes.tolist(), strict=True) if n < SMALL_GROUP]
     if small:
         least = 0.8 / np.sqrt(max(1, int(sizes.min())))  # the radius at 95 %, of the smallest group alone
         found.append(
-            Finding(
+            TableFinding(
                 "warning",
                 groups.name,
                 f"few certification records of {', '.join(small)}: T* cannot be much below {min(1.0, least):.2f}",
@@ -107,7 +107,7 @@ def group_findings(groups: Levels, sizes: NDArray[np.int64]) -> list[Finding]:
     return found
 
 
-def training_findings(train: Table) -> list[Finding]:
+def training_findings(train: Table) -> list[TableFinding]:
     """Find features that are nearly copies of the label, or mostly missing, among training records."""
     found = []
     sample = train.take(np.flatnonzero(train.trainable)[:LEAK_RECORDS])
@@ -115,11 +115,11 @@ def training_findings(train: Table) -> list[Finding]:
         name, codes = field.name, _codes(field)
         missing = float((codes == 0).mean()) if len(codes) else 0.0
         if missing > MOSTLY_MISSING:
-            found.append(Finding("note", name, f"{name!r}: {missing:.0%} of the values are missing"))
+            found.append(TableFinding("note", name, f"{name!r}: {missing:.0%} of the values are missing"))
         for label in sample.labels:
             if _explained_errors(codes, label.codes) >= NEAR_COPY:
                 found.append(
-                    Finding(
+                    TableFinding(
                         "warning",
                         name,
                         f"{name!r} alone predicts {label.name!r} almost without error: it may be a copy of the label, "

@@ -33,7 +33,7 @@ from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
 from certifare.frontier.sweeping import open_search
 from certifare.tables.files import CsvDialect, read_file
-from certifare.tables.findings import Finding, as_notes
+from certifare.tables.findings import TableFinding, as_notes
 from certifare.tables.frames import is_categorical, single_array
 from certifare.tables.roles import Roles
 from certifare.tables.table import Table, arrow_table, table_of
@@ -51,7 +51,7 @@ FEW_LABELS, FEW_GROUPS = 10, 30
 #: Numbers of cells whose calibrated T* is shown.
 SHOWN_CELLS = (2, 4, 8)
 #: Seconds of a run at its start and end, and for a million values of training records: fitting scores, and each growth.
-START, SCORES, GROWTH = 4.0, 9.0, 0.15
+START, SCORES, GROWTH = 4.0, 4.0, 0.1
 #: Keywords of a search; all others are about reading the table.
 OF_SEARCH = (
     "metric", "confidence", "positive", "population", "min_group_size", "looks", "ledger", "utility", "retain",
@@ -85,7 +85,7 @@ class Readiness:
         T* of calibrated cells (``group_aware``), by their number.
     seconds : float or None
         About how long ``fit`` takes with two cores.
-    findings : tuple of Finding
+    findings : tuple of TableFinding
         What is wrong or odd, errors first.
     """
 
@@ -100,7 +100,7 @@ class Readiness:
     least_bound: float | None = None
     plans: tuple[PlanRow, ...] = ()
     seconds: float | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[TableFinding, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -189,7 +189,7 @@ def check_table(
     if target is not None and least is not None and target < least and not isinstance(job, CalibratedSearch):
         remedy = "ask for a larger target, add records, or let cells read the group (--group-aware)"
         text = f"no encoder can meet the target {target:g}: with these records T* is at least {least:.4f}"
-        findings.append(Finding("warning", None, text, remedy))
+        findings.append(TableFinding("warning", None, text, remedy))
     order = ("error", "warning", "note")
     return Readiness(
         records=0 if read is None else len(read),
@@ -211,7 +211,7 @@ def _names(role: str | Sequence[str]) -> tuple[str, ...]:
     return (role,) if isinstance(role, str) else tuple(role)
 
 
-def _opened(table: Any, keywords: dict[str, Any]) -> tuple[Any, pa.Table, list[Finding]]:
+def _opened(table: Any, keywords: dict[str, Any]) -> tuple[Any, pa.Table, list[TableFinding]]:
     """Return what a table is made from, its columns, and notes on how it was read."""
     if not isinstance(table, str | os.PathLike):
         columns = arrow_table(table)
@@ -225,7 +225,7 @@ def _opened(table: Any, keywords: dict[str, Any]) -> tuple[Any, pa.Table, list[F
     return columns, columns, list(as_notes(notes))
 
 
-def _dates(columns: pa.Table, keywords: Mapping[str, Any], named: Mapping[str, tuple[str, ...]]) -> list[Finding]:
+def _dates(columns: pa.Table, keywords: Mapping[str, Any], named: Mapping[str, tuple[str, ...]]) -> list[TableFinding]:
     """Find columns of dates or times without a role, which no encoder reads; the others are checked without them."""
     dates = [field for field in columns.schema if pa.types.is_temporal(field.type)]
     if not dates:
@@ -233,7 +233,7 @@ def _dates(columns: pa.Table, keywords: Mapping[str, Any], named: Mapping[str, t
     roles = Roles.of(None, **named, **{k: v for k, v in keywords.items() if k in ROLE_NAMES})
     used = set(roles.find(columns.column_names).features)
     return [
-        Finding(
+        TableFinding(
             "error",
             field.name,
             f"{field.name!r} holds dates or times ({field.type})",
@@ -278,17 +278,18 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
 
 
-def _refusal(message: str, roles: Sequence[str]) -> Finding:
+def _refusal(message: str, roles: Sequence[str]) -> TableFinding:
     """Return an error, and the column with a role that it names."""
-    return Finding("error", next((name for name in roles if repr(name) in message), None), message)
+    return TableFinding("error", next((name for name in roles if repr(name) in message), None), message)
 
 
-def _besides(job: Search | CalibratedSearch) -> list[Finding]:
+def _besides(job: Search | CalibratedSearch) -> list[TableFinding]:
     """Return the notes of a job that are no findings already: repeated records, pooled groups, missing labels."""
     known = {str(finding) for finding in job.findings}
-    found = [Finding("note", None, note) for note in job.notes if note not in known]
+    found = [TableFinding("note", None, note) for note in job.notes if note not in known]
     left_out = [
-        Finding("note", None, f"left out: {amount(e.records, 'record')} ({e.reason})") for e in job.table.exclusions
+        TableFinding("note", None, f"left out: {amount(e.records, 'record')} ({e.reason})")
+        for e in job.table.exclusions
     ]
     return [*left_out, *found]
 

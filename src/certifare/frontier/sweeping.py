@@ -411,7 +411,7 @@ def sweep(
         parts=parts,
         seed=seed,
         n_jobs=n_jobs,
-        task=repr((correction, candidates, min_cells, grid, tie_column, score_column)),
+        task=repr((correction, candidates, min_cells, grid or Grid(), tie_column, score_column)),
         **roles,
     )
     search.run(progress=progress)

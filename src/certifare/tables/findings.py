@@ -36,7 +36,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TableFinding:
     """Something about a table that its user should know before an encoder is fitted.
 
     Attributes
@@ -60,19 +60,19 @@ class Finding:
         return self.text if self.remedy is None else f"{self.text}; {self.remedy}"
 
 
-def as_notes(texts: Iterable[str]) -> tuple[Finding, ...]:
+def as_notes(texts: Iterable[str]) -> tuple[TableFinding, ...]:
     """Return texts as notes about no column."""
-    return tuple(Finding("note", None, text) for text in texts)
+    return tuple(TableFinding("note", None, text) for text in texts)
 
 
-def column_findings(features: pa.Table, roles: Roles) -> Iterator[Finding]:
+def column_findings(features: pa.Table, roles: Roles) -> Iterator[TableFinding]:
     """Find features that look like identifiers, dates, or numbers that are read as text."""
     for field, column in zip(features.schema, features.columns, strict=True):
         name, head = field.name, column.slice(0, IDENTIFIER_ROWS)
         if (pa.types.is_integer(field.type) or is_text(field.type)) and (
             features.num_rows >= IDENTIFIER_ROWS == len(head.unique()) and head.null_count == 0
         ):
-            yield Finding(
+            yield TableFinding(
                 "warning",
                 name,
                 f"{name!r}: every record has a different value",
@@ -82,10 +82,10 @@ def column_findings(features: pa.Table, roles: Roles) -> Iterator[Finding]:
             yield from _text_findings(name, head.cast(pa.string()).unique().drop_null(), name in roles.categorical)
 
 
-def _text_findings(name: str, values: pa.Array, categorical: bool) -> Iterator[Finding]:
+def _text_findings(name: str, values: pa.Array, categorical: bool) -> Iterator[TableFinding]:
     """Find dates and numbers among the different values of a text column."""
     if len(values) > FEW_DATES and pc.all(pc.match_substring_regex(values, DATE)).as_py():
-        yield Finding(
+        yield TableFinding(
             "warning",
             name,
             f"{name!r}: dates in text form are read as categories",
@@ -100,7 +100,7 @@ def _text_findings(name: str, values: pa.Array, categorical: bool) -> Iterator[F
     # Only digits, some with a leading 0: these are codes.
     if len(values) > FEW_NUMBERS and share > 0.5 and odd:
         what = "all but a few values" if others else "values"
-        yield Finding(
+        yield TableFinding(
             "warning",
             name,
             f"{name!r}: {what} are numbers, but it is read as text with a category for each value, because of "
@@ -112,7 +112,7 @@ def _text_findings(name: str, values: pa.Array, categorical: bool) -> Iterator[F
 
 def people_findings(
     native: pa.Table, found: Any, columns: Mapping[str, Sequence[Levels]], rows: NDArray[np.int64]
-) -> Iterator[Finding]:
+) -> Iterator[TableFinding]:
     """Find columns that seem to identify people if there is no cluster column: their records are dependent.
 
     Such a column has several records per value, all in one group.
@@ -141,7 +141,7 @@ def people_findings(
         first[values] = of_groups
         expected = (1.0 - (shares[:, None] ** several).sum(axis=0)).sum()
         if (of_groups == first[values]).all() and expected >= UNMIXED:
-            yield Finding(
+            yield TableFinding(
                 "warning",
                 field.name,
                 f"{field.name!r} has {distinct:,} values in {len(values):,} records, and no value has records of two "

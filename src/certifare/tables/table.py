@@ -33,7 +33,7 @@ from certifare.errors import ArgumentError, GroupError, RoleError, TableError
 from certifare.foundation.formatting import exact
 from certifare.foundation.levels import UNKNOWN, Levels, intersect, sort_key
 from certifare.tables.files import MISSING, CsvDialect, read_file
-from certifare.tables.findings import Finding, as_notes, column_findings, people_findings
+from certifare.tables.findings import TableFinding, as_notes, column_findings, people_findings
 from certifare.tables.frames import Frame, is_categorical, is_text, single_array
 from certifare.tables.joins import join_groups
 from certifare.tables.reading import POOLED
@@ -68,7 +68,7 @@ class Table:
         The label for which a comparison such as ``income>50000`` holds.
     exclusions : tuple of Exclusion
         Records left out because they lack a group, weight or cluster; or a label (:meth:`of_labelled`).
-    findings : tuple of Finding
+    findings : tuple of TableFinding
         Assumptions and warnings for the user; :attr:`notes` has them as text.
     others : pyarrow.Table or None
         The columns that are not features, as read: roles, identifiers, dropped columns.
@@ -99,7 +99,7 @@ class Table:
     roles: Roles = field(default_factory=Roles)
     positive: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[TableFinding, ...] = ()
     source: Path | None = None
     others: pa.Table | None = None
     missing_words: tuple[str, ...] = ()
