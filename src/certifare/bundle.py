@@ -15,7 +15,7 @@ import platform
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -47,6 +47,9 @@ from certifare.report.evaluation import evaluate
 from certifare.tables.splitting import training_quantiles
 from certifare.tables.table import table_of
 
+if TYPE_CHECKING:
+    from certifare.document import Terms
+
 #: What is noted of an encoder that is :attr:`Measured.worthless`.
 WORTHLESS = (
     "The cells predict almost nothing: on the {records:,} certification records with a label their forecasts are no "
@@ -54,7 +57,7 @@ WORTHLESS = (
 )
 JobVerdict = Literal["PASS", "NO SOLUTION", "DONE"]
 #: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
-BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv"})
+BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv", "findings.json"})
 PRIVATE_FILES = frozenset({"README.txt", "fingerprint.npz", "run.json"})
 PRIVATE_NOTE = """\
 Nothing in this folder may be handed on.
@@ -231,13 +234,14 @@ class Bundle:
         key: Any = None,
         suppress: int | None = None,
         dataset: str | None = None,
+        terms: Terms | Mapping[str, str] | None = None,
         command: str | None = None,
         replace: bool = False,
     ) -> Path:
         """Write the bundle: a folder that appears as a whole or not at all.
 
-        ``encoder.json``, ``certificate.json``, ``report.html`` and ``frontier.csv`` may be published; what is in
-        ``private/`` may not.
+        ``encoder.json``, ``certificate.json``, ``report.html``, ``frontier.csv`` and ``findings.json`` may be
+        published; what is in ``private/`` may not.
 
         Parameters
         ----------
@@ -249,6 +253,8 @@ class Bundle:
             Pool cells with a count below this in the certificate, and leave the cells' statistics out of the encoder.
         dataset : str, optional
             What the data are called in the certificate and the report.
+        terms : mapping, optional
+            What you state in the certificate: ``{"producer": …, "purpose": …, "valid_until": "2030-12-31"}``.
         command : str, optional
             The command that made the bundle, to be recorded.
         replace : bool
@@ -262,6 +268,7 @@ class Bundle:
         from certifare.document.verification import ANY
         from certifare.encoders.format import EncoderFile
         from certifare.report import describe_encoder, render_html, report_data
+        from certifare.report.findings import Findings
 
         if self.certificate is None:
             raise ArgumentError("There is no solution, and so nothing to publish: advice says what would help.")
@@ -284,22 +291,27 @@ class Bundle:
                 suppress_below=suppress,
                 reading=self.frontier.search.reading,
                 dataset=dataset,
+                terms=terms,
                 command=command,
             )
             rows = self.rows()
             write_rows(temporary / "frontier.csv", rows)
             chosen = next(i for i, row in enumerate(rows) if row["chosen"])
             public = None if signer is None else signer.public_key
+            findings = Findings.of(
+                target=self.target,
+                measured=None if self.measured is None else self.measured.to_dict(),
+                boosting=None if self.boosting is None else self.boosting.to_dict(),
+                evaluation=self._evaluate(calibrated=suppress is None),
+            )
+            (temporary / "findings.json").write_bytes(findings.to_bytes())
             data = report_data(
                 document,
                 verdict=verify_document(document, ANY, key=public, encoder=encoder_file),
                 encoder=describe_encoder(encoder_file),
                 frontier=rows,
                 chosen=chosen,
-                target=self.target,
-                measured=None if self.measured is None else self.measured.to_dict(),
-                boosting=None if self.boosting is None else self.boosting.to_dict(),
-                evaluation=self._evaluate(calibrated=suppress is None),
+                **findings.shown(),
             )
             (temporary / "report.html").write_text(render_html(data), encoding="utf-8")
             self._save_private(temporary / "private", command)

@@ -18,6 +18,7 @@ from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED
 from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit
+from certifare.cli.terms_options import TermsOptions
 
 
 @with_options
@@ -49,6 +50,7 @@ def fit(
     key: Key = None,
     suppress: Suppress = None,
     dataset: Dataset = None,
+    stated: TermsOptions,
     csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
@@ -71,6 +73,7 @@ def fit(
             "--suppress: the counts of calibrated cells are their plan, which T* is computed from. Leave it out."
         )
     check_output(output, replace=replace)
+    terms = stated.terms()
     signer = signing_key(key)
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
@@ -91,7 +94,7 @@ def fit(
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            named = {"suppress": suppress, "dataset": dataset, "command": command_line(context)}
+            named = {"suppress": suppress, "dataset": dataset, "terms": terms, "command": command_line(context)}
             bundle.save(output, key=signer, replace=replace, **named)  # type: ignore[arg-type]
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},

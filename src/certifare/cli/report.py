@@ -14,9 +14,13 @@ from certifare.cli.terminal import emit, err, out
 from certifare.cli.verdicts import print_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from certifare.document import Verdict
+    from securesystemslib.signer import SSlibKey
+
+    from certifare.certificates import Certificate
+    from certifare.document import Document, Verdict
+    from certifare.report.findings import Findings
 
 
 #: Columns of a frontier that are numbers, and where they lie; predicted bounds may exceed 1.
@@ -84,18 +88,26 @@ def _write(data: dict[str, Any], path: Path) -> None:
     out.print(str(path), soft_wrap=True)
 
 
-def gather(certificate: Path, key: Path | None = None) -> tuple[dict[str, Any], Verdict]:
-    """Read the files of a bundle, as far as they are there, verify them, and gather what a report says."""
+def gather(
+    certificate: Path, key: Path | SSlibKey | None = None, document: Document | None = None
+) -> tuple[dict[str, Any], Verdict]:
+    """Read the files of a bundle, as far as they are there, verify them, and gather what a report says.
+
+    A document that is given stands for the certificate's file.
+    """
     from certifare.document import read_document, verify_document
     from certifare.document.verification import ANY
     from certifare.encoders.format import EncoderFile
     from certifare.report import describe_encoder, report_data
+    from certifare.report.findings import Findings
 
-    encoder = frontier = None
+    encoder = frontier = findings = None
     if certificate.is_dir():
         folder, certificate = certificate, certificate / "certificate.json"
-        encoder, frontier = _if_there(folder / "encoder.json"), _if_there(folder / "frontier.csv")
-    document = read_document(certificate)
+        encoder, frontier, findings = (
+            _if_there(folder / name) for name in ("encoder.json", "frontier.csv", "findings.json")
+        )
+    document = read_document(certificate) if document is None else document
     file = None if encoder is None else EncoderFile(encoder)
     verdict = verify_document(document, ANY, key=key, encoder=file)
     # An encoder that the certificate is not about stays out of the report, which would mix up two.
@@ -108,9 +120,17 @@ def gather(certificate: Path, key: Path | None = None) -> tuple[dict[str, Any], 
         encoder=None if shown is None else describe_encoder(shown),
         frontier=points,
         chosen=chosen,
+        **_beside(document.certificate, None if findings is None else Findings.read(findings)),
         files={"certificate": certificate.name} | ({} if encoder is None else {"encoder": encoder.name}),
     )
     return data, verdict
+
+
+def _beside(certificate: Certificate, findings: Findings | None) -> Mapping[str, Any]:
+    """Return the target and what was measured; without the file, the target of the certificate's sequence."""
+    if findings is not None:
+        return findings.shown()
+    return {"target": None if certificate.sequence is None else certificate.sequence.target}
 
 
 def read_frontier(path: Path) -> list[dict[str, Any]]:
