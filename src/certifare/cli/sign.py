@@ -34,9 +34,10 @@ def sign(
 
     from certifare.document import read_document, verify_document, with_terms
     from certifare.document import sign as sign_statement
+    from certifare.document.envelopes import MAX_BYTES
     from certifare.document.verification import ANY
     from certifare.errors import DocumentError
-    from certifare.foundation.storage import atomic_file
+    from certifare.foundation.storage import atomic_file, open_regular
     from certifare.report import render_html
 
     refuse_ignored(context)
@@ -44,7 +45,8 @@ def sign(
     signer = signing_key(key)
     folder = bundle if bundle.is_dir() else None
     path = bundle if folder is None else folder / "certificate.json"
-    document = read_document(path)
+    with open_regular(path, replaceable=True) as file:
+        document = read_document(file.read(MAX_BYTES + 1))
     if document.signatures:
         raise DocumentError(
             f"{str(path)!r} is signed already (key {document.signatures[0].keyid[:16]}). Ask for an unsigned one."

@@ -190,6 +190,12 @@ class Statement(_Strict, frozen=True, kw_only=True):
         """The version of the format."""
         return int(self.predicate_type.removeprefix(PREDICATE))
 
+    @property
+    def needed_version(self) -> int:
+        """The oldest version of the format that can say this, which is the one to be written."""
+        new = (self.predicate.certificate.scope, self.predicate.terms)
+        return OLDEST_VERSION if all(isinstance(part, msgspec.UnsetType) for part in new) else VERSION
+
     def digest_of(self, name: str) -> str | None:
         """Return the SHA-256 digest of a subject; None if the statement does not have it."""
         return next((subject.digest.sha256 for subject in self.subject if subject.name == name), None)
@@ -296,9 +302,8 @@ def with_terms(statement: Statement, terms: Terms | Mapping[str, Any]) -> Statem
 
 def _stated(subject: tuple[Subject, ...], predicate: Predicate) -> Statement:
     """Make a statement in the oldest version that can say this, and validate it as a reader would."""
-    new = (predicate.certificate.scope, predicate.terms)
-    version = OLDEST_VERSION if all(isinstance(part, msgspec.UnsetType) for part in new) else VERSION
-    stated = Statement(subject=subject, predicate_type=f"{PREDICATE}{version}", predicate=predicate)
+    stated = Statement(subject=subject, predicate=predicate)
+    stated = msgspec.structs.replace(stated, predicate_type=f"{PREDICATE}{stated.needed_version}")
     return Statement.from_dict(stated.to_dict())
 
 

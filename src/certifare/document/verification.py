@@ -23,7 +23,7 @@ from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.policy import Policy
-from certifare.document.statement import OLDEST_VERSION, claim_of, counts_digest, epsilon_of, groups_of
+from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
 from certifare.encoders.format import EncoderFile, digest_of, read_encoder_document
 from certifare.errors import (
     ArgumentError,
@@ -307,7 +307,7 @@ def _statement(document: Document) -> Check:
         ("it names a subject twice", len(set(subjects)) == len(subjects)),
         (
             "its version does not fit its claim",
-            (document.statement.version > OLDEST_VERSION) != isinstance(certificate.scope, msgspec.UnsetType),
+            document.statement.version == document.statement.needed_version,
         ),
         ("its records were not read as it says", stated.reading is None or _read_so(stated.reading, certificate)),
         ("what every certificate assumes and does not claim is missing in part", not certificate.silences),
