@@ -24,14 +24,14 @@ def headline(certificate: Certificate) -> str:
 
     >>> from certifare import CellCounts, certify_counts
     >>> headline(certify_counts(CellCounts([[1200, 800], [300, 600]], groups=["f", "m"])))
-    'Whatever is trained on these cells, its selection rates of f and m differ by at most 26.6 percentage points.'
+    'Selection rates of f and m differ by at most 26.6 percentage points, whatever is trained on these cells.'
     """
     if certificate.bound >= 1.0:
         return "No bound could be certified: a rule on these cells may select one group only."
     points = (100 * Decimal(round_up(certificate.bound))).quantize(Decimal("0.1"), ROUND_CEILING).normalize()
     return (
-        f"Whatever is trained on these cells, its selection rates of {_groups(certificate)} differ by at most "
-        f"{points:f} percentage points{_where(certificate)}."
+        f"{_where(certificate)}election rates of {_groups(certificate)} differ by at most {points:f} percentage points, "
+        "whatever is trained on these cells."
     )
 
 
@@ -46,15 +46,15 @@ def _groups(certificate: Certificate) -> str:
 
 
 def _where(certificate: Certificate) -> str:
-    """Say among which records the rates are compared, if not among all of a group."""
+    """Begin the sentence: say among which records the rates are compared, if not among all of a group."""
     claim = certificate.claim
     if claim.given is not None:
-        return f", within each value of {claim.given}"
+        return f"Within each value of {claim.given}, s"
     if certificate.positive is not None:
-        return f" among people with the label {certificate.positive}"
+        return f"Among records with the label {certificate.positive}, s"
     if not claim.labelled:
-        return ""
-    return ", averaged over the labels" if claim.distance.combine == "mean" else " within each label"
+        return "S"
+    return "On average over the labels, s" if claim.distance.combine == "mean" else "Within each label, s"
 
 
 def example_rules(cells: Mapping[str, Any], encoder: Mapping[str, Any] | None, positive: str | None) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def example_rules(cells: Mapping[str, Any], encoder: Mapping[str, Any] | None, p
     pair = cells["pair"]
     rules = [
         {
-            "words": f"the cells with more of {pair[0]} than of {pair[1]}: no rule treats these two more differently",
+            "words": f"the cells with more of {pair[0]} than of {pair[1]}: no rule has a larger difference in the sample",
             "cells": {row["cell"] for row in cells["rows"] if row["difference"] > 0.0},
         }
     ]
