@@ -223,6 +223,10 @@ class RestrictedEncoder(MatchingEncoder):
             self._cell_representatives().table(), np.arange(self.n_cells_), "numpy"
         )
 
+    def representatives_like(self, frame: Any) -> Any:
+        """Return a table of the representatives, one row per cell, of the kind and column types of another table."""
+        return Frame(frame).rebuild(self._cell_representatives().table(), np.arange(self.n_cells_))
+
     def at(self, k: int) -> Self:
         """Give the encoder with k cells from the same growth."""
         raise EncoderError(f"{type(self).__name__} has no smaller encoders inside: fit one with {k} cells.")
