@@ -43,7 +43,14 @@ def encode(
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
     data: Annotated[Path, typer.Argument(help="Table to encode: CSV, Parquet or Arrow, of any size.")],
     output: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
-    form: Annotated[str, choose("What stands for a record: cell and typical values, the cell alone, an indicator of each cell, or its scores.", *FORMS, name="--as")] = "representatives",
+    form: Annotated[
+        str,
+        choose(
+            "What stands for a record: cell and typical values, the cell alone, an indicator of each cell, or its scores.",
+            *FORMS,
+            name="--as",
+        ),
+    ] = "representatives",
     keep: Annotated[
         list[str] | None,
         typer.Option(

@@ -66,6 +66,7 @@ def fit(
     from certifare.errors import ArgumentError
     from certifare.frontier.large import is_large
 
+    terms = stated.terms()
     refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
     check_distance("--target", target)
     if suppress is not None and search.group_aware:
@@ -73,7 +74,6 @@ def fit(
             "--suppress: the counts of calibrated cells are their plan, which T* is computed from. Leave it out."
         )
     check_output(output, replace=replace)
-    terms = stated.terms()
     signer = signing_key(key)
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)

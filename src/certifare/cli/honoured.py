@@ -86,7 +86,10 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         positives="label positive",
         csv=_CSV,
     ),
-    "fit": {**_SEARCH, **_when(always="replace key suppress dataset producer purpose valid_until target min_ratio min_rate")},
+    "fit": {
+        **_SEARCH,
+        **_when(always="replace key suppress dataset producer purpose valid_until target min_ratio min_rate"),
+    },
     "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
         always="form keep replace as_json",

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from certifare.cli.arguments import signing_key
+from certifare.cli.gathering import gather
 from certifare.cli.honoured import refuse_ignored
 from certifare.cli.option_classes import with_options
 from certifare.cli.options import Json
-from certifare.cli.report import gather
 from certifare.cli.terminal import emit, out
 from certifare.cli.terms_options import TermsOptions
 
@@ -43,6 +43,7 @@ def sign(
     refuse_ignored(context)
     given = {name: text for name, text in msgspec.structs.asdict(stated.terms()).items() if text is not None}
     signer = signing_key(key)
+    assert signer is not None  # noqa: S101  (the key is required)
     folder = bundle if bundle.is_dir() else None
     path = bundle if folder is None else folder / "certificate.json"
     with open_regular(path, replaceable=True) as file:
@@ -51,7 +52,9 @@ def sign(
         raise DocumentError(
             f"{str(path)!r} is signed already (key {document.signatures[0].keyid[:16]}). Ask for an unsigned one."
         )
-    statement = with_terms(document.statement, msgspec.structs.replace(document.statement.predicate.stated_terms, **given))
+    statement = with_terms(
+        document.statement, msgspec.structs.replace(document.statement.predicate.stated_terms, **given)
+    )
     signed = sign_statement(statement, signer)
     encoder = None if folder is None or not (folder / "encoder.json").exists() else folder / "encoder.json"
     verdict = verify_document(signed, ANY, key=signer.public_key, encoder=encoder)
@@ -63,10 +66,11 @@ def sign(
     if folder is not None and page is not None:
         with atomic_file(folder / "report.html") as name:
             name.write_text(page, encoding="utf-8")
-    result = {"certificate": str(path), "keyid": signed.signatures[0].keyid, "id": signed.id, "terms": given}
+    keyid = signed.signatures[0].keyid
+    result = {"certificate": str(path), "keyid": keyid, "id": signed.id, "terms": given}
 
     def show() -> None:
-        out.print(f"{path}  signed with key {result['keyid'][:16]}, certificate {signed.id}", soft_wrap=True)
+        out.print(f"{path}  signed with key {keyid[:16]}, certificate {signed.id}", soft_wrap=True)
         if folder is not None:
             out.print(str(folder / "report.html"), soft_wrap=True)
 

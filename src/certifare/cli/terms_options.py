@@ -19,11 +19,15 @@ class TermsOptions(Options):
     producer: Annotated[
         str | None,
         typer.Option(
-            "--producer", help="Organisation or person that answers for the certificate.", rich_help_panel=READING
+            "--producer",
+            help="Organisation or person that answers for the certificate.",
+            rich_help_panel=READING,
+            hidden=True,
         ),
     ] = None
     purpose: Annotated[
-        str | None, typer.Option("--purpose", help="What the encoded data are for.", rich_help_panel=READING)
+        str | None,
+        typer.Option("--purpose", help="What the encoded data are for.", rich_help_panel=READING, hidden=True),
     ] = None
     valid_until: Annotated[
         str | None,
@@ -32,6 +36,7 @@ class TermsOptions(Options):
             help="Last day on which the certificate is valid; verify refuses it afterwards.",
             metavar="YYYY-MM-DD",
             rich_help_panel=READING,
+            hidden=True,
         ),
     ] = None
 

@@ -18,83 +18,83 @@ from certifare.document.envelopes import MAX_BYTES, parse
 from certifare.errors import CertifareError, FileError
 from certifare.foundation.storage import open_regular
 
-Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Text = Annotated[str, msgspec.Meta(max_length=10_000)]
+_Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Text = Annotated[str, msgspec.Meta(max_length=10_000)]
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of the file; unknown fields are refused."""
 
 
-class Performance(_Strict, frozen=True, kw_only=True):
+class _Performance(_Strict, frozen=True, kw_only=True):
     """How well one classifier predicts, and its distance (:class:`certifare.bundle.Measured`)."""
 
-    records: Count
+    records: _Count
     accuracy: Interval
     auc: Interval | None
     explained: Interval
-    baseline: Share
+    baseline: _Share
     distance: Interval
     worthless: bool = False
 
 
-class ColumnImportance(_Strict, frozen=True, kw_only=True):
+class _ColumnImportance(_Strict, frozen=True, kw_only=True):
     """What is lost when one column is shuffled."""
 
-    column: Text
+    column: _Text
     explained: float
     distance: float
 
 
-class Importances(_Strict, frozen=True, kw_only=True):
+class _Importances(_Strict, frozen=True, kw_only=True):
     """Feature importance (:class:`certifare.encoders.importances.Importances`)."""
 
     explained: float
     distance: float
-    columns: tuple[ColumnImportance, ...]
-    records: Count
+    columns: tuple[_ColumnImportance, ...]
+    records: _Count
 
 
-class ColumnRetained(_Strict, frozen=True, kw_only=True):
+class _ColumnRetained(_Strict, frozen=True, kw_only=True):
     """The share of one column's variance that the cells explain."""
 
-    column: Text
+    column: _Text
     share: float
 
 
-class Retained(_Strict, frozen=True, kw_only=True):
+class _Retained(_Strict, frozen=True, kw_only=True):
     """How much of the columns the cells keep."""
 
-    records: Count
+    records: _Count
     mean: float
-    columns: tuple[ColumnRetained, ...]
+    columns: tuple[_ColumnRetained, ...]
 
 
-class CellScore(_Strict, frozen=True, kw_only=True):
+class _CellScore(_Strict, frozen=True, kw_only=True):
     """The score of a cell, and the frequency of the label in it."""
 
-    cell: Count
+    cell: _Count
     score: float
-    records: Count
+    records: _Count
     share: float | None
 
 
-class Calibration(_Strict, frozen=True, kw_only=True):
+class _Calibration(_Strict, frozen=True, kw_only=True):
     """Scores of one value of a label (:func:`certifare.encoders.cellscores.calibration`)."""
 
-    label: Text
-    value: Text
+    label: _Text
+    value: _Text
     error: float
-    cells: tuple[CellScore, ...]
+    cells: tuple[_CellScore, ...]
 
 
-class Evaluation(_Strict, frozen=True, kw_only=True):
+class _Evaluation(_Strict, frozen=True, kw_only=True):
     """What an encoder does on fresh records (:func:`certifare.report.evaluation.evaluate`)."""
 
-    importances: Importances
-    retained: Retained
-    calibration: tuple[Calibration, ...] | None
+    importances: _Importances
+    retained: _Retained
+    calibration: tuple[_Calibration, ...] | None
 
 
 class Findings(_Strict, frozen=True, kw_only=True):
@@ -102,10 +102,10 @@ class Findings(_Strict, frozen=True, kw_only=True):
 
     format: Literal["certifare/findings"] = "certifare/findings"
     version: Literal[1] = 1
-    target: Share | None = None
-    measured: Performance | None = None
-    boosting: Performance | None = None
-    evaluation: Evaluation | None = None
+    target: _Share | None = None
+    measured: _Performance | None = None
+    boosting: _Performance | None = None
+    evaluation: _Evaluation | None = None
 
     @classmethod
     def of(cls, **findings: Any) -> Findings:

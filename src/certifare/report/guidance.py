@@ -29,10 +29,11 @@ def headline(certificate: Certificate) -> str:
     if certificate.bound >= 1.0:
         return "No bound could be certified: a rule on these cells may select one group only."
     points = (100 * Decimal(round_up(certificate.bound))).quantize(Decimal("0.1"), ROUND_CEILING).normalize()
-    return (
-        f"{_where(certificate)}election rates of {_groups(certificate)} differ by at most {points:f} percentage points, "
-        "whatever is trained on these cells."
+    words = (
+        f"{_where(certificate)}selection rates of {_groups(certificate)} differ by at most {points:f} percentage "
+        "points, whatever is trained on these cells."
     )
+    return words[0].upper() + words[1:]
 
 
 def _groups(certificate: Certificate) -> str:
@@ -46,19 +47,19 @@ def _groups(certificate: Certificate) -> str:
 
 
 def _where(certificate: Certificate) -> str:
-    """Begin the sentence: say among which records the rates are compared, if not among all of a group."""
+    """Say among which records the rates are compared, if not among all of a group."""
     claim = certificate.claim
     if claim.given is not None:
-        return f"Within each value of {claim.given}, s"
+        return f"Within each value of {claim.given}, "
     if certificate.positive is not None:
-        return f"Among records with the label {certificate.positive}, s"
+        return f"Among records with the label {certificate.positive}, "
     if not claim.labelled:
-        return "S"
-    return "On average over the labels, s" if claim.distance.combine == "mean" else "Within each label, s"
+        return ""
+    return "On average over the labels, " if claim.distance.combine == "mean" else "Within each label, "
 
 
 def example_rules(cells: Mapping[str, Any], encoder: Mapping[str, Any] | None, positive: str | None) -> dict[str, Any]:
-    """Return the selection rate of each group under example rules, in the certification sample.
+    """Return the selection rate of each group under example rules, among the certification records.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def example_rules(cells: Mapping[str, Any], encoder: Mapping[str, Any] | None, p
     pair = cells["pair"]
     rules = [
         {
-            "words": f"the cells with more of {pair[0]} than of {pair[1]}: no rule has a larger difference in the sample",
+            "words": f"the cells with more of {pair[0]} than of {pair[1]}: no rule has a larger difference there",
             "cells": {row["cell"] for row in cells["rows"] if row["difference"] > 0.0},
         }
     ]
@@ -142,7 +143,9 @@ def actions(document: Document, verdict: Verdict, four_fifths: Mapping[str, Any]
     elif checks.get("signature") is not True:
         todo.append("Get the producer's public key by another way, and check the signature.")
     if worthless:
-        todo.append("Do not expect useful predictions: on the certification records, the cells do no better than chance.")
+        todo.append(
+            "Do not expect useful predictions: on the certification records, the cells do no better than chance."
+        )
     todo.append("Give models the cells alone. A joined column, or a threshold for each group, is not covered.")
     largest = four_fifths["limits"][four_fifths["largest"]]
     if largest["rate"] is None:
@@ -160,7 +163,9 @@ def actions(document: Document, verdict: Verdict, four_fifths: Mapping[str, Any]
     if terms.valid_until is None:
         todo.append("Certify again when the population changes; `certifare monitor` shows when it does.")
     else:
-        todo.append(f"Certify again on new records before {terms.valid_until}; `certifare monitor` shows earlier changes.")
+        todo.append(
+            f"Certify again on new records before {terms.valid_until}; `certifare monitor` shows earlier changes."
+        )
     return todo
 
 
@@ -174,5 +179,3 @@ def confidence_words(certificate: Certificate) -> str:
     """Return the confidence with which the claim holds, together with those of other looks at the same records."""
     joint = percent(certificate.joint_confidence)
     return f"{joint} confidence" + (", all looks together" if certificate.several_looks else "")
-
-

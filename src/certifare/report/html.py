@@ -126,7 +126,11 @@ def style_sheet(certificate: str | None = None) -> str:
         f":root {{ {variables(dark=False)} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {variables(dark=True)} }} }}\n"
         f"{sheet}\n{plane_style()}\n"
-        + ("" if certificate is None else f'@page {{ @bottom-left {{ content: "certificate {certificate}"; font: 8pt monospace; }} }}')
+        + (
+            ""
+            if certificate is None
+            else f'@page {{ @bottom-left {{ content: "certificate {certificate}"; font: 8pt monospace; }} }}'
+        )
     )
 
 
@@ -144,7 +148,9 @@ def _command(command: str) -> Any:
 def _quoted(text: str) -> Any:
     """Show what stands between backquotes as code."""
     parts = text.split("`")
-    return Markup("").join(Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
+    )
 
 
 def _nested(data: Mapping[str, Any]) -> dict[str, Any] | None:
