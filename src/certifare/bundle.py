@@ -24,13 +24,15 @@ from certifare.certificates import Certificate, Exclusion, Interval
 from certifare.certificates.bounding import Evidence
 from certifare.certificates.claims import Claim
 from certifare.certificates.consequences import target_for_ratio
+from certifare.certificates.headline import plain_headline
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
-from certifare.certificates.rounding import percent
+from certifare.certificates.rounding import percent, round_up
 from certifare.certification.ledger import open_ledger
+from certifare.drawing.card import html_card
 from certifare.encoders.calibrated_cells import no_plan
 from certifare.errors import ArgumentError, FileError
-from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.foundation.storage import atomic_folder, check_folder, write_private
 from certifare.frontier.calibrating import CalibratedSearch
@@ -335,9 +337,13 @@ class Bundle:
         return f"<Bundle: {self}>"
 
     def _repr_html_(self) -> str:
-        rows: list[tuple[str, object]] = [("verdict", self.verdict), ("encoders tried", f"{self.tried:,}")]
-        if self.target is not None:
-            rows.append(("target", f"{self.target:g}"))
+        asked = "" if self.target is None else f", target {self.target:g}"
+        rows: list[tuple[str, object]] = [("verdict", f"{self.verdict}{asked}"), ("encoders tried", f"{self.tried:,}")]
+        if self.certificate is not None:
+            figures = (
+                f"T* = {round_up(self.certificate.bound)}, {percent(self.certificate.joint_confidence)} confidence"
+            )
+            rows.append(("certificate", f"{figures}, {amount(self.certificate.counts.n_records, 'record')}"))
         if self.point is not None:
             gamma = "" if self.point.gamma is None else f", γ = {self.point.gamma:g}"
             rows.append(("encoder", f"{self.point.kind}, {amount(self.point.cells, 'cell')}{gamma}"))
@@ -346,8 +352,8 @@ class Bundle:
         rows += [("what would help", advice.text) for advice in self.advice]
         rows += [("left out", f"{amount(e.records, 'record')}: {e.reason}") for e in self.exclusions]
         rows += [("note", note) for note in self.notes]
-        own = "" if self.certificate is None else self.certificate._repr_html_()
-        return html_table(str(self), rows) + own
+        headline = "No encoder met the target." if self.certificate is None else plain_headline(self.certificate)
+        return html_card("Bundle", headline, rows, drawing=self.plot())
 
     def plot(self) -> Drawing:
         """Draw the frontier, with the chosen encoder marked."""

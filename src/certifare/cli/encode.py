@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 FORMS = ("representatives", "cells", "onehot", "score")
-#: Before the name of a column that holds a cell's typical values, so that nobody takes them for the person's own. In the
-#: header, not in a second file: a header is never lost on the way.
+#: Before the name of a column that holds a cell's typical values, so that nobody takes them for the person's own. It is
+#: in the header, not in a second file: a header is never lost on the way.
 TYPICAL = "typical_"
 
 
@@ -46,7 +46,7 @@ def encode(
     form: Annotated[
         str,
         choose(
-            "What stands for a record: cell and typical values, the cell alone, an indicator of each cell, or its scores.",
+            "What stands for a record: cell and typical values, cell, indicators of cells, or scores.",
             *FORMS,
             name="--as",
         ),

@@ -12,12 +12,13 @@ from certifare.certificates import Certificate, FixedSequence, difference_limit
 from certifare.certificates.chance import distance_by_chance
 from certifare.certificates.claims import gaps_of, pair_of, stratum
 from certifare.certificates.consequences import WHOLE_GROUPS
+from certifare.certificates.headline import plain_headline
 from certifare.certificates.rounding import percent, percent_up, round_down, round_up
 from certifare.certificates.tail import distance_level, raised
 from certifare.document import Document, Selection, Verdict, make_statement, sign, verify_document
 from certifare.document.verification import ANY
 from certifare.errors import ArgumentError
-from certifare.report.guidance import actions, confidence_words, example_rules, headline, scope_of
+from certifare.report.guidance import actions, confidence_words, example_rules, scope_of
 
 #: Number of cells that are listed one by one in the explanation of T*; the others are added up.
 MOST_CELLS = 24
@@ -156,7 +157,7 @@ def report_data(
     worthless = bool(measured and measured["worthless"])
     return {
         **about,
-        "headline": headline(found),
+        "headline": plain_headline(found),
         "claim": {"words": stated.claim.words, "formula": stated.claim.formula},
         "metric": found.claim.distance.words,
         "figures": {
