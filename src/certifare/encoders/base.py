@@ -11,7 +11,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.certificates.counts import CellCounts
-from certifare.drawing.card import html_card
+from certifare.drawing.card import MOST_ROWS, html_card
 from certifare.drawing.figure import draw_shares
 from certifare.encoders.cellscores import cell_scores, score_names
 from certifare.encoders.description import Description, Statistics, describe
@@ -307,7 +307,7 @@ class RestrictedEncoder(MatchingEncoder):
             return str(self._repr_html_inner())
         name, _, about = str(self).partition(": ")
         head, rows = self.describe().rows()
-        known = self.cell_statistics() is not None
+        known = self.cell_statistics() is not None and len(rows) <= MOST_ROWS
         return html_card(
             name, f"{about[0].upper()}{about[1:]}", rows, head=head, drawing=self.plot() if known else None
         )
