@@ -61,7 +61,7 @@ def unseen(text: str) -> str | None:
     These are control and format characters, line breaks, and code points without a character. Joiners are allowed:
     Persian and Indic names need them.
 
-    >>> unseen("Bank of Ghent"), unseen(f"Bank {chr(0x202E)}tnehG fo")
+    >>> unseen("Bank of Ghent"), unseen(f"Bank{chr(0x202E)}")
     (None, 'U+202E RIGHT-TO-LEFT OVERRIDE')
     """
     for character in text:
