@@ -40,7 +40,7 @@ def render_html(data: Mapping[str, Any]) -> str:
         A complete document. All text from data is escaped, and cannot change the direction of other text; a content
         security policy forbids all scripts and connections.
     """
-    style = Markup(style_sheet())  # noqa: S704  (a file of our own)
+    style = Markup(style_sheet(data["id"]))  # noqa: S704  (a file of our own, and hexadecimal digits)
     if data["figures"] is None:
         return undirected(environment().get_template("refused.html").render(data=data, style=style))
     largest = largest_difference(data["cells"])
@@ -79,7 +79,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= FILTERS
-    environment.filters |= {"code": _breakable, "command": _command}
+    environment.filters |= {"code": _breakable, "command": _command, "quoted": _quoted}
     return environment
 
 
@@ -119,13 +119,18 @@ FILTERS = {
 }
 
 
-def style_sheet() -> str:
-    """Return the style sheet, with the palette in light and dark."""
+def style_sheet(certificate: str | None = None) -> str:
+    """Return the style sheet, with the palette in light and dark; a certificate's id is printed on every page."""
     sheet = files("certifare.report").joinpath("templates", "report.css").read_text("utf-8")
     return (
         f":root {{ {variables(dark=False)} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {variables(dark=True)} }} }}\n"
-        f"{sheet}\n{plane_style()}"
+        f"{sheet}\n{plane_style()}\n"
+        + (
+            ""
+            if certificate is None
+            else f'@page {{ @bottom-left {{ content: "certificate {certificate}"; font: 8pt monospace; }} }}'
+        )
     )
 
 
@@ -138,6 +143,14 @@ def _command(command: str) -> Any:
     """Allow line breaks in a command before an option, but not inside one."""
     first, *options = command.split(" --")
     return escape(first) + Markup("").join(Markup(" <span>--{}</span>").format(option) for option in options)
+
+
+def _quoted(text: str) -> Any:
+    """Show what stands between backquotes as code."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
+    )
 
 
 def _nested(data: Mapping[str, Any]) -> dict[str, Any] | None:
