@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,9 @@ ENDS = {"duckdb": "", "postgres": " OFFSET 0", "sqlite": " LIMIT -1 OFFSET 0"}
 
 Only databases of which this is known, and tested, are written for.
 """
+
+HASHES = {"duckdb": "MD5({})", "postgres": "MD5(CONVERT_TO({}, 'UTF8'))", "sqlite": "MD5({})"}
+"""The MD5 hash of a text in UTF-8, as hexadecimal digits. SQLite has it where :class:`~.warehouse.SQLite` gave it."""
 
 LARGEST_SUM = 2**53
 """Whole numbers up to here are doubles, so that ``apply`` and a database add up the same."""
@@ -112,7 +116,7 @@ def _calibrated(
         _check(directions.scores, [c.weights for c in directions.columns], retains=directions.coordinates is not None)
         stages = _Stages.of(directions.scores, columns, dialect, groups, [tie])
 
-    def condition(split: int, group: int) -> str:
+    def condition(group: int, split: int) -> str:
         at = float(thresholds.at[split, group])
         if directions.scores is None:
             value = number_literal(at, dialect).sql(dialect=dialect)
@@ -126,8 +130,7 @@ def _calibrated(
         return f"{below} OR (s0 = {value} AND {first.sql(dialect=dialect)})"
 
     whens = " ".join(
-        f"WHEN g = {group} THEN {_walk(thresholds.children, lambda j, g=group: condition(j, g))}"
-        for group in range(len(groups))
+        f"WHEN g = {group} THEN {_walk(thresholds.children, partial(condition, group))}" for group in range(len(groups))
     )
     return stages.select(f"CASE WHEN t IS NULL THEN NULL {whens} END")
 
@@ -136,7 +139,7 @@ def _walk(children: NDArray[np.int32], condition: Callable[[int], str]) -> str:
     """Write a tree of splits; children come after their parents."""
     if not len(children):
         return "0"
-    written = {}
+    written: dict[int, str] = {}
     for j in reversed(range(len(children))):
         left, right = (str(-1 - child) if child < 0 else written.pop(child) for child in children[j].tolist())
         written[j] = f"CASE WHEN {condition(j)} THEN {left} ELSE {right} END"
@@ -252,7 +255,8 @@ def _tie(encoder: CalibratedEncoder, column: SqlColumn, dialect: str) -> str:
             "in every database; cast it in a view."
         )
     text = (exp.cast(column.raw.copy(), "TEXT") if column.kind == "integer" else column.raw).sql(dialect=dialect)
-    return f"SUBSTR(MD5('{encoder._tie_key}:' || {text}), 1, {TIE_DIGITS}) AS t"
+    hashed = HASHES[dialect].format(f"'{encoder._tie_key}:' || {text}")
+    return f"SUBSTR({hashed}, 1, {TIE_DIGITS}) AS t"
 
 
 def _search(name: str, bounds: Sequence[str], values: Sequence[str]) -> str:
