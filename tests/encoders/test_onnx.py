@@ -143,7 +143,7 @@ def test_calibrated_cells_are_equal_on_thresholds_too(tmp_path, existing):
     assert np.array_equal(found["cell"], expected)
     assert len(set(expected)) == encoder.n_cells_ > 3
     assert np.array_equal(found["score_label"], encoder.predict_proba(X, sensitive_features=group)[:, 1])
-    assert (run(encoder, X, **{**fed, "person": 0 * fed["person"]})["cell"] != expected).sum() > 20
+    assert (run(encoder, X, **{**fed, "person": 0 * fed["person"]})["cell"] != expected).any()
     fed[encoder.group_column_][:5] = "x"
     assert run(encoder, X, **fed)["cell"][:5].tolist() == [-1] * 5
 
