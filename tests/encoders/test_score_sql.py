@@ -75,6 +75,23 @@ def test_a_map_of_two_scores_has_the_same_cells(fresh, tmp_path):
     assert load_encoder(tmp_path / "encoder.json").to_sql() == encoder.to_sql()
 
 
+def test_collations_do_not_take_records_for_one_another():
+    """DuckDB computes the cell of equal records once: records that differ by an accent alone must not be equal."""
+    frame, group, label = people()
+    encoder = BoostedEncoder(gamma=0, max_cells=12, folds=2).fit(frame, label, sensitive_features=group)
+    alike = frame[:2].assign(Age=40.0, wage=5.0, job="smith", member=True, town=["e", "é"])
+    expected = encoder.apply(alike).tolist()
+    assert len(set(expected)) == 2
+    types = '"Age" DOUBLE, wage DOUBLE, town VARCHAR COLLATE NOCASE.NOACCENT, job VARCHAR, member BOOLEAN'
+    with duckdb.connect() as connection:
+        connection.register("fresh", alike)
+        connection.execute(f"CREATE TABLE people ({types})")
+        connection.execute("INSERT INTO people SELECT * FROM fresh")
+        assert connection.execute("SELECT COUNT(DISTINCT town) FROM people").fetchone() == (1,)
+        rows = connection.execute(encoder.to_sql("duckdb", "people")).fetchall()
+    assert {row[2]: row[-1] for row in rows} == dict(zip(alike["town"], expected, strict=True))
+
+
 @pytest.mark.parametrize("unknown", ["refuse", "common"])
 def test_a_tree_over_a_score_reads_the_group(fresh, unknown):
     frame, group, label = people()
