@@ -1,4 +1,4 @@
-"""Count records inside a database: it runs the encoder's CASE expression and counts by cell, group and label.
+"""Count records inside a database: it runs the encoder's expression and counts by cell, group and label.
 
 Only the counts leave the database.
 """
