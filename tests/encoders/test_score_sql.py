@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from lightgbm import LGBMClassifier
 
 from certifare import BoostedEncoder, CalibratedEncoder, KMeansEncoder, load_encoder
 from certifare.encoders.sql import feature_columns, write_cell
@@ -73,6 +74,15 @@ def test_a_map_of_two_scores_has_the_same_cells(fresh, tmp_path):
     assert asked(encoder.at(2), fresh[0]) == encoder.at(2).apply(fresh[0]).tolist()
     encoder.save(tmp_path / "encoder.json")
     assert load_encoder(tmp_path / "encoder.json").to_sql() == encoder.to_sql()
+
+
+def test_trees_with_many_leaves_are_hardly_nested(fresh):
+    """SQLite gave up on trees of 31 leaves: "parser stack overflow"."""
+    frame, group, label = people()
+    model = LGBMClassifier(n_estimators=4, num_leaves=200, min_child_samples=3, verbose=-1, n_jobs=1)
+    encoder = BoostedEncoder(max_cells=5, folds=2, score_model=model).fit(frame, label, sensitive_features=group)
+    few = fresh[0][:300]
+    assert asked(encoder, few) == encoder.apply(few).tolist()
 
 
 def test_collations_do_not_take_records_for_one_another():

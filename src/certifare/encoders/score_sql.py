@@ -294,21 +294,29 @@ def _sum(forest: Forest, cuts: Sequence[NDArray[np.float64]]) -> str:
 
 
 def _tree(forest: Forest, tree: int, cuts: Sequence[NDArray[np.float64]]) -> str:
-    """Write what a tree adds. A missing number is compared in vain, so it goes where ELSE leads."""
-    written: list[str] = []
+    """Write what a tree adds.
+
+    The smaller side of a node is an alternative, the larger one follows behind it: an expression is then hardly nested,
+    however deep the tree is. SQLite parses few levels.
+    """
+    written: list[tuple[int, list[str], str]] = []  # leaves, alternatives, and what is left
     for i in reversed(range(int(forest.starts[tree]), int(forest.starts[tree + 1]))):
         number = int(forest.feature[i])
         if number < 0:
-            written.append(str(int(forest.value[i] / UNIT)))
+            written.append((1, [], str(int(forest.value[i] / UNIT))))
             continue
         left, right = written.pop(), written.pop()
+        small, (n_leaves, others, rest) = (left, right) if left[0] <= right[0] else (right, left)
         cut = int(np.searchsorted(cuts[number], forest.threshold[i]))
-        written.append(
-            f"CASE WHEN c{number} > {cut} THEN {right} ELSE {left} END"
-            if forest.missing_left[i]
-            else f"CASE WHEN c{number} <= {cut} THEN {left} ELSE {right} END"
-        )
-    return written[0]
+        test = f"c{number} {'<=' if small is left else '>'} {cut}"
+        if bool(forest.missing_left[i]) == (small is left):
+            test += f" OR c{number} IS NULL"
+        written.append((small[0] + n_leaves, [f"WHEN {test} THEN {_case(*small[1:])}", *others], rest))
+    return _case(*written[0][1:])
+
+
+def _case(alternatives: Sequence[str], rest: str) -> str:
+    return f"CASE {' '.join(alternatives)} ELSE {rest} END" if alternatives else rest
 
 
 def _whole(edges: NDArray[np.float64]) -> list[int]:
