@@ -346,6 +346,26 @@ class RestrictedEncoder(MatchingEncoder):
 
         EncoderFile.write(path, self.to_document(statistics=statistics))
 
+    def to_sql(self, dialect: str = "duckdb", table: str | Sequence[str] | None = None, name: str = "cell") -> str:
+        """Write the encoder as SQL, so that cells are computed where the data is.
+
+        An encoder that reads the group reads it from the column that was called so in ``fit``; records of other groups
+        have no cell (NULL), or one by the common thresholds: ``unknown_groups``.
+
+        Parameters
+        ----------
+        dialect : str
+            One of :data:`certifare.encoders.sql.DIALECTS`; ``duckdb``, ``postgres`` or ``sqlite`` unless it is a tree.
+        table : str or sequence of str, optional
+            A table (``"people"``, ``"schema.people"``, or the parts of its name as a sequence). The result is then
+            a query that adds the cell to every row; without it, an expression.
+        name : str
+            What to call the column of cells.
+        """
+        from certifare.encoders.sql import write_sql
+
+        return write_sql(self, dialect, table, name)
+
     def to_document(self, *, statistics: bool = True) -> Any:
         """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.format`."""
         check_is_fitted(self)

@@ -129,27 +129,6 @@ class FairTreeEncoder(GrownEncoder):
         """Whether the cells are values or bins of one existing column: such a tree has neither labels nor groups."""
         return not self.labels_ and not self.groups_
 
-    def to_sql(self, dialect: str = "duckdb", table: str | Sequence[str] | None = None, name: str = "cell") -> str:
-        """Write the encoder as SQL, so that cells are computed where the data is.
-
-        With ``group_aware`` there is a tree for each group. The group is read from the column that was called so in
-        ``fit``; records of other groups have no cell (NULL), or one by the common thresholds: ``unknown_groups``.
-
-        Parameters
-        ----------
-        dialect : str
-            ``duckdb``, ``postgres``, ``sqlite``, ``spark``, ``bigquery``, ``snowflake`` and more
-            (:data:`certifare.encoders.sql.DIALECTS`).
-        table : str or sequence of str, optional
-            A table (``"people"``, ``"schema.people"``, or the parts of its name as a sequence). The result is then
-            a query that adds the cell to every row; without it, a ``CASE`` expression.
-        name : str
-            What to call the column of cells.
-        """
-        from certifare.encoders.sql import write_sql
-
-        return write_sql(self, dialect, table, name)
-
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)
         return replace(training, derived=Coordinates.of_training(training, self.seed) if self.retain else None)
