@@ -446,7 +446,10 @@ def test_each_value_of_the_given_column_has_a_course(tmp_path):
     certificate = issue(Evidence(people(even, sizes)), Claim(given="product"))
     year = History.begin(certificate, ENCODER, target=0.15)
     year = year.add("May", people([[0.5, 0.3], [0.5, 0.7]], sizes))
-    assert [(f.course, f.outcome) for f in year.findings()] == [("product 'car'", "CONFIRMED"), ("product 'home'", "REFUTED")]
+    assert [(f.course, f.outcome) for f in year.findings()] == [
+        ("product 'car'", "CONFIRMED"),
+        ("product 'home'", "REFUTED"),
+    ]
     # A value with too few records in a period: nothing is said of it, and the target is not confirmed.
     silent = year.add("June", people(even, [[3_000, 5], [3_000, 5]])).latest()
     assert (silent.course, silent.outcome) == ("product 'car'", "NOT REFUTED")
