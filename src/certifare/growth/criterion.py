@@ -228,7 +228,8 @@ class Criterion:
         others = tuple(range(table.ndim - len(self.n_labels), table.ndim - 1))
         by_group = table.sum(axis=others)  # (…, first label, group)
         ginis = [self._gini_attribute(by_group @ members) for members in self._memberships]
-        return np.asarray(np.mean(ginis, axis=0))
+        mean: NDArray[np.float64] = np.mean(ginis, axis=0)
+        return mean
 
     def _gini_attribute(self, by_label: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return Gini_s of counts (…, first label, group of one attribute)."""
