@@ -242,7 +242,8 @@ class Criterion:
         if self.metric == "equal_opportunity":
             ginis[..., np.arange(self.n_labels[0]) != self.positive] = worst
         mean = (sizes * ginis).sum(axis=-1) / np.maximum(total, 1.0)
-        return np.where(total > 0, mean, worst)
+        found: NDArray[np.float64] = np.where(total > 0, mean, worst)
+        return found
 
     def impurity(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Return FairGini of class counts (…, classes)."""
