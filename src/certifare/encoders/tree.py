@@ -51,6 +51,8 @@ class FairTreeEncoder(GrownEncoder):
         different sides of the groups' overall shares. The others leave the distance as it is, so cells become
         finer at the same bound: of use with ``retain``. Or each split pays what it adds to the distance itself; with
         ``group_aware`` that is what every split pays, and "crossing" is refused.
+    each : bool
+        With several sensitive columns: pay for what separates the groups of each column, not their intersections.
     group_aware : bool
         Let every split have a threshold (or a set of categories) for each group. Where each group sends the same share
         of its records to each side, the cells tell nothing about the group: far more of them fit under the same bound.

@@ -393,6 +393,7 @@ class Search(Job):
             "metric": "equalized_odds" if self.claim.metric == "equalized_odds_max" else self.claim.metric,
             "positive_label": native,
             "retain": self.retain,
+            "each": bool(self.claim.each),
             # Cells that are to retain more may be finer wherever that costs nothing of the distance.
             "charge": "crossing" if self.retain else "every",
             "random_state": self.seed,

@@ -52,7 +52,16 @@ class Setting:
         from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 
         if self.kind == "kmeans":
-            unused = ("metric", "positive_label", "retain", "charge", "label_weights", "group_aware", "unknown_groups")
+            unused = (
+                "metric",
+                "positive_label",
+                "retain",
+                "charge",
+                "label_weights",
+                "each",
+                "group_aware",
+                "unknown_groups",
+            )
             return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
         kind: type[RestrictedEncoder] = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
         return kind(
