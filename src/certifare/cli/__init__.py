@@ -21,6 +21,7 @@ from certifare.cli.report import report
 from certifare.cli.running import run
 from certifare.cli.show import show
 from certifare.cli.sql import sql
+from certifare.cli.studio import studio
 from certifare.cli.sweep import sweep
 from certifare.cli.verify import verify
 
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, plan, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report):
+for command in (demo, plan, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report, studio):
     app.command(cls=Command)(command)
 app.add_typer(key.app, name="key")
 
