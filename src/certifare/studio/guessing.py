@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 #: Words of names that are likely to be those of groups, and of labels: the most likely first.
 GROUPS = ("sex", "gender", "geschlecht", "race", "ethnicity", "religion", "nationality", "disability", "age")
@@ -15,6 +14,8 @@ LABELS = ("label", "target", "approved", "outcome", "income", "default", "hired"
 LEFT_OUT = ("id", "uuid", "index", "fnlwgt", "split", "rowid")
 #: A label or group has at most this many values.
 MOST_VALUES = 20
+#: The most records that values are counted in.
+LOOKED_AT = 100_000
 
 
 def guess_roles(table: pa.Table) -> dict[str, list[str]]:
@@ -26,12 +27,12 @@ def guess_roles(table: pa.Table) -> dict[str, list[str]]:
     >>> guess_roles(people)
     {'label': ['hired'], 'sensitive': ['sex'], 'drop': ['id']}
     """
-    few = [name for name in table.column_names if 2 <= pc.count_distinct(table.column(name)).as_py() <= MOST_VALUES]
+    values = {name: _values(table.column(name)) for name in table.column_names}
+    few = [name for name, n in values.items() if 2 <= n <= MOST_VALUES]
     sensitive = _first(few, GROUPS)
     label = _first([name for name in few if name not in sensitive], LABELS)
     if not label:
-        two = [n for n in few if n not in sensitive and pc.count_distinct(table.column(n)).as_py() == 2]
-        label = two[-1:]
+        label = [name for name in few if name not in sensitive and values[name] == 2][-1:]
     drop = [name for name in table.column_names if _words(name) and _words(name)[0] in LEFT_OUT]
     return {"label": label, "sensitive": sensitive, "drop": [n for n in drop if n not in (*label, *sensitive)]}
 
@@ -39,6 +40,14 @@ def guess_roles(table: pa.Table) -> dict[str, list[str]]:
 def _first(names: Sequence[str], likely: Sequence[str]) -> list[str]:
     """Return the column with the most likely word in its name."""
     return next(([name] for word in likely for name in names if word in _words(name)), [])
+
+
+def _values(column: pa.ChunkedArray) -> int:
+    """Return how many different values the first records have; 0 if that cannot be told."""
+    try:
+        return len(column.slice(0, LOOKED_AT).unique().drop_null())
+    except pa.ArrowNotImplementedError:  # a list, say: no role is for it
+        return 0
 
 
 def _words(name: str) -> list[str]:

@@ -344,6 +344,10 @@ async def _refused(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code)
 
 
+async def _bug(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": f"A mistake in certifare itself: {type(error).__name__}: {error}"[:2000]}, 500)
+
+
 def make_app(studio: Studio, token: str, port: int) -> Starlette:
     """Return the application, which answers those who know the token, at this port of this machine."""
 
@@ -382,7 +386,7 @@ def make_app(studio: Studio, token: str, port: int) -> Starlette:
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, token=token, port=port)],
-        exception_handlers={CertifareError: _mistake, HTTPException: _refused},
+        exception_handlers={CertifareError: _mistake, HTTPException: _refused, Exception: _bug},
         lifespan=lifespan,
     )
     app.state.studio = studio

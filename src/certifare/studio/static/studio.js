@@ -151,7 +151,7 @@ async function sendRoles() {
   await attempt(async () => { const found = await post("/roles", roles); forget(); setState(found); });
 }
 
-function forget() { points = []; orders = {}; price = null; chosen = null; shownParts = null; plane.hidden(); }
+function forget() { points = []; orders = {}; price = null; chosen = null; shownParts = null; $("frontier").hidden = true; }
 
 async function opening(work, busy) {
   await attempt(async () => { const found = await work(); forget(); setState(found); }, busy);
@@ -213,13 +213,9 @@ function ended(kind, work, text) {
   running(null);
   const line = work === "issue" ? $("issue-stage") : $("stage");
   line.textContent = { finished: work === "explore" ? `${count(points.length)} encoders` : "", cancelled: "Cancelled.", failed: "" }[kind];
-  if (kind === "failed") problem(text);
   show();
+  if (kind === "failed") problem(text);
 }
-
-const plane = {
-  hidden() { $("frontier").hidden = true; },
-};
 
 function draw() {
   $("frontier").hidden = !points.length;
