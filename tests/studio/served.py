@@ -8,7 +8,7 @@ import uvicorn
 
 from certifare.studio.server import MOST_UPLOAD, Studio, make_app
 
-TOKEN = "a-token-that-tests-know"
+TOKEN = "a-token-that-tests-know"  # noqa: S105
 
 
 class Served:
@@ -20,9 +20,7 @@ class Served:
         self._socket.bind(("127.0.0.1", port))
         self.port = self._socket.getsockname()[1]
         self.studio = Studio(folder, file, most)
-        config = uvicorn.Config(
-            make_app(self.studio, TOKEN, self.port), log_level="error", timeout_graceful_shutdown=1
-        )
+        config = uvicorn.Config(make_app(self.studio, TOKEN, self.port), log_level="error", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()

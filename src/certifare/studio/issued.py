@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from certifare.bundle import BUNDLE_FILES, Bundle
 from certifare.errors import FileError
 from certifare.foundation.storage import atomic_file
@@ -42,14 +44,21 @@ class Issued:
 
         return load_encoder(self.folder / "encoder.json")
 
+    def words(self) -> str:
+        """Return the claim."""
+        from certifare.document import read_document
+
+        return read_document(self.folder / "certificate.json").statement.predicate.claim.words
+
     def encode(self, frame: pa.Table, roles: Mapping[str, Sequence[str]]) -> None:
-        """Write a whole table, encoded, with its labels."""
+        """Write a whole table, encoded, with its labels; an encoder that reads the group leaves out who has none."""
         from pyarrow import csv
 
         encoder = self.encoder()
+        if encoder.reads_groups:
+            known = np.logical_and.reduce([frame[name].is_valid().to_numpy() for name in roles["sensitive"]])
+            frame = frame.take(np.flatnonzero(known))
         groups = read_groups(encoder, frame, roles["sensitive"])
-        if groups is not None:
-            encoder.set_params(unknown_groups="common")
         encoded = encoder.transform_from(0, frame, *([] if groups is None else [groups]))
         for name in roles["label"]:
             encoded = encoded.append_column(f"{name}_kept" if name in encoded.column_names else name, frame[name])
@@ -78,7 +87,8 @@ class Issued:
         from certifare.document import Policy, verify_document
 
         policy, own = Policy(max_bound=self.target), key if self.signed else None
-        return verify_document(self.folder, policy, key=own, data=fresh).to_dict()
+        verdict = verify_document(self.folder, policy, key=own, data=fresh)
+        return {**verdict.to_dict(), "history": self._beside("history.json").exists()}
 
     def add_period(self, fresh: Path, period: str) -> None:
         """Add the records of a period to the history."""
@@ -136,7 +146,6 @@ def describe_result(bundle: Bundle) -> dict[str, Any]:
     return {
         "verdict": bundle.verdict,
         "target": bundle.target,
-        "words": None if bundle.certificate is None else str(bundle.certificate),
         "bound": figures["bound"],
         "cells": None if bundle.point is None else bundle.point.cells,
         "kind": None if bundle.point is None else bundle.point.kind,

@@ -39,6 +39,8 @@ AWARE_PARTS = {"train": PARTS["train"] + PARTS["select"], CERTIFY: PARTS[CERTIFY
 PLANNED = (2, 4, 8, 16, 32)
 PREVIEWED = 8
 MOST_POINTS = 1500
+#: Stages of a job in which no certification record has been looked at: it can be cancelled, as if it had not begun.
+BEFORE_THE_LOOK = ("preparing", "growing", "fitting scores", "planning")
 #: Sections of a report that are about the encoder, not about a certificate.
 SECTIONS = ("encoder", "drives", "retained", "calibration")
 
@@ -275,11 +277,18 @@ class Project:
             "folder": folder.name,
             "signed": key is not None,
         }
-        if bundle.certificate is not None:
-            self._progress("writing the report", 0, 1)
-            bundle.save(folder, key=key, dataset=self._kept["name"], command=result["command"])
-            Issued(folder, target, key is not None).encode(self._frame(), roles)
-        self._keep(issued=[*self._kept["issued"], result])
+        try:
+            if bundle.certificate is not None:
+                self._progress("writing the report", 0, 1)
+                bundle.save(folder, key=key, dataset=self._kept["name"], command=result["command"])
+                issued = Issued(folder, target, key is not None)
+                issued.encode(self._frame(), roles)
+                result["words"] = issued.words()
+        except BaseException as error:
+            result |= {"verdict": "NOT WRITTEN", "bound": None, "advice": [str(error)]}
+            raise
+        finally:
+            self._keep(issued=[*self._kept["issued"], result])  # the look was taken, whatever came of it
         self._tell(kind="issued", result=result)
 
     def last_issued(self) -> Issued:
@@ -324,9 +333,11 @@ class Project:
         self._tell(kind=kind, work=work, **details)
 
     def _progress(self, stage: str, done: int, total: int) -> None:
-        if self._cancelled.is_set():
+        looking = self.running == "issue" and not stage.startswith(BEFORE_THE_LOOK)
+        if self._cancelled.is_set() and not looking:
             raise Cancelled
-        self._tell(kind="progress", stage=stage, done=done, total=total)
+        # How far the tests went is a part of their result.
+        self._tell(kind="progress", stage=stage, done=0 if looking else done, total=total)
 
     def _tell(self, **event: Any) -> None:
         self.events.append(event)

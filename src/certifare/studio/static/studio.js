@@ -362,8 +362,7 @@ async function showCheck() {
   const found = await ask("/check");
   $("check-claim").textContent = found.claim || "";
   verdict($("checks"), found);
-  const page = await fetch(`${here}/history`);
-  if (page.ok) frame($("history"), "/history");
+  if (found.history) frame($("history"), "/history");
 }
 
 async function addPeriod(file) {
