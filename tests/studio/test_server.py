@@ -63,7 +63,16 @@ def test_a_malformed_file_is_an_error_in_words(server, content):
     answer = server.client.put(f"{own}/table?name=people.csv", content=content)
     assert answer.status_code == 400
     assert len(answer.json()["error"]) > 20
+    assert str(server.folder) not in answer.json()["error"]
     assert server.client.get(f"{own}/state").json()["name"] is None
+
+
+def test_a_malformed_file_leaves_the_table_that_is_open(server, project):
+    assert server.client.put(f"{project}/table?name=broken.parquet", content=b"PAR1 nonsense PAR1").status_code == 400
+    again = TestClient(make_app(Studio(server.folder), TOKEN, PORT), base_url=ADDRESS, cookies=server.client.cookies)
+    assert again.get(f"{project}/state").json()["counts"]["records"] == 1484
+    assert server.client.put(f"{project}/table?name=b.csv", content=messy_csv(300)).status_code == 200
+    assert len(list((server.folder / project.rpartition("/")[2]).glob("table-*"))) == 1
 
 
 def test_an_upload_that_is_too_large_is_refused_and_leaves_nothing(server):
@@ -97,7 +106,9 @@ def test_no_parameter_leads_out_of_the_folder(server, project, name):
     client.put(f"{project}/table", params={"name": f"{name}.csv"}, content=messy_csv(60))
     client.put(f"{project}/fresh", params={"name": f"{name}.csv", "period": name}, content=b"a,b\n1,2\n")
     own = server.folder / project.rpartition("/")[2]
-    assert set(server.folder.parent.rglob("*")) - before <= {own / "table.csv"}
+    (stored,) = set(server.folder.parent.rglob("*")) - before
+    assert stored.parent == own
+    assert re.fullmatch(r"table-[0-9a-f]{8}\.csv", stored.name)
     assert client.post(f"{project}/roles", json={"label": [name], "sensitive": [name]}).status_code == 400
     assert client.post(f"{project}/choice", json={"target": name, "family": name}).status_code == 400
 
@@ -146,7 +157,7 @@ def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
     assert result["look"] == 1
     # What certifare fit does, counted in a ledger of its own.
     monkeypatch.setenv("CERTIFARE_STATE", str(tmp_path / "other"))
-    source = server.folder / project.rpartition("/")[2] / "table.csv"
+    (source,) = (server.folder / project.rpartition("/")[2]).glob("table-*.csv")
     roles = {"label": ("hired",), "sensitive": ("Sex",), "drop": ("id",)}
     own = produce(
         source, **roles, target=0.35, group_aware=family == "aware", parts=AWARE_PARTS if family == "aware" else None

@@ -6,9 +6,9 @@ import asyncio
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -207,9 +207,26 @@ async def _state(request: Request) -> Response:
 
 async def _upload(request: Request) -> Response:
     studio, project = _studio(request), _project(request)
-    path, name = await studio.store(request, project.folder / "table")
-    await run_in_threadpool(project.open, path, name)
+    path, name = await studio.store(request, project.folder / f"table-{secrets.token_hex(4)}")
+    try:
+        with _called(path, name):
+            await run_in_threadpool(project.open, path, name)
+    except CertifareError:
+        path.unlink()  # the table that was open before stays
+        raise
+    for other in project.folder.glob("table-*"):
+        if other != path:
+            other.unlink()
     return await _state(request)
+
+
+@contextmanager
+def _called(path: Path, name: str) -> Iterator[None]:
+    """Within this, errors call an uploaded file by the name that its user knows."""
+    try:
+        yield
+    except CertifareError as error:
+        raise type(error)(str(error).replace(str(path), name)) from error
 
 
 async def _example(request: Request) -> Response:
@@ -313,13 +330,14 @@ async def _fresh(request: Request) -> Response:
     """Verify the certificate on fresh records, or add them to its history as a period."""
     studio, project = _studio(request), _project(request)
     issued = project.last_issued()
-    path, name = await studio.store(request, project.folder / "fresh")
+    path, name = await studio.store(request, project.folder / f"fresh-{secrets.token_hex(4)}")
     try:
-        if "period" not in request.query_params:
-            return JSONResponse(await run_in_threadpool(issued.check, studio.key(public=True), path))
-        period = request.query_params["period"].strip()[:60] or Path(name).stem
-        await run_in_threadpool(issued.add_period, path, period)
-        return JSONResponse({})
+        with _called(path, name):
+            if "period" not in request.query_params:
+                return JSONResponse(await run_in_threadpool(issued.check, studio.key(public=True), path))
+            period = request.query_params["period"].strip()[:60] or Path(name).stem
+            await run_in_threadpool(issued.add_period, path, period)
+            return JSONResponse({})
     finally:
         path.unlink(missing_ok=True)
 
