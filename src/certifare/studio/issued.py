@@ -58,7 +58,7 @@ class Issued:
         if encoder.reads_groups:
             known = np.logical_and.reduce([frame[name].is_valid().to_numpy() for name in roles["sensitive"]])
             frame = frame.take(np.flatnonzero(known))
-        groups = read_groups(encoder, frame, roles["sensitive"])
+        groups = take_groups(encoder, frame, roles["sensitive"])
         encoded = encoder.transform_from(0, frame, *([] if groups is None else [groups]))
         for name in roles["label"]:
             encoded = encoded.append_column(f"{name}_kept" if name in encoded.column_names else name, frame[name])
@@ -128,7 +128,7 @@ class Issued:
         return self.folder.with_name(f"{self.folder.name}-{name}")
 
 
-def read_groups(encoder: Any, frame: pa.Table, sensitive: Sequence[str]) -> pa.Table | None:
+def take_groups(encoder: Any, frame: pa.Table, sensitive: Sequence[str]) -> pa.Table | None:
     """Return the groups of records for an encoder that reads them, and let it take them so; None for others."""
     from certifare.encoders.records import GroupColumns
 

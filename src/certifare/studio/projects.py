@@ -25,7 +25,7 @@ from certifare.frontier import Grid
 from certifare.frontier.search import Candidate
 from certifare.frontier.sweeping import search_of
 from certifare.studio.guessing import guess_roles
-from certifare.studio.issued import CONFIDENCE, Issued, describe_result, read_groups
+from certifare.studio.issued import CONFIDENCE, Issued, describe_result, take_groups
 from certifare.tables.files import read_file
 from certifare.tables.splitting import CERTIFY, PARTS, split
 from certifare.tables.table import Table
@@ -231,7 +231,7 @@ class Project:
         encoder = self.last_issued().encoder() if number is None else self._tried(number)
         one = table.take(rows[record - 1 : record])
         whole = one.select(one.column_names)
-        groups = read_groups(encoder, whole, self._kept["roles"]["sensitive"])
+        groups = take_groups(encoder, whole, self._kept["roles"]["sensitive"])
         given = {} if groups is None else {"sensitive_features": groups}
         explanation = encoder.explain(whole.select([column.name for column in encoder.columns_]), **given)
         values = {name: "" if v is None else str(v)[:80] for name, v in explanation.values.items()}
