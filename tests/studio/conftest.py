@@ -5,9 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("starlette", reason="the extra studio is not installed: starlette")
-
 from starlette.testclient import TestClient
 
 from certifare.studio.server import Studio, make_app
@@ -17,7 +14,6 @@ from .served import TOKEN
 PORT = 8765
 ADDRESS = f"http://127.0.0.1:{PORT}"
 SCRIPT = "<script>document.title='owned'</script>"
-HOSTILE = f"{SCRIPT}\"'"
 
 
 def messy_csv(n=1500, seed=0):
