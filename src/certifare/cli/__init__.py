@@ -23,6 +23,7 @@ from certifare.cli.running import run
 from certifare.cli.show import show
 from certifare.cli.sign import sign
 from certifare.cli.sql import sql
+from certifare.cli.studio import studio
 from certifare.cli.sweep import sweep
 from certifare.cli.verify import verify
 
@@ -36,7 +37,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 for command in (
-    demo, plan, check, fit, encode, certify, count, sign, verify, monitor, sweep, show, explain, sql, report,
+    demo, plan, check, fit, encode, certify, count, sign, verify, monitor, sweep, show, explain, sql, report, studio,
 ):  # fmt: skip
     app.command(cls=Command)(command)
 app.add_typer(key.app, name="key")

@@ -79,6 +79,7 @@ _SEARCH = _when(
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "studio": _when(always="folder port max_upload browser"),
     "demo": _when(always="output replace target audit_kit seed as_json", printed="verbose"),
     "plan": _when(
         always="total size metric target confidence cells as_json",

@@ -40,30 +40,46 @@ def render_html(data: Mapping[str, Any]) -> str:
         A complete document. All text from data is escaped, and cannot change the direction of other text; a content
         security policy forbids all scripts and connections.
     """
-    style = Markup(style_sheet(data["id"]))  # noqa: S704  (a file of our own, and hexadecimal digits)
     if data["figures"] is None:
+        style = Markup(style_sheet(data["id"]))  # noqa: S704  (a file of our own, and hexadecimal digits)
         return undirected(environment().get_template("refused.html").render(data=data, style=style))
+    return undirected(environment().get_template("report.html").render(_context(data)))
+
+
+def render_parts(data: Mapping[str, Any], sections: Sequence[str], part: str) -> str:
+    """Render some sections of a report as a page of its own, for figures that come from another part of the records.
+
+    Parameters
+    ----------
+    data : mapping
+        The result of :func:`certifare.report.report_data`.
+    sections : sequence of str
+        Names of templates: ``encoder``, ``drives``, ``retained``, ``calibration``.
+    part : str
+        What the records are called: ``select``.
+    """
+    named = {"sections": [f"{name}.html" for name in sections], "part": part}
+    return undirected(environment().get_template("parts.html").render(_context(data), **named))
+
+
+def _context(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the templates of a report are given."""
     largest = largest_difference(data["cells"])
     points = drawn_points(data)
-    page = (
-        environment()
-        .get_template("report.html")
-        .render(
-            data=data,
-            style=style,
-            charts=draw_charts(data),
-            series=SERIES,
-            leans=LEANS,
-            lean=partial(lean, largest=largest),
-            breaks=[_signed(step * largest).replace("0.", ".", 1) for step in STEPS],
-            kinds=series_of(points),
-            beyond=len(data["frontier"]["points"]) - len(points) if data["frontier"] else 0,
-            best_points=best_points(data),
-            tree=_nested(data),
-            long=data["figures"]["cells"] > MOST_ROWS,
-        )
-    )
-    return undirected(page)
+    return {
+        "data": data,
+        "style": Markup(style_sheet(data["id"])),  # noqa: S704  (a file of our own, and hexadecimal digits)
+        "charts": draw_charts(data),
+        "series": SERIES,
+        "leans": LEANS,
+        "lean": partial(lean, largest=largest),
+        "breaks": [_signed(step * largest).replace("0.", ".", 1) for step in STEPS],
+        "kinds": series_of(points),
+        "beyond": len(data["frontier"]["points"]) - len(points) if data["frontier"] else 0,
+        "best_points": best_points(data),
+        "tree": _nested(data),
+        "long": data["figures"]["cells"] > MOST_ROWS,
+    }
 
 
 @cache
