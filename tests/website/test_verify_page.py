@@ -9,7 +9,9 @@ import json
 import os
 import re
 import shutil
+import unicodedata
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import numpy as np
@@ -23,12 +25,14 @@ from certifare.certificates.bounding import Evidence
 from certifare.certificates.calibrated import CALIBRATED_METRICS
 from certifare.certificates.claims import Claim
 from certifare.certificates.issuing import issue
+from certifare.certificates.looks import Look, confidence_of_look
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import Tail
 from certifare.document import make_statement, new_key, sign, verify_document, write_document
 from certifare.drawing.palette import PALETTE
 from certifare.encoders.format import EncoderFile, digest_of
 from certifare.errors import CertifareError
+from certifare.foundation.formatting import unseen
 
 from .serving import ROOT
 
@@ -37,6 +41,7 @@ PAGE = ROOT / "docs" / "verify.html"
 GOLDEN = sorted((ROOT / "tests" / "document" / "golden").glob("*.json"))
 #: The page's names of the checks of ``verify``.
 NAMES = {"version": "form"}
+TERMS = {"producer": "Bank of Ghent", "purpose": "Credit scoring", "valid_until": "2999-12-31"}
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: install the Debian package chromium")
 
@@ -225,15 +230,25 @@ def test_calibrated_metrics_are_those_of_the_package():
 # -- what is refused ----------------------------------------------------------------------------------------------
 
 
+def last_day(days):
+    """A day so many days from today (UTC)."""
+    return str(datetime.now(UTC).date() + timedelta(days=days))
+
+
 def sound_documents():
     """Documents of many kinds that pass, as bytes."""
     found = {path.stem: path.read_bytes() for path in GOLDEN}
+    found["with terms"] = documents.plain(terms=TERMS)
+    found["with a producer"] = documents.signed(terms={"producer": "شرکت\u200cها"})
+    found["with empty terms"] = documents.changed(documents.plain(terms=TERMS), "predicate", "terms", to={})
     rng = np.random.default_rng(3)
-    while len(found) < len(GOLDEN) + (60 if FULL else 15):
+    wanted = len(found) + (60 if FULL else 15)
+    while len(found) < wanted:
         try:
             certificate = random_certificate(rng)
             if certificate.tail is None:  # a cap needs words on the draw, as capped.json has
-                found[f"random {len(found)}"] = sign(make_statement(certificate), None).to_bytes()
+                terms = TERMS if rng.random() < 0.3 else None
+                found[f"random {len(found)}"] = sign(make_statement(certificate, terms=terms), None).to_bytes()
         except CertifareError:
             continue
     return found
@@ -262,7 +277,8 @@ def test_damaged_documents_are_accepted_and_refused_as_by_the_package(browser):
                 contents.append(dumped(damage.document(content, 1)))
                 continue
             document = json.loads(base64.b64decode(document["payload"]))
-        part = damage.random.choice([document, document["predicate"], document["predicate"]["certificate"]])
+        predicate = document["predicate"]
+        part = damage.random.choice([document, predicate, predicate["certificate"], predicate.get("terms", predicate)])
         for _ in range(damage.random.choice([1, 1, 1, 2, 4])):
             damage.change(part)
         contents.append(dumped(shape(document, None)))
@@ -301,6 +317,106 @@ def test_damaged_documents_are_accepted_and_refused_as_by_the_package(browser):
 )
 def test_what_is_no_certificate_is_refused(browser, content):
     assert verified(browser, certificate=content) == ("FAIL", {"form": False})
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        *(None, [], "Bank", {"owner": "Bank"}, {"constructor": "Bank"}, {"__proto__": {}}, {"producer": 3}),
+        *({"producer": ""}, {"producer": " "}, {"producer": " Bank"}, {"purpose": "scoring\u00a0"}),
+        *({"producer": "x" * 201}, {"purpose": "x" * 501}, {"producer": "\U0001f3e6" * 201}),
+        *({"producer": "Bank\nof Ghent"}, {"purpose": "scoring\u202e gnirocs"}, {"producer": "Bank\u200b"}),
+        *({"producer": "Bank\u2028of Ghent"}, {"producer": "Bank\ue000"}, {"producer": "Bank\U000e0041"}),
+        *({"valid_until": day} for day in ("", "31.12.2030", "2030-02-30", "20301231", "2030-12-31\n", "0000-01-01")),
+        *({"valid_until": day} for day in ("2030-13-01", "2030-00-10", "+12030-01-01", "2030-12-31T00:00:00Z", 2030)),
+    ],
+)
+def test_malformed_terms_are_refused(browser, terms):
+    content = documents.changed(documents.plain(terms=TERMS), "predicate", "terms", to=terms)
+    assert verified(browser, certificate=content) == by_package(content) == ("FAIL", {"form": False})
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        *({}, {"producer": None, "purpose": None, "valid_until": None}, {"producer": "\U0001f3e6" * 200}),
+        *(
+            {"purpose": "x" * 500},
+            {"producer": "बैंक\u200d"},
+            {"producer": "株式\u3000会社"},
+            {"valid_until": "9999-12-31"},
+        ),
+    ],
+)
+def test_unusual_terms_are_read_and_need_the_version_that_has_them(browser, terms):
+    content = documents.changed(documents.plain(terms=TERMS), "predicate", "terms", to=terms)
+    assert verified(browser, certificate=content) == by_package(content)
+    assert verified(browser, certificate=content)[0] == "PASS"
+    older = documents.changed(content, "predicateType", to="https://certifare.readthedocs.io/certificate/v3")
+    outcome, checks = verified(browser, certificate=older)
+    assert (outcome, checks) == by_package(older)
+    assert checks["statement"] is False
+    without = documents.changed(
+        documents.plain(), "predicateType", to="https://certifare.readthedocs.io/certificate/v4"
+    )
+    assert verified(browser, certificate=without)[1]["statement"] is False
+
+
+def test_the_same_characters_are_refused_in_terms(browser):
+    """Every code point, at the edge and inside; but for those of which Unicode versions disagree whether they exist."""
+    function = """() => {
+      const accepted = text => { try { visible(9)(text, ""); return true; } catch { return false; } }, found = [];
+      for (let code = 0; code < 0x110000; code++) {
+        const character = String.fromCodePoint(code);
+        if (accepted(`a${character}b`)) found.push(code);
+        if (accepted(`a${character}`)) found.push(-code);
+      }
+      return found;
+    }"""
+    found, wanted = set(in_page(browser, function)), set()
+    for code in range(0x110000):
+        character = chr(code)
+        if unseen(character) is None:
+            wanted |= {code} if character.isspace() else {code, -code}
+    different = {chr(abs(code)) for code in found ^ wanted}
+    assert {unicodedata.category(character) for character in different} <= {"Cn"}
+    assert len(wanted) > 200_000
+
+
+@pytest.mark.parametrize("days", [1, 0, -1, -400, -3_000])
+def test_a_certificate_is_refused_after_its_last_day_in_the_words_of_the_package(browser, days):
+    content = documents.plain(terms={"valid_until": last_day(days)})
+    outcome, steps = in_page(browser, VERIFY, {"certificate": content})
+    (check,) = (check for check in verify_document(content).checks if check.name == "valid until")
+    assert ["valid until", check.ok, check.message] in steps
+    assert check.ok == (days >= 0)
+    assert outcome == ("PASS" if days >= 0 else "FAIL")
+
+
+@pytest.mark.parametrize(
+    ("look", "confidence", "holds"),
+    [
+        (Look(number=2, spent=0.05), 0.95, False),  # each look at 95 %, both together at 90 %
+        (Look(number=2, spent=0.01), 0.96, True),
+        (Look(number=2, spent=0.05), 0.99, False),
+        (Look(number=2, spent=0.025, planned=2), confidence_of_look(0.95, 2), True),
+        (Look(number=1, planned=3), confidence_of_look(0.95, 3), True),
+        (Look(number=3, spent=2 * (1 - confidence_of_look(0.9, 7)), planned=7), confidence_of_look(0.9, 7), False),
+    ],
+)
+def test_the_confidence_is_that_of_all_looks_together(browser, look, confidence, holds):
+    certificate = documents.certificate(confidence=confidence).at_look(look)
+    content = sign(make_statement(certificate), None).to_bytes()
+    outcome, checks = verified(browser, certificate=content)
+    assert (outcome, checks) == by_package(content)
+    assert (checks["confidence"], checks["statement"]) == (holds, True)
+    function = "file => jointConfidence(readCertificate(file).certificate)"
+    assert in_page(browser, function, content) == certificate.joint_confidence
+
+
+def test_a_digest_with_a_line_break_is_refused(browser):
+    content = documents.changed(documents.plain(), "subject", 1, "digest", "sha256", to="1b" * 32 + "\n")
+    assert verified(browser, certificate=content) == by_package(content) == ("FAIL", {"form": False})
 
 
 def test_every_figure_that_is_changed_is_noticed(browser):
@@ -394,7 +510,8 @@ def bundle(tmp_path, keys):
     groups = ["<img src=x onerror=alert(1)>", "\u202egroup</script>"]
     certificate = certify_counts(CellCounts([[400, 300], [290, 402], [30, 28]], groups))
     encoder = documents.encoder_file(tmp_path / "encoder.json", 3)
-    write_document(tmp_path / "certificate.json", certificate, private, encoder=encoder)
+    terms = {**TERMS, "purpose": "<b>Credit</b> scoring"}
+    write_document(tmp_path / "certificate.json", certificate, private, encoder=encoder, terms=terms)
     shutil.copy(public, tmp_path / "producer.pub.pem")
     return tmp_path
 
@@ -402,7 +519,7 @@ def bundle(tmp_path, keys):
 def test_it_works_from_a_disk_and_asks_for_nothing(page, bundle):
     assert drop(page, *sorted(bundle.iterdir())) == "Every check made here holds"
     steps = page.run("[...document.querySelectorAll('#steps li')].map(e => e.className)")
-    assert steps == ["good"] * 7 + ["open"]
+    assert steps == ["good"] * 8 + ["open"]
     text = page.run("document.body.innerText")
     assert "differ by at most" in text
     assert "percentage points" in text
@@ -411,6 +528,47 @@ def test_it_works_from_a_disk_and_asks_for_nothing(page, bundle):
     assert "\u202e" not in text
     assert page.requests() == [PAGE.as_uri()]
     assert page.complaints() == []
+
+
+def stated(page):
+    """What the page shows of the producer's terms; None if nothing."""
+    return page.run(
+        "(e => e.hidden ? null : e.innerText.replace(/[\u2068\u2069]/g, ''))(document.getElementById('terms'))"
+    )
+
+
+def test_what_the_producer_states_is_shown_with_who_signed_it(page, bundle, tmp_path):
+    drop(page, bundle / "certificate.json")
+    words = stated(page)
+    for shown in ("Bank of Ghent", "<b>Credit</b> scoring", "Until 2999-12-31 (UTC)", "anyone may have written this"):
+        assert shown in words
+    drop(page, bundle / "producer.pub.pem")
+    assert "Signed with the key that you gave." in stated(page)
+    assert "anyone" not in stated(page)
+    plain = tmp_path / "certificate.json"
+    plain.write_bytes(documents.plain(terms={"producer": "Bank of Ghent"}))
+    drop(page, plain)
+    assert "No last day is stated." in stated(page)
+    assert "Purpose" not in stated(page)
+    plain.write_bytes(documents.plain())
+    drop(page, plain)
+    assert stated(page) is None
+
+
+def test_an_expired_certificate_is_shown_red_with_its_date(page, tmp_path):
+    expired, day = tmp_path / "certificate.json", last_day(-5)
+    expired.write_bytes(documents.plain(terms={**TERMS, "valid_until": day}))
+    assert drop(page, expired) == f"Expired on {day}"
+    red = page.run("getComputedStyle(document.querySelector('#verdict strong')).color")
+    assert page.run("getComputedStyle(document.querySelector('#stated .bad')).color") == red
+    assert f"It expired on {day}" in stated(page)
+    assert page.run("document.querySelectorAll('#steps .bad').length") == 1
+    assert (
+        page.run("document.getElementById('claim').className") == "claim"
+    )  # it was true, and is no longer answered for
+    wrong = documents.changed(expired.read_bytes(), "predicate", "certificate", "bound", to=0.01)
+    expired.write_bytes(wrong)
+    assert drop(page, expired) == "Do not rely on this certificate"
 
 
 def test_a_wrong_certificate_is_shown_red_and_its_claim_struck_out(page, bundle, tmp_path):

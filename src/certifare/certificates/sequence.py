@@ -46,7 +46,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         The upper confidence bound at full ε, which was tested against the target. It is not claimed on its own.
     """
 
-    encoder: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | None = None
+    encoder: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", max_length=64)] | None = None
     cells: Annotated[int, msgspec.Meta(ge=1)]
     statistics: tuple[Statistic, ...]
     limit: float

@@ -39,7 +39,8 @@ TIME = "%Y-%m-%dT%H:%M:%SZ"
 #: Upper limit of the number of encoders tried.
 MAX_TRIED = 10**9
 
-Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+# A pattern alone lets a line break follow.
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 #: Longest name for people.
 MAX_NAME = 200
