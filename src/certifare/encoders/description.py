@@ -126,13 +126,8 @@ def published(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([[float(f"{share:.{DIGITS}g}") for share in row] for row in shares]).reshape(shares.shape)
 
 
-def path_rules(
-    growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSchema], k: int, groups: Sequence[str] = ()
-) -> list[tuple[str, ...]]:
-    """Rules of each cell of the tree with k cells: the splits on its path, merged per column.
-
-    Where the groups are cut apart, a rule names each: ``age > 41 (f), > 44 (m)``.
-    """
+def path_rules(growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSchema], k: int) -> list[tuple[str, ...]]:
+    """Return the rules of each cell of the tree with k cells: the splits on its path, merged by column."""
     masks: dict[int, dict[int, NDArray[np.bool_]]] = {0: {}}
     for j, split in enumerate(growth.splits[: k - 1]):
         path = masks.pop(split.node)
@@ -140,23 +135,9 @@ def path_rules(
             before = path.get(split.column)
             masks[child] = path | {split.column: side if before is None else before & side}
     return [
-        tuple(_rules(bins[column], columns[column], masks[node][column], groups) for column in sorted(masks[node]))
+        tuple(rule_of(bins[column], columns[column], masks[node][column]) for column in sorted(masks[node]))
         for node in growth.leaves(k).tolist()
     ]
-
-
-def _rules(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_], groups: Sequence[str]) -> str:
-    """Put what is allowed into words; if that depends on the group, for each."""
-    if allowed.ndim == 1:
-        return rule_of(bins, column, allowed)
-    texts: dict[str, list[str]] = {}
-    for group, row in zip(groups, allowed, strict=True):
-        every = {0: f"{column.name} never", len(row): f"{column.name} always"}
-        texts.setdefault(every.get(int(row.sum())) or rule_of(bins, column, row), []).append(group)
-    if len(texts) == 1:
-        return next(iter(texts))
-    first, *rest = (f"{text} ({', '.join(names)})" for text, names in texts.items())
-    return ", ".join([first, *(text.removeprefix(f"{column.name} ") for text in rest)])
 
 
 def map_rules(

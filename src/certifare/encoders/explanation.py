@@ -19,9 +19,8 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.encoders.description import rule_of
 from certifare.encoders.forest import Forest
-from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.kmeans import KMeansEncoder
-from certifare.encoders.scores import FeatureMap, Scores
+from certifare.encoders.scores import FeatureMap
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
 from certifare.foundation.levels import name_of, plain
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from certifare.encoders.base import RestrictedEncoder
-    from certifare.encoders.training import ColumnSchema
+    from certifare.encoders.scoremap import Axis
 
 GRID = 201
 """Values of a column that are tried where cells have no thresholds (k-means)."""
@@ -198,8 +197,8 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
         groups=described.groups,
         labels=described.labels,
         values={field.name: _value(field) for field in fields},
-        steps=_steps(encoder, fields, groups) if isinstance(encoder, GrownEncoder) else (),
-        scores=_scores(encoder, fields, groups) if isinstance(encoder, BoostedEncoder) else (),
+        steps=_steps(encoder, fields) if isinstance(encoder, FairTreeEncoder) else (),
+        scores=_scores(encoder, fields) if isinstance(encoder, BoostedEncoder) else (),
         changes=tuple(_changes(encoder, fields, groups, cell)),
     )
 
@@ -219,71 +218,48 @@ def _place_in_group(encoder: CalibratedEncoder, groups: NDArray[np.uint16] | Non
     return (f"{score} between the top {above:.0%} and the top {below:.0%} of its group ({name})",)
 
 
-def _steps(encoder: GrownEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None) -> tuple[TreeStep, ...]:
-    """Walk the record's way through the tree, if cells are those of a tree over columns or scores."""
-    bins: tuple[Bins, ...]
-    schemas: tuple[ColumnSchema, ...]
-    if isinstance(encoder, FairTreeEncoder):
-        bins, schemas = encoder.bins_, encoder.columns_
-    elif isinstance(encoder, BoostedEncoder) and encoder.group_aware:
-        bins, schemas = encoder._score_tree.in_words(encoder.columns_)
-    else:
-        return ()
+def _steps(encoder: FairTreeEncoder, fields: Sequence[Field]) -> tuple[TreeStep, ...]:
+    """List the rules on the record's path through the tree."""
     split_of = {split.node: (j, split) for j, split in enumerate(encoder.growth_.splits[: encoder.n_cells_ - 1])}
-    codes = encoder.codes_of(fields, groups)
-    group = None if groups is None or int(groups[0]) >= len(encoder.groups_) else int(groups[0])
+    codes = encoder.codes_of(fields)
     steps, node = [], 0
     while node in split_of:
         j, split = split_of[node]
-        own = split.of(group) if split.common is not None else split
-        left = bool(own.goes_left[int(codes.columns[split.column][0])])
-        allowed = own.goes_left if left else ~own.goes_left
-        schema = schemas[split.column]
-        steps.append(TreeStep(schema.name, rule_of(bins[split.column], schema, allowed)))
+        left = bool(split.goes_left[int(codes.columns[split.column][0])])
+        allowed = split.goes_left if left else ~split.goes_left
+        schema = encoder.columns_[split.column]
+        steps.append(TreeStep(schema.name, rule_of(encoder.bins_[split.column], schema, allowed)))
         node = 2 * j + (1 if left else 2)
     return tuple(steps)
 
 
-def _scores(
-    encoder: BoostedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None
-) -> tuple[AxisScore, ...]:
-    """Take each score of the map, or of the tree over scores, apart by columns."""
-    scores = _models(encoder)
+def _scores(encoder: BoostedEncoder, fields: Sequence[Field]) -> tuple[AxisScore, ...]:
+    """Split each score of the map into contributions of the columns."""
+    scores = encoder.score_map_.scores
     forests = [model for model in scores.models if isinstance(model, Forest)]
     if len(forests) < len(scores.models):
         return ()
-    background, of_groups, weights = _background(encoder)
+    background, weights = _background(encoder)
     owner = _owners(scores.features, [table.shape[1] for table in scores.means])
-    own = _rows(scores.features, fields, scores.means, groups)
-    others = _rows(scores.features, background, scores.means, of_groups)
+    own, others = (_rows(scores.features, of, scores.means) for of in (fields, background))
     parts = []
     for model in forests:
         raw = decompose(model, own[0], others, weights)
         parts.append(_through(_softmax, *raw) if model.n_classes > 2 else raw)
     n_labels = len(encoder.labels_)
-    names = [*(column.name for column in encoder.columns_), encoder.group_column_]
-    axes: list[tuple[str, str, NDArray[np.float64] | None]]
-    if encoder.group_aware:
-        axes = [(score.name, "label", score.weights) for score in encoder._score_tree.columns]
-    else:
-        axes = [(axis.name, axis.side, axis.weights) for axis in encoder.score_map_.axes]
+    names = [column.name for column in encoder.columns_]
     sides = {"label": parts[:n_labels], "group": parts[n_labels:]}
-    return tuple(_along(name, side, along, sides[side], names, owner) for name, side, along in axes)
-
-
-def _models(encoder: BoostedEncoder) -> Scores:
-    return encoder._score_tree.scores if encoder.group_aware else encoder.score_map_.scores
+    return tuple(_along(axis, sides[axis.side], names, owner) for axis in encoder.score_map_.axes)
 
 
 def _along(
-    name: str,
-    side: str,
-    weights: NDArray[np.float64] | None,
+    axis: Axis,
     parts: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
     names: Sequence[str],
     owner: NDArray[np.int64],
 ) -> AxisScore:
     """Add up what the columns contribute to one score: log-odds as they are, or a weighted sum of probabilities."""
+    weights = axis.weights
     if weights is None:
         average, contributions = parts[0][0][0], parts[0][1][:, 0]
     else:
@@ -294,8 +270,8 @@ def _along(
     by_column = np.bincount(owner, weights=contributions, minlength=len(names))
     order = np.argsort(-np.abs(by_column), kind="stable")
     return AxisScore(
-        name=f"log-odds of {name}" if weights is None else name,
-        side=side,
+        name=f"log-odds of {axis.name}" if weights is None else axis.name,
+        side=axis.side,
         score=float(average + contributions.sum()),
         average=float(average),
         columns={names[i]: float(by_column[i]) for i in order if by_column[i] != 0.0},
@@ -395,40 +371,28 @@ def _pair(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.flo
     return np.array([1.0 - p, p]), np.array([[-p * (1.0 - p), p * (1.0 - p)]])
 
 
-def _background(
-    encoder: BoostedEncoder,
-) -> tuple[tuple[Field, ...], NDArray[np.int64] | None, NDArray[np.float64]]:
+def _background(encoder: BoostedEncoder) -> tuple[tuple[Field, ...], NDArray[np.float64]]:
     """Give what a record is compared with: the representatives of the cells, as often as their training records.
 
-    So an explanation depends on the encoder and the record, and on no other data. Where models see the group, each
-    representative is there for every group, as often as the cell has records of it.
+    So an explanation depends on the encoder and the record, and on no other data.
     """
     statistics = encoder.cell_statistics()
-    cells = np.arange(encoder.n_cells_)
     weights = np.ones(encoder.n_cells_) if statistics is None else np.maximum(statistics.records, 1).astype(np.float64)
-    groups = None
-    if encoder.group_aware:
-        n_groups = len(encoder.groups_)
-        shares = np.full((encoder.n_cells_, n_groups), 1.0 / n_groups) if statistics is None else statistics.groups
-        weights = (weights[:, None] * shares).ravel()
-        cells, groups = np.repeat(cells, n_groups), np.tile(np.arange(n_groups), encoder.n_cells_)
     representatives = encoder._cell_representatives()
     fields = tuple(
-        Field(column.name, _column_of(values[cells].tolist(), column.type == "text"), column.type, column.categorical)
+        Field(column.name, _column_of(values.tolist(), column.type == "text"), column.type, column.categorical)
         for column, values in zip(representatives.columns, representatives.values, strict=True)
     )
-    return fields, groups, weights
+    return fields, weights
 
 
-def _rows(
-    features: FeatureMap, fields: Sequence[Field], means: Sequence[NDArray[np.float64]], groups: NDArray[Any] | None
-) -> NDArray[np.float64]:
+def _rows(features: FeatureMap, fields: Sequence[Field], means: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     codes = features.codes(fields)
-    return features.rows(features.numbers(fields, codes, groups), codes, means)
+    return features.rows(features.numbers(fields, codes), codes, means)
 
 
 def _owners(features: FeatureMap, widths: Sequence[int]) -> NDArray[np.int64]:
-    """Which column each number of a row is made of; the group comes after the columns."""
+    """Return the column that each number of a row is made of."""
     return np.array([*range(features.n_numbers), *np.repeat(features.averaged, widths)], dtype=np.int64)
 
 
@@ -490,15 +454,13 @@ def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
     if isinstance(encoder, FairTreeEncoder):
         edges = getattr(encoder.bins_[column], "edges", ())
         used = [split for split in encoder.growth_.splits[: encoder.n_cells_ - 1] if split.column == column]
-        codes = {int(row[:-1].sum()) - 1 for split in used for row in split.sides}
-        return sorted(float(edges[c]) for c in codes if 0 <= c < len(edges))
+        codes = {split.threshold for split in used if split.threshold is not None}
+        return sorted(float(edges[c]) for c in codes if c < len(edges))
     found: set[float] = set()
     if isinstance(encoder, BoostedEncoder):
-        for model in _models(encoder).models:
+        for model in encoder.score_map_.scores.models:
             if isinstance(model, Forest):
                 found.update(model.threshold[model.feature == column].tolist())
-        if encoder.group_aware and encoder._score_tree.table:
-            found.update(getattr(encoder._score_tree.table[column], "edges", np.zeros(0)).tolist())
         if found:
             return sorted(t for t in found if abs(t) < 1e300)
     # Nothing has thresholds here: a grid over what the cells look like.
@@ -520,7 +482,7 @@ def _bins(encoder: RestrictedEncoder) -> tuple[Bins, ...]:
     if isinstance(encoder, FairTreeEncoder):
         return encoder.bins_
     if isinstance(encoder, BoostedEncoder):
-        return _models(encoder).features.bins
+        return encoder.score_map_.scores.features.bins
     if isinstance(encoder, CalibratedEncoder):
         return encoder.directions_.bins
     assert isinstance(encoder, KMeansEncoder)  # noqa: S101  (there are four kinds)

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from certifare.encoders.cellscores import score_names
 from certifare.encoders.forest import Forest
 from certifare.errors import EncoderError, MissingPackageError
-from certifare.foundation.levels import name_of
-from certifare.growth import CategoricalBins, Codes
+from certifare.growth import CategoricalBins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,12 +23,8 @@ if TYPE_CHECKING:
     from certifare.encoders.boosted import BoostedEncoder
     from certifare.encoders.scoremap import Axis
     from certifare.encoders.scores import Scores
-    from certifare.encoders.scoretree import Score
 
 OPSET, ML_OPSET, IR_VERSION = 18, 5, 10
-MOST_SQUARES = 1 << 20
-"""Cells of a group-aware encoder are looked up in a table of at most so many entries."""
-
 MISSING_TEXT = ""
 """What stands for a missing value in a column of text: ONNX has no other."""
 
@@ -41,10 +36,9 @@ def write_onnx(encoder: BoostedEncoder) -> Any:
     except ImportError:
         raise MissingPackageError("Writing ONNX needs the package onnx: pip install 'certifare[onnx]'.") from None
     check_is_fitted(encoder)
-    retains = bool(encoder._score_tree.table) if encoder.group_aware else encoder.score_map_.clusters is not None
-    if retains:
+    if encoder.score_map_.clusters is not None:
         raise EncoderError("An encoder with retain has no ONNX form: encode with certifare, or fit without retain.")
-    _scores_of(encoder).check_publishable()
+    encoder.score_map_.scores.check_publishable()
     graph = _Graph(onnx)
     _cells(graph, encoder)
     return graph.model(encoder)
@@ -109,32 +103,23 @@ class _Graph:
         return model
 
 
-def _scores_of(encoder: BoostedEncoder) -> Scores:
-    """Give the score models, which see the group in a group-aware encoder."""
-    return encoder._score_tree.scores if encoder.group_aware else encoder.score_map_.scores
-
-
 def _cells(graph: _Graph, encoder: BoostedEncoder) -> None:
     """Write everything, from the columns to the cells and their scores."""
     from onnx import TensorProto
 
     features, codes = _features(graph, encoder)
-    group = _group(graph, encoder) if encoder.group_aware else None
-    scores = _scores(graph, encoder, features, codes, group)
+    fitted = encoder.score_map_.scores
+    matrix = _rows(graph, features, codes, fitted)
+    scores = [_forest(graph, model, matrix) for model in fitted.models if isinstance(model, Forest)]
     n_labels = len(encoder.labels_)
     label = (
         scores[0]
         if n_labels == 1
         else graph.add("Concat", *(_pair(graph, encoder, s, i) for i, s in enumerate(scores[:n_labels])), axis=1)
     )
-    if group is None:
-        sides = {"label": label, "group": scores[n_labels]}
-        places = [(_bins(graph, axis, sides[axis.side]), len(axis.coordinates)) for axis in encoder.score_map_.axes]
-        table = encoder.cell_map_.ravel()
-    else:
-        places = [(_bins(graph, score, label), len(score.edges) + 1) for score in encoder._score_tree.columns]
-        places.append((group, len(encoder.groups_) + 1))
-        table = _table_by_group(encoder, [n for _, n in places])
+    sides = {"label": label, "group": scores[n_labels]}
+    places = [(_bins(graph, axis, sides[axis.side]), len(axis.coordinates)) for axis in encoder.score_map_.axes]
+    table = encoder.cell_map_.ravel()
     square, _ = places[0]
     for place, n in places[1:]:
         square = graph.add("Add", graph.add("Mul", square, graph.constant(np.int64(n))), place)
@@ -143,56 +128,14 @@ def _cells(graph: _Graph, encoder: BoostedEncoder) -> None:
     if encoder.cell_statistics() is not None:
         of_cells = encoder.cell_scores()
         for name, i, j in score_names(encoder.labels_):
-            # The last one is for the cell −1, of a group that is not known.
-            graph.add("Gather", graph.constant(np.append(of_cells[i][:, j], np.nan)), cell, output=name)
+            graph.add("Gather", graph.constant(of_cells[i][:, j]), cell, output=name)
             graph.output(name, TensorProto.DOUBLE)
-
-
-def _scores(
-    graph: _Graph, encoder: BoostedEncoder, features: Sequence[str], codes: dict[int, str], group: str | None
-) -> list[str]:
-    """Write the scores for each target."""
-    fitted = _scores_of(encoder)
-    if group is not None:
-        n_groups = graph.constant(np.int64(len(encoder.groups_)))
-        number = graph.add("Cast", group, to=11)
-        seen = graph.add("Where", graph.add("Less", group, n_groups), number, graph.constant(np.float64(np.nan)))
-        features = [*features, graph.add("Unsqueeze", seen, graph.constant(np.array([1], dtype=np.int64)))]
-    matrix = _rows(graph, features, codes, fitted)
-    return [_forest(graph, model, matrix) for model in fitted.models if isinstance(model, Forest)]
-
-
-def _group(graph: _Graph, encoder: BoostedEncoder) -> str:
-    """Read the group, by its name: its position among those of the encoder, behind the last if it is none of them."""
-    names = [name_of(group) for group in encoder.groups_]
-    code = graph.add(
-        "LabelEncoder",
-        graph.input(encoder.group_column_, text=True),
-        domain="ai.onnx.ml",
-        keys_tensor=graph.tensor(np.array(names, dtype=object), "groups"),
-        values_tensor=graph.tensor(np.arange(len(names), dtype=np.int64), "places"),
-        default_tensor=graph.tensor(np.array([len(names)], dtype=np.int64), "unknown"),
-    )
-    return graph.add("Reshape", code, graph.constant(np.array([-1], dtype=np.int64)))
-
-
-def _table_by_group(encoder: BoostedEncoder, shape: Sequence[int]) -> NDArray[np.int32]:
-    """Find the cell of each combination of scores and group; −1 where the group is refused."""
-    if np.prod(shape, dtype=np.float64) > MOST_SQUARES:
-        raise EncoderError(
-            f"A group-aware encoder of {len(shape) - 1} scores has no ONNX form: encode with certifare, or fit one "
-            "label of two values, or fit without group_aware."
-        )
-    *columns, groups = (grid.ravel() for grid in np.indices(shape, dtype=np.uint16))
-    codes = Codes(tuple(columns), tuple(b.n_codes for b in encoder._score_tree.bins)).of_groups(groups)
-    cells: NDArray[np.int32] = encoder.growth_.apply(codes, encoder.n_cells_)
-    return np.where((groups == len(encoder.groups_)) & (encoder.unknown_groups == "refuse"), -1, cells)
 
 
 def _features(graph: _Graph, encoder: BoostedEncoder) -> tuple[list[str], dict[int, str]]:
     """Read the columns: numbers as they are, categories as codes (NaN: missing); and the codes of the latter."""
     features, codes = [], {}
-    for i, (column, bins) in enumerate(zip(encoder.columns_, _scores_of(encoder).features.bins, strict=True)):
+    for i, (column, bins) in enumerate(zip(encoder.columns_, encoder.score_map_.scores.features.bins, strict=True)):
         text = column.type == "text"
         read = graph.input(column.name, text)
         if not isinstance(bins, CategoricalBins):
@@ -290,8 +233,8 @@ def _pair(graph: _Graph, encoder: BoostedEncoder, score: str, label: int) -> str
     return graph.add("Concat", graph.add("Sub", graph.constant(np.float64(1.0)), second), second, axis=1)
 
 
-def _bins(graph: _Graph, axis: Axis | Score, scores: str) -> str:
-    """Write how many edges of an axis, or of a column of scores, lie below the score."""
+def _bins(graph: _Graph, axis: Axis, scores: str) -> str:
+    """Write how many edges of an axis lie below the score."""
     along = scores
     if axis.weights is not None:
         along = graph.add("MatMul", scores, graph.constant(axis.weights[:, None]))

@@ -237,7 +237,7 @@ def write_case(
         How far lines are indented.
     groups : sequence of expressions
         For an encoder that reads groups: the condition that a record is of each, from :func:`group_conditions`. Records
-        of no group have no cell, or one by the thresholds that the groups have in common: ``unknown_groups``.
+        of no group have no cell.
     """
     if not encoder.reads_groups:
         lines = _tree_lines(encoder, columns, dialect, None)
@@ -246,10 +246,7 @@ def write_case(
         for group, condition in enumerate(groups):
             lines.append((1, f"WHEN {condition.sql(dialect=dialect)}"))
             lines += _deeper("THEN", _tree_lines(encoder, columns, dialect, group))
-        common = [(0, "NULL")]
-        if encoder.unknown_groups == "common":
-            common = _tree_lines(encoder, columns, dialect, None)
-        lines += [*_deeper("ELSE", common), (0, "END")]
+        lines += [*_deeper("ELSE", [(0, "NULL")]), (0, "END")]
     return "\n".join("  " * (depth + below) + line for below, line in lines)
 
 
@@ -376,7 +373,7 @@ def _tree_lines(
     # may hold a line break, which must not be indented.
     lines = {int(node): [(0, str(cell))] for cell, node in enumerate(encoder.growth_.leaves(encoder.n_cells_))}
     for j in reversed(range(encoder.n_cells_ - 1)):
-        split = encoder.growth_.splits[j].of(group)
+        split = encoder.growth_.splits[j]
         schema: ColumnSchema = encoder.columns_[split.column]
         condition = _goes_left(split, encoder.bins_[split.column], columns[schema.name], dialect)
         lines[split.node] = [

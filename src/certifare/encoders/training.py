@@ -239,9 +239,7 @@ def read_training(
         labels=labels,
         groups=groups,
         bins=bins,
-        codes=encode(bins, [field.column for field in fields], n_threads=n_threads).of_groups(
-            None if groups is None else groups.codes
-        ),
+        codes=encode(bins, [field.column for field in fields], n_threads=n_threads),
         fingerprint=Fingerprint.of(fields),
         settings=settings,
     )

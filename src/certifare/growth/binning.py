@@ -3,7 +3,6 @@
 Edges and categories must be fitted on training records only, or the certificate is not valid.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -107,16 +106,12 @@ class Codes:
     columns : tuple of ndarray of uint8 or uint16
     n_codes : tuple of int
         Number of codes of each column: they are ``0 … n_codes-1``.
-    groups : ndarray of uint16, optional
-        The group of each record, for group-aware trees: ``0 … n_groups-1``, or ``n_groups`` if it is unknown.
     """
 
     columns: tuple[NDArray[Any], ...]
     n_codes: tuple[int, ...]
-    groups: NDArray[np.uint16] | None = None
 
     def __post_init__(self) -> None:
-        self._check_groups()
         if len(self.columns) != len(self.n_codes):
             raise ArgumentError(f"{len(self.columns)} columns of codes were given, but {len(self.n_codes)} sizes.")
         for position, (column, n_codes) in enumerate(zip(self.columns, self.n_codes, strict=True)):
@@ -130,17 +125,6 @@ class Codes:
 
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0
-
-    def of_groups(self, groups: NDArray[Any] | None) -> "Codes":
-        """Return the same columns with the group of each record."""
-        same = copy.copy(self)  # without checking the columns again
-        object.__setattr__(same, "groups", None if groups is None else groups.astype(np.uint16))
-        same._check_groups()
-        return same
-
-    def _check_groups(self) -> None:
-        if self.groups is not None and self.groups.shape != (len(self),):
-            raise ArgumentError(f"{len(self.groups)} records have a group, but {len(self)} have codes.")
 
 
 def fit_bins(

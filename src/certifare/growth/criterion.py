@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from certifare.errors import ArgumentError
 
 GrowthMetric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
-Charge = Literal["every", "crossing", "distance"]
+Charge = Literal["every", "crossing"]
 
 MOST_CLASSES = (1 << 16) - 1
 
@@ -133,10 +133,10 @@ class Criterion:
         Gini_y is the average over label columns with these weights.
     positive : int
         The positive value of the first label, for equal opportunity.
-    charge : {"every", "crossing", "distance"}
+    charge : {"every", "crossing"}
         Which splits pay for separating the groups: every split, as in the paper, or only those whose children are on
         different sides of a group's share among all records. Children on one side of it do not change the distance
-        Σ|p_0 - p_1|/2. Or, instead of the increase of Gini_s, each split pays the increase of that distance.
+        Σ|p_0 - p_1|/2.
     n_coordinates : int
         Number of coordinates of a record.
     retain : float
@@ -186,8 +186,8 @@ class Criterion:
             )
         if not all(0.0 <= w < np.inf for w in self.label_weights) or sum(self.label_weights) <= 0.0:
             raise ArgumentError(f"label_weights is {self.label_weights}; give finite weights ≥ 0, not all of them 0.")
-        if self.charge not in ("every", "crossing", "distance"):
-            raise ArgumentError(f"charge is {self.charge!r}; give 'every', 'crossing' or 'distance'.")
+        if self.charge not in ("every", "crossing"):
+            raise ArgumentError(f"charge is {self.charge!r}; give 'every' or 'crossing'.")
         if self.metric == "equal_opportunity" and not 0 <= self.positive < self.n_labels[0]:
             raise ArgumentError(
                 f"positive is {self.positive}; the first label has the values 0 … {self.n_labels[0] - 1}."
