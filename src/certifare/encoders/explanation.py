@@ -20,7 +20,7 @@ from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.encoders.description import rule_of
 from certifare.encoders.forest import Forest
 from certifare.encoders.kmeans import KMeansEncoder
-from certifare.encoders.scores import FeatureMap
+from certifare.encoders.scores import FeatureMap, Scores
 from certifare.encoders.tree import FairTreeEncoder
 from certifare.errors import EncoderError
 from certifare.foundation.levels import name_of, plain
@@ -449,6 +449,12 @@ def _moves(
         )
 
 
+def _score_models(encoder: RestrictedEncoder) -> Scores | None:
+    if isinstance(encoder, BoostedEncoder):
+        return encoder.score_map_.scores
+    return encoder.directions_.scores if isinstance(encoder, CalibratedEncoder) else None
+
+
 def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
     """Numbers at which a column may lead to another cell."""
     if isinstance(encoder, FairTreeEncoder):
@@ -457,12 +463,14 @@ def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
         codes = {split.threshold for split in used if split.threshold is not None}
         return sorted(float(edges[c]) for c in codes if c < len(edges))
     found: set[float] = set()
-    if isinstance(encoder, BoostedEncoder):
-        for model in encoder.score_map_.scores.models:
-            if isinstance(model, Forest):
-                found.update(model.threshold[model.feature == column].tolist())
-        if found:
-            return sorted(t for t in found if abs(t) < 1e300)
+    scores = _score_models(encoder)
+    for model in () if scores is None else scores.models:
+        if isinstance(model, Forest):
+            found.update(model.threshold[model.feature == column].tolist())
+    if isinstance(encoder, CalibratedEncoder) and encoder.directions_.coordinates is not None:
+        found.update(getattr(encoder.directions_.bins[column], "edges", np.zeros(0)).tolist())
+    if found:
+        return sorted(t for t in found if abs(t) < 1e300)
     # Nothing has thresholds here: a grid over what the cells look like.
     values = np.asarray(encoder._cell_representatives().values[column], dtype=np.float64)
     values = values[~np.isnan(values)]
