@@ -294,15 +294,9 @@ def draw_figures(title: str, figures: Sequence[Figure], description: str = "", *
 def draw_shares(title: str, counts: Mapping[str, Sequence[float]], names: Sequence[str], unit: str) -> Drawing:
     """Draw a bar for each cell, made up of the counts of each group; of many groups the smaller ones together.
 
-    Parameters
-    ----------
-    title : str
-    counts : mapping
-        For each group its count in each cell.
-    names : sequence of str
-        Of the cells.
-    unit : str
-        What is counted.
+    - ``counts``: for each group its count in each cell.
+    - ``names``: of the cells.
+    - ``unit``: what is counted.
     """
     groups = sorted(counts, key=lambda group: -sum(counts[group]))
     others = groups[MOST_SERIES - 1 :] if len(groups) > MOST_SERIES else []

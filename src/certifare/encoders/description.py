@@ -21,26 +21,13 @@ DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class CellDescription:
-    """One cell in words.
-
-    Attributes
-    ----------
-    cell : int
-    rules : tuple of str
-        All of them hold for every record of the cell.
-    records : int or None
-        Training records in it; None (and no shares) if the encoder was saved without statistics.
-    groups : dict of dict
-        For the sensitive column, each group's share of them.
-    labels : dict of dict
-        For each label column, each label's share of them.
-    """
+    """One cell in words."""
 
     cell: int
-    rules: tuple[str, ...]
-    records: int | None
-    groups: dict[str, dict[str, float]]
-    labels: dict[str, dict[str, float]]
+    rules: tuple[str, ...]  # all of them hold for every record of the cell
+    records: int | None  # training records in it; None (and no shares) if the encoder was saved without statistics
+    groups: dict[str, dict[str, float]]  # for the sensitive column, each group's share of them
+    labels: dict[str, dict[str, float]]  # for each label column, each label's share of them
 
     def __str__(self) -> str:
         parts = [" and ".join(self.rules) or "every record"]
@@ -145,13 +132,8 @@ def map_rules(
 ) -> list[tuple[str, ...]]:
     """Where each cell lies on a score map: its extent along each axis, and how many squares it has.
 
-    Parameters
-    ----------
-    axes : sequence of (str, sequence of float)
-        Name and coordinates of each axis.
-    cells : ndarray of int
-        The cell of each square, by axis; where ``clustered``, by cluster last.
-    clustered : bool
+    - ``axes``: name and coordinates of each axis.
+    - ``cells``: the cell of each square, by axis; where ``clustered``, by cluster last.
     """
     rules = []
     for cell in range(int(cells.max()) + 1):

@@ -55,17 +55,12 @@ class TreeStep:
 class AxisScore:
     """A score that a boosted encoder places a record by, as contributions of the columns.
 
-    Attributes
-    ----------
-    name : str
-        What the score is of: a label, or the groups.
-    side : {"label", "group"}
-    score : float
-        Log-odds of the second of two values; with more values, or several labels, a weighted sum of probabilities.
-    average : float
-        The score where no column has said anything yet: that of the average cell.
-    columns : dict of str to float
-        What each column adds, from the largest to the smallest. ``average`` and these add up to ``score``.
+    - ``name``: what the score is of: a label, or the groups.
+    - ``side``: {"label", "group"}
+    - ``score``: log-odds of the second of two values; with more values, or several labels, a weighted sum of
+      probabilities.
+    - ``average``: the score where no column has said anything yet: that of the average cell.
+    - ``columns``: what each column adds, from the largest to the smallest. ``average`` and these add up to ``score``.
     """
 
     name: str
@@ -77,25 +72,13 @@ class AxisScore:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The smallest change of one column that leads to another cell.
-
-    Attributes
-    ----------
-    column : str
-    value : bool, int, float, str or None
-        What the record has.
-    direction : {"above", "at most", "is"}
-    to : bool, int, float or str
-        The number to come above, or at most to; or the value to have.
-    cell : int
-        Where that leads.
-    """
+    """The smallest change of one column that leads to another cell."""
 
     column: str
-    value: Value | None
+    value: Value | None  # what the record has
     direction: str
-    to: Value
-    cell: int
+    to: Value  # the number to come above, or at most to; or the value to have
+    cell: int  # where that leads
 
     def __str__(self) -> str:
         to = (
@@ -112,23 +95,13 @@ class Change:
 class Explanation:
     """Why a record is in its cell. Made by ``encoder.explain``.
 
-    Attributes
-    ----------
-    cell : int
-    rules : tuple of str
-        The cell in words: all of them hold for each of its records.
-    records : int or None
-        Training records of the cell; None (and no shares) if the encoder was saved without statistics.
-    groups, labels : dict of dict
-        Shares of groups and labels among them.
-    values : dict
-        What the record has in each column; None is missing.
-    steps : tuple of TreeStep
-        The rules on the record's way through a tree; empty for other encoders.
-    scores : tuple of AxisScore
-        For a boosted encoder: each score, by columns; empty for other encoders.
-    changes : tuple of Change
-        For each column that has one, the smallest change that leads to another cell.
+    - ``rules``: the cell in words: all of them hold for each of its records.
+    - ``records``: training records of the cell; None (and no shares) if the encoder was saved without statistics.
+    - ``groups``, ``labels``: shares of groups and labels among them.
+    - ``values``: what the record has in each column; None is missing.
+    - ``steps``: the rules on the record's way through a tree; empty for other encoders.
+    - ``scores``: for a boosted encoder: each score, by columns; empty for other encoders.
+    - ``changes``: for each column that has one, the smallest change that leads to another cell.
     """
 
     cell: int
@@ -286,12 +259,8 @@ def decompose(
     The value of a node is the mean of the leaf values of the other rows that reach it (of its children, where none
     does). A step from a node to its child adds the difference of their values to the number that the node looks at.
 
-    Returns
-    -------
-    average : ndarray of float64, (outputs,)
-        Baseline and values of all roots.
-    contributions : ndarray of float64, (numbers, outputs)
-        ``average + contributions.sum(axis=0)`` is the raw score of the row.
+    - returns ``average`` (outputs,): baseline and values of all roots.
+    - returns ``contributions`` (numbers, outputs): ``average + contributions.sum(axis=0)`` is the raw score of the row.
     """
     feature, children = np.maximum(forest.feature, 0), _children(forest)
     n_outputs = len(forest.baseline)

@@ -95,24 +95,12 @@ class Overlap:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Training records as one view sees them.
+    """Training records as one view sees them."""
 
-    Attributes
-    ----------
-    hashes : ndarray of uint32
-        Distinct and sorted.
-    times : ndarray of uint8
-        How many records have each; 255 stands for that many or more.
-    records : int
-        How many records there were.
-    halvings : int
-        Of records beyond what memory holds, those are here whose hash begins with so many zeros.
-    """
-
-    hashes: NDArray[np.uint32]
-    times: NDArray[np.uint8]
-    records: int
-    halvings: int
+    hashes: NDArray[np.uint32]  # distinct and sorted
+    times: NDArray[np.uint8]  # how many records have each; 255 stands for that many or more
+    records: int  # how many records there were
+    halvings: int  # of records beyond what memory holds, those are here whose hash begins with so many zeros
 
     @classmethod
     def of(cls, sample: HashSample, divisor: int) -> "View":

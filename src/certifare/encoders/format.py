@@ -246,11 +246,7 @@ AnyDocument: TypeAlias = TreeDocument | BoostedDocument | CalibratedDocument | K
 class EncoderFile(os.PathLike[str]):
     """An encoder's file, a path like any other, that is opened once: what was checked is what is used.
 
-    Parameters
-    ----------
-    path : path
-    max_bytes : int
-        A larger file has a digest, but no document.
+    - ``max_bytes``: a larger file has a digest, but no document.
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> None:

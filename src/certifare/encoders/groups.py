@@ -18,13 +18,8 @@ def group_codes(fields: Sequence[Field], known: Sequence[GroupValue], column: st
 
     A file may hold as numbers what was text when the encoder was fitted: ``1`` and ``"1"`` are one group.
 
-    Parameters
-    ----------
-    fields : sequence of Field
-        The sensitive columns.
-    known : sequence of groups
-    column : str
-        What the sensitive column is called, or several: ``sex × race``.
+    - ``fields``: the sensitive columns.
+    - ``column``: what the sensitive column is called, or several: ``sex × race``.
     """
     _check_columns(len(fields), known, column)
     place_of = {name_of(group): place for place, group in enumerate(known)}

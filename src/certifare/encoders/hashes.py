@@ -130,22 +130,11 @@ class HashSample:
 
 @dataclass(frozen=True, eq=False)
 class GroupSample:
-    """Sample of the groups of records that agree in all columns but some: whole groups, by the hash of the others.
+    """Sample of the groups of records that agree in all columns but some: whole groups, by the hash of the others."""
 
-    Attributes
-    ----------
-    hashes : ndarray of uint64
-        Of all columns.
-    rests : ndarray of uint64
-        Of the columns that are not left out; up to ``2^(64-halvings) - 1``.
-    counts : ndarray of int64
-        How many records have these hashes.
-    halvings : int
-    """
-
-    hashes: NDArray[np.uint64]
-    rests: NDArray[np.uint64]
-    counts: NDArray[np.int64]
+    hashes: NDArray[np.uint64]  # of all columns
+    rests: NDArray[np.uint64]  # of the columns that are not left out; up to ``2^(64-halvings) - 1``
+    counts: NDArray[np.int64]  # how many records have these hashes
     halvings: int
 
     @classmethod
@@ -217,13 +206,6 @@ class GroupSample:
 class RepeatSample:
     """Sample of records that shows whether more of them are equal than chance explains; samples add up.
 
-    Attributes
-    ----------
-    whole : HashSample
-        Of the records in all columns.
-    left_out : tuple of GroupSample
-        With each block of columns left out in turn.
-
     Examples
     --------
     >>> import numpy as np
@@ -237,8 +219,8 @@ class RepeatSample:
     (True, True)
     """
 
-    whole: HashSample
-    left_out: tuple[GroupSample, ...]
+    whole: HashSample  # of the records in all columns
+    left_out: tuple[GroupSample, ...]  # with each block of columns left out in turn
 
     @classmethod
     def of(cls, fields: Sequence[Field], salt: bytes = b"") -> "RepeatSample":
@@ -284,11 +266,7 @@ class RepeatSample:
 def count_repeats(fields: Sequence[Field], roles: Sequence[NDArray[np.int64]] = ()) -> Repeats:
     """Count the records that equal another one in every column, and say whether chance explains it.
 
-    Parameters
-    ----------
-    fields : sequence of Field
-    roles : sequence of ndarray of int64
-        Codes of groups and labels. One that follows from a column adds nothing to it, and is left out.
+    - ``roles``: codes of groups and labels. One that follows from a column adds nothing to it, and is left out.
     """
     named = [Field(f"role {i}", codes, "number", False) for i, codes in enumerate(roles)]
     found = RepeatSample.of([*fields, *named]).judge()
@@ -345,23 +323,12 @@ def _hash(fields: Sequence[Field], salt: bytes, shifts: tuple[int, ...]) -> NDAr
 
 @dataclass(frozen=True, eq=False)
 class _HashedColumn:
-    """A column whose values become 64 bits each.
-
-    Attributes
-    ----------
-    column : ndarray or Dictionary
-    table : ndarray of uint64
-        Hashes of the texts, and 0 for a missing one.
-    factor : float
-        What numbers are multiplied by.
-    offset : uint64
-        What is added to the bits before they are mixed.
-    """
+    """A column whose values become 64 bits each."""
 
     column: Column
-    table: NDArray[np.uint64]
-    factor: float
-    offset: np.uint64
+    table: NDArray[np.uint64]  # hashes of the texts, and 0 for a missing one
+    factor: float  # what numbers are multiplied by
+    offset: np.uint64  # what is added to the bits before they are mixed
 
     @classmethod
     def of(cls, i: int, field: Field, salt: bytes, *, exact: bool = True) -> "_HashedColumn":

@@ -24,35 +24,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """What goes when one column is shuffled.
-
-    Attributes
-    ----------
-    column : str
-    explained : float
-        How much less of the label the cells explain.
-    distance : float
-        How much smaller the distance between the groups is. Below 0: the column made it smaller.
-    """
+    """What goes when one column is shuffled."""
 
     column: str
-    explained: float
-    distance: float
+    explained: float  # how much less of the label the cells explain
+    distance: float  # how much smaller the distance between the groups is. Below 0: the column made it smaller
 
 
 @dataclass(frozen=True, slots=True)
 class Importances:
     """What drives the cells. Made by ``encoder.importances``.
 
-    Attributes
-    ----------
-    explained : float
-        Share of the label's spread (Gini impurity) that the cells explain; the mean over several labels.
-    distance : float
-        Distance between the groups in these records, of the worst classifier on the cells; the largest over pairs.
-    columns : tuple of Importance
-        From what matters most, for the label or the distance, to what matters least.
-    records : int
+    - ``explained``: share of the label's spread (Gini impurity) that the cells explain; the mean over several labels.
+    - ``distance``: distance between the groups in these records, of the worst classifier on the cells; the largest over
+      pairs.
+    - ``columns``: from what matters most, for the label or the distance, to what matters least.
     """
 
     explained: float

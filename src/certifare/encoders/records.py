@@ -41,14 +41,7 @@ def load_fitted(path: str | os.PathLike[str]) -> RestrictedEncoder:
 
     With a fingerprint, records that the encoder was fitted on can be recognised (``fingerprint_`` is not None).
 
-    Parameters
-    ----------
-    path : path
-        The encoder's file. The fingerprint is ``private/fingerprint.npz`` beside it.
-
-    Returns
-    -------
-    RestrictedEncoder
+    - ``path``: the encoder's file. The fingerprint is ``private/fingerprint.npz`` beside it.
     """
     # Whoever verifies a certificate alone needs no encoder, nor scikit-learn, which is slow to import.
     from certifare.encoders import Fingerprint, load_encoder
@@ -78,25 +71,14 @@ def read_records(
 ) -> Table:
     """Read a CSV, Parquet, Arrow or Feather file of records of a fitted encoder, as a reading says.
 
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-    path : path or sequence of paths
-        Records of several files are read one after the other.
-    reading : Reading
-    labelled : bool
-        Whether the metric looks at labels: only then are they read, and records without one left out.
-    sensitive_file, on
-        A second file that holds sensitive columns, and the key by which they are joined
-        (:func:`certifare.tables.joins.join_groups`).
-    **csv
-        ``delimiter``, ``encoding``, ``header``, ``names`` of CSV files, and ``missing`` and ``decimal`` besides what
-        the reading says, as in :func:`certifare.tables.files.read_file`.
+    - ``path``: records of several files are read one after the other.
+    - ``labelled``: whether the metric looks at labels: only then are they read, and records without one left out.
+    - ``sensitive_file``, ``on``: a second file that holds sensitive columns, and the key by which they are joined
+      (:func:`certifare.tables.joins.join_groups`).
+    - ``**csv``: ``delimiter``, ``encoding``, ``header``, ``names`` of CSV files, and ``missing`` and ``decimal``
+      besides what the reading says, as in :func:`certifare.tables.files.read_file`.
 
-    Returns
-    -------
-    Table
-        Its features are the encoder's, in order.
+    Returns: its features are the encoder's, in order.
     """
     types = _feature_types(encoder)
     csv = csv_format(reading, csv)
@@ -145,18 +127,10 @@ def csv_format(reading: Reading, csv: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GroupColumns:
-    """Where an encoder that reads the group finds it among a file's columns.
+    """Where an encoder that reads the group finds it among a file's columns."""
 
-    Attributes
-    ----------
-    roles : tuple of str or Comparison
-        The sensitive columns, or comparisons of them.
-    types : dict of str to pa.DataType
-        What they are read as.
-    """
-
-    roles: tuple[str | Comparison, ...]
-    types: dict[str, pa.DataType]
+    roles: tuple[str | Comparison, ...]  # the sensitive columns, or comparisons of them
+    types: dict[str, pa.DataType]  # what they are read as
 
     @classmethod
     def of(cls, encoder: RestrictedEncoder, names: Sequence[str], given: Sequence[str] = ()) -> GroupColumns:
@@ -201,16 +175,10 @@ def open_records(
 ) -> Batches:
     """Open a file of records of a fitted encoder, to be read batch by batch in constant memory.
 
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-    path : path
-    others : mapping of column to type, optional
-        Further columns to read, as :func:`certifare.tables.files.open_batches` takes them. A feature is read as
-        the encoder wants it, whatever is said here.
-    **reading
-        ``delimiter``, ``encoding``, ``missing``, ``header``, ``names`` and ``decimal`` of CSV files, as in
-        :func:`certifare.tables.files.read_file`.
+    - ``others``: further columns to read, as :func:`certifare.tables.files.open_batches` takes them. A feature is read
+      as the encoder wants it, whatever is said here.
+    - ``**reading``: ``delimiter``, ``encoding``, ``missing``, ``header``, ``names`` and ``decimal`` of CSV files, as in
+      :func:`certifare.tables.files.read_file`.
     """
     types = {**(others or {}), **_feature_types(encoder)}
     batches = open_batches(path, types, **reading)

@@ -20,17 +20,10 @@ from certifare.tables.frames import ColumnType, Field
 
 @dataclass(frozen=True, eq=False)
 class Representatives:
-    """One value per column and place, a place being a cell or a node of a tree.
-
-    Attributes
-    ----------
-    columns : tuple of ColumnSchema
-    values : tuple of ndarray
-        Numbers as float64 with NaN for missing, text as objects with None for missing.
-    """
+    """One value per column and place, a place being a cell or a node of a tree."""
 
     columns: tuple[ColumnSchema, ...]
-    values: tuple[NDArray[Any], ...]
+    values: tuple[NDArray[Any], ...]  # numbers as float64 with NaN for missing, text as objects with None for missing
 
     def take(self, places: Sequence[int] | NDArray[np.integer]) -> "Representatives":
         """Keep some places, in the given order."""
@@ -51,15 +44,10 @@ def find_representatives(
 ) -> Representatives:
     """Find the representatives of ranges of cells.
 
-    Parameters
-    ----------
-    columns, fields, bins, codes
-        The training records.
-    cells : ndarray of int32
-        The cell of each.
-    ranges : ndarray of int64, (places, 2)
-        Place p is made of the cells ``ranges[p, 0] … ranges[p, 1] - 1``. The nodes of a tree are such places if
-        cells are numbered from left to right.
+    - ``columns``, ``fields``, ``bins``, ``codes``: the training records.
+    - ``cells``: the cell of each.
+    - ``ranges`` (places, 2): place p is made of the cells ``ranges[p, 0] … ranges[p, 1] - 1``. The nodes of a tree are
+      such places if cells are numbered from left to right.
     """
     n_cells = int(ranges[:, 1].max())
     rows = _Rows(cells, n_cells)
@@ -79,12 +67,8 @@ def find_representatives(
 class Middle:
     """Where lower medians lie.
 
-    Attributes
-    ----------
-    places : ndarray of int64
-        The places that have a median: at least as many values are present as missing.
-    codes, ranks : ndarray of int64
-        The code that the median has, and how many of the values with that code are smaller.
+    - ``places``: the places that have a median: at least as many values are present as missing.
+    - ``codes``, ``ranks``: the code that the median has, and how many of the values with that code are smaller.
     """
 
     places: NDArray[np.int64]

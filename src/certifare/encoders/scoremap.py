@@ -42,16 +42,11 @@ LEAST_SHARE = 0.05
 class Axis:
     """One direction of the map.
 
-    Attributes
-    ----------
-    name : str
-    side : {"label", "group"}
-    weights : ndarray of float64 or None
-        What each class probability of that side counts; None: the side has a single score of two classes, taken as is.
-    edges : ndarray of float64
-        The bin of a score is the number of edges below it.
-    coordinates : ndarray of float64
-        Where each bin lies: the mean of its training records' classes (a probability), made monotone.
+    - ``side``: {"label", "group"}
+    - ``weights``: what each class probability of that side counts; None: the side has a single score of two classes,
+      taken as is.
+    - ``edges``: the bin of a score is the number of edges below it.
+    - ``coordinates``: where each bin lies: the mean of its training records' classes (a probability), made monotone.
     """
 
     name: str
@@ -131,13 +126,8 @@ class ScoreMap:
 class SquareSource:
     """A histogram source over squares instead of records: growth takes milliseconds, however many records there are.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, (squares, classes)
-        Training records of each class in each square.
-    codes : sequence of ndarray
-        Columns over the squares.
-    n_codes : sequence of int
+    - ``counts`` (squares, classes): training records of each class in each square.
+    - ``codes``: columns over the squares.
     """
 
     def __init__(self, counts: NDArray[np.int64], codes: Sequence[NDArray[Any]], n_codes: Sequence[int]) -> None:
@@ -193,16 +183,9 @@ def fit_axes(
     A side (the labels, the groups) with one target of two classes has one axis, its score. Otherwise the side's class
     probabilities are reduced to their first principal directions: at most 2 for groups, and 4 axes in all.
 
-    Parameters
-    ----------
-    scores : sequence of ndarray
-        For each label column, then for the groups.
-    labels, groups : Levels
-    n_bins : int or None
-        Bins of each axis; None: chosen from the number of records.
-    n_clusters : int
-        How many clusters multiply the squares; 1 without ``retain``.
-    label_weights : sequence of float
+    - ``scores``: for each label column, then for the groups.
+    - ``n_bins``: bins of each axis; None: chosen from the number of records.
+    - ``n_clusters``: how many clusters multiply the squares; 1 without ``retain``.
     """
     sides = split_sides(scores, len(labels))
     plans: list[tuple[str, Literal["label", "group"], NDArray[np.float64] | None, NDArray[np.float64]]] = []

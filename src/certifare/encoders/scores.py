@@ -71,16 +71,10 @@ class FeatureMap:
     """How records become rows of numbers: numbers as they are, categories as positions and as means of the targets.
 
     Missing values are NaN.
-
-    Attributes
-    ----------
-    bins : tuple of Bins
-    n_groups : int
-        If not 0, the record's group is a number, too, behind the columns; NaN if it is none of so many.
     """
 
     bins: tuple[Bins, ...]
-    n_groups: int = 0
+    n_groups: int = 0  # if not 0, the record's group is a number, too, behind the columns; NaN if it is none of so many
 
     @property
     def n_numbers(self) -> int:
@@ -163,15 +157,10 @@ class FeatureMap:
 class Scores:
     """Fitted score models.
 
-    Attributes
-    ----------
-    features : FeatureMap
-    means : tuple of ndarray, (codes, values)
-        For each column in ``features.averaged``, the smoothed mean of the targets in each category.
-    models : tuple of Forest, or tuple of Opaque
-        One per target.
-    n_classes : tuple of int
-        How many classes each target has.
+    - ``means`` (codes, values): for each column in ``features.averaged``, the smoothed mean of the targets in each
+      category.
+    - ``models``: one per target.
+    - ``n_classes``: how many classes each target has.
     """
 
     features: FeatureMap
@@ -289,12 +278,8 @@ def fit_scores(
 
     ``model`` is a classifier to fit instead of LightGBM, or None. If ``group_aware``, the models see the group.
 
-    Returns
-    -------
-    Scores
-        Of the models that were fitted on all records.
-    list of ndarray
-        For each target the training records' scores, from models that were not fitted on them.
+    Returns the scores of the models that were fitted on all records, and for each target the training records' scores
+    from models that were not fitted on them.
     """
     n_folds = min(n_folds, len(training))
     seen = training.groups if group_aware else None

@@ -25,12 +25,9 @@ FAR = 1e100
 class Space:
     """How records become points, from training records.
 
-    Attributes
-    ----------
-    bins : tuple of Bins
-        Categorical columns have one coordinate per code; the others one coordinate.
-    means, scales : ndarray of float64, (columns,)
-        What numbers are shifted and divided by; missing ones lie at the mean. 0 and 1 for categories.
+    - ``bins``: categorical columns have one coordinate per code; the others one coordinate.
+    - ``means``, ``scales`` (columns,): what numbers are shifted and divided by; missing ones lie at the mean. 0 and 1
+      for categories.
     """
 
     bins: tuple[Bins, ...]

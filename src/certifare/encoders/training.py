@@ -44,22 +44,12 @@ GroupValue: TypeAlias = Value | tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSchema:
-    """What a feature is called and looks like.
-
-    Attributes
-    ----------
-    name : str
-    type : {"number", "boolean", "text"}
-    categorical : bool
-        Whether its values are categories rather than quantities.
-    missing : bool
-        Whether training records lacked it.
-    """
+    """What a feature is called and looks like."""
 
     name: str
     type: ColumnType
-    categorical: bool
-    missing: bool
+    categorical: bool  # whether its values are categories rather than quantities
+    missing: bool  # whether training records lacked it
 
 
 class Training(Protocol):
@@ -68,24 +58,14 @@ class Training(Protocol):
     They lie in memory (:class:`MemoryTraining`), or with an engine
     (:class:`~certifare.engines.preparing.EngineTraining`).
 
-    Attributes
-    ----------
-    columns : tuple of ColumnSchema
-        The features.
-    named : bool
-        Whether the features have names of their own.
-    labels : tuple of Levels
-        One or several label columns; none for encoders that do not look at labels. Codes lie where the records do.
-    groups : Levels or None
-    bins : tuple of Bins
-    fingerprint : Fingerprint
-    settings : dict
-        The encoder's parameters that shaped this; an encoder with others does not take it.
-    derived : object
-        What one kind of encoder computed besides, such as scores.
-    bare : bool
-        Whether what grows is to find cells and nothing else: looking for representatives is left out. Encoders that are
-        compared need none; the one that is chosen grows again, with them.
+    - ``columns``: the features.
+    - ``named``: whether the features have names of their own.
+    - ``labels``: one or several label columns; none for encoders that do not look at labels. Codes lie where the
+      records do.
+    - ``settings``: the encoder's parameters that shaped this; an encoder with others does not take it.
+    - ``derived``: what one kind of encoder computed besides, such as scores.
+    - ``bare``: whether what grows is to find cells and nothing else: looking for representatives is left out. Encoders
+      that are compared need none; the one that is chosen grows again, with them.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -134,15 +114,10 @@ class Training(Protocol):
 class MemoryTraining:
     """Training records in memory (:class:`Training`).
 
-    Attributes
-    ----------
-    fields : tuple of Field
-        The values of the features.
-    codes : Codes
-        The features as codes under the bins, and the groups.
-    units : ndarray of int64 or None
-        Which records belong together (one person's, or copies of one): no model may see one of them and be tried on
-        another. None where each stands for itself.
+    - ``fields``: the values of the features.
+    - ``codes``: the features as codes under the bins, and the groups.
+    - ``units``: which records belong together (one person's, or copies of one): no model may see one of them and be
+      tried on another. None where each stands for itself.
     """
 
     columns: tuple[ColumnSchema, ...]
@@ -195,15 +170,10 @@ def read_training(
 ) -> MemoryTraining:
     """Read and check training records.
 
-    Parameters
-    ----------
-    X, y, sensitive_features
-        As given to ``fit``; ``y`` and ``sensitive_features`` may be None.
-    settings : dict
-        The encoder's ``sensitive``, ``categorical_features``, ``allow_sensitive_feature`` and ``max_bins``. Kept in
-        the result.
-    seed, n_threads : int
-        Seed of the sample that bins are found on, and threads to use.
+    - ``X``, ``y``, ``sensitive_features``: as given to ``fit``; ``y`` and ``sensitive_features`` may be None.
+    - ``settings``: the encoder's ``sensitive``, ``categorical_features``, ``allow_sensitive_feature`` and ``max_bins``.
+      Kept in the result.
+    - ``seed``, ``n_threads``: seed of the sample that bins are found on, and threads to use.
     """
     frame = Frame(X)
     if len(frame) == 0:

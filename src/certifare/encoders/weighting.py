@@ -20,12 +20,7 @@ def repeated_rows(weights: Any, n_records: int, seed: int) -> NDArray[np.int64] 
     Small whole weights are numbers of records. Others are scaled to a mean of 1, and rounded up or down at random so
     that sums over any stretch of records are right to within one (systematic sampling).
 
-    Parameters
-    ----------
-    weights : array
-        One for each record, finite and not negative.
-    n_records : int
-    seed : int
+    - ``weights``: one for each record, finite and not negative.
 
     Examples
     --------

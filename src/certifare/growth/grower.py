@@ -23,16 +23,10 @@ class Growth:
 
     The root is node 0; split j makes nodes 2j+1 (left) and 2j+2 (right). The first k-1 splits are the tree with k
     cells: one growth holds every smaller tree.
-
-    Attributes
-    ----------
-    splits : tuple of Split
-    node_counts : ndarray of int64, (nodes, classes)
-        Number of training records of each class in each node.
     """
 
     splits: tuple[Split, ...]
-    node_counts: NDArray[np.int64]
+    node_counts: NDArray[np.int64]  # (nodes, classes): number of training records of each class in each node
 
     @property
     def n_cells(self) -> int:
@@ -110,20 +104,8 @@ def grow(
     Stops at ``max_cells``, or when no split gains, or when every split would leave a cell with fewer than
     ``min_cell_size`` records.
 
-    Parameters
-    ----------
-    source : HistogramSource
-    bins : sequence of ContinuousBins or CategoricalBins
-    criterion : Criterion
-    max_cells, min_cell_size : int
-    orderings : {"paper", "directional", "both"} or tuple of these
-        Which orderings of a node's categories are tried.
-    progress : callable, optional
-        Called with the number of cells after each split.
-
-    Returns
-    -------
-    Growth
+    - ``orderings``: which orderings of a node's categories are tried.
+    - ``progress``: called with the number of cells after each split.
 
     Examples
     --------

@@ -31,20 +31,11 @@ T = TypeVar("T")
 
 
 class Layout(NamedTuple):
-    """The layout of a record, and so of a histogram.
+    """The layout of a record, and so of a histogram."""
 
-    Attributes
-    ----------
-    n_codes : tuple of int
-        Number of codes of each column.
-    n_classes : int
-    n_coordinates : int
-        Number of coordinates that are summed.
-    """
-
-    n_codes: tuple[int, ...]
+    n_codes: tuple[int, ...]  # number of codes of each column
     n_classes: int
-    n_coordinates: int = 0
+    n_coordinates: int = 0  # number of coordinates that are summed
 
     @property
     def width(self) -> int:
@@ -64,20 +55,11 @@ class Layout(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Counts of one node for all columns; below them, sums of coordinates. Histograms add up.
+    """Counts of one node for all columns; below them, sums of coordinates. Histograms add up."""
 
-    Attributes
-    ----------
-    table : ndarray of int64, (classes + sums, codes of all columns)
-    offsets : ndarray of int64, (columns + 1,)
-        The codes of column c are ``offsets[c] … offsets[c+1]-1``.
-    n_sums : int
-        Number of rows that are sums, one for each coordinate.
-    """
-
-    table: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    n_sums: int = 0
+    table: NDArray[np.int64]  # (classes + sums, codes of all columns)
+    offsets: NDArray[np.int64]  # (columns + 1,): the codes of column c are ``offsets[c] … offsets[c+1]-1``
+    n_sums: int = 0  # number of rows that are sums, one for each coordinate
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -134,15 +116,9 @@ class HistogramSource(Protocol):
 
 
 class DistantSource(HistogramSource, Protocol):
-    """A source with high latency: it is told which splits are expected, to compute several at once.
+    """A source with high latency: it is told which splits are expected, to compute several at once."""
 
-    Attributes
-    ----------
-    ahead : int
-        Number of expected splits that it wants.
-    """
-
-    ahead: int
+    ahead: int  # number of expected splits that it wants
 
     def expect(self, splits: Sequence["Split"]) -> None:
         """Note which nodes will probably be split soon, and how, the most probable first.
@@ -159,11 +135,7 @@ class RecordSource:
     first, and counting always reads records in order. With several threads each has its own share of the records, and
     every node has a run in each share. Counts are integers, so any number of threads gives the same histograms.
 
-    Parameters
-    ----------
-    records : Records
-        They are reordered.
-    n_threads : int
+    - ``records``: they are reordered.
     """
 
     def __init__(self, records: "Records", n_threads: int = 1) -> None:
@@ -214,12 +186,7 @@ class RecordSource:
 class MemorySource(RecordSource):
     """Codes and classes in memory.
 
-    Parameters
-    ----------
-    codes : Codes
-        Copied, so that many sources can start from the same codes.
-    targets : Targets
-    n_threads : int
+    - ``codes``: copied, so that many sources can start from the same codes.
 
     Examples
     --------
@@ -250,16 +217,8 @@ class Records:
     The class is one of the codes. The same memory is read as bytes or as half words (two bytes), and moved as words
     (four bytes).
 
-    Parameters
-    ----------
-    words : ndarray of uint32, (records, layout.width)
-        Memory of the records.
-    layout : Layout
-
-    Attributes
-    ----------
-    offsets : ndarray of int64, (columns + 1,)
-        Index of the first code of each column among all codes.
+    - ``words`` (records, layout.width): memory of the records.
+    - ``offsets`` (columns + 1,): index of the first code of each column among all codes.
     """
 
     def __init__(self, words: NDArray[np.uint32], layout: Layout) -> None:

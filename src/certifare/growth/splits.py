@@ -43,18 +43,11 @@ Orderings: TypeAlias = Literal["paper", "directional", "both"] | tuple[Literal["
 class Split:
     """A split of a node's records.
 
-    Attributes
-    ----------
-    node, column : int
-    goes_left : ndarray of bool, (codes,)
-        For every code of the column, whether it goes left. Codes that the node never saw go where more of its records
-        go (left if equal), except that continuous codes follow the threshold.
-    threshold : int or None
-        Continuous columns: codes up to this one go left; ``goes_left`` decides for the missing code.
-    gain : float
-        Decrease of the criterion, weighted by the node's share of all records.
-    left_count, right_count : int
-        Training records on each side.
+    - ``goes_left`` (codes,): for every code of the column, whether it goes left. Codes that the node never saw go where
+      more of its records go (left if equal), except that continuous codes follow the threshold.
+    - ``threshold``: continuous columns: codes up to this one go left; ``goes_left`` decides for the missing code.
+    - ``gain``: decrease of the criterion, weighted by the node's share of all records.
+    - ``left_count``, ``right_count``: training records on each side.
     """
 
     node: int
@@ -88,17 +81,11 @@ class SplitSearch:
     ordering (missing right before missing left; the paper's by number of parts, then the directional by angle), then
     smallest cut.
 
-    Parameters
-    ----------
-    bins : sequence of ContinuousBins or CategoricalBins
-    criterion : Criterion
-    classes : ndarray of int64, (classes,)
-        All records by class. A node's share of them weights its gain, and splits cross the groups' shares in them.
-    min_cell_size : int
-        Each side of a split holds at least this many records.
-    orderings : {"paper", "directional", "both"} or tuple of these
-    n_angles, shrinkage : int, float
-        Of the directional orderings.
+    - ``classes`` (classes,): all records by class. A node's share of them weights its gain, and splits cross the
+      groups' shares in them.
+    - ``min_cell_size``: each side of a split holds at least this many records.
+    - ``orderings``: {"paper", "directional", "both"} or tuple of these
+    - ``n_angles``, ``shrinkage``: of the directional orderings.
     """
 
     def __init__(
@@ -176,24 +163,11 @@ def tabulate(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Compute the sums and keys of each code that the search needs.
 
-    Parameters
-    ----------
-    terms : Terms
-    histogram : Histogram
-    categorical : sequence of int
-        The columns whose codes are ordered.
-    shrinkage : float
-
-    Returns
-    -------
-    sums : ndarray, (sums, codes)
-        ``terms.weights @ histogram.counts``; of coordinates, their sums.
-    totals : ndarray, (sums,)
-        The same for the whole node.
-    shares : ndarray, (2, codes)
-        The paper's p_y and p_s of codes that are ordered.
-    positions : ndarray, (2, codes)
-        By label and by group: the keys that the directions combine, for the same codes.
+    - ``categorical``: the columns whose codes are ordered.
+    - returns ``sums`` (sums, codes): ``terms.weights @ histogram.counts``; of coordinates, their sums.
+    - returns ``totals`` (sums,): the same for the whole node.
+    - returns ``shares`` (2, codes): the paper's p_y and p_s of codes that are ordered.
+    - returns ``positions`` (2, codes): by label and by group: the keys that the directions combine, for the same codes.
     """
     n_codes = histogram.counts.shape[1]
     sums, totals = np.empty((len(terms.weights), n_codes)), np.empty(len(terms.weights))
