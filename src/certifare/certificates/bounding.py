@@ -79,7 +79,7 @@ class Evidence:
         return () if isinstance(self.witness, CellCounts) else self.witness
 
     def assumptions(self, method: str) -> tuple[str, ...]:
-        """Return what a bound by this evidence assumes besides what every bound does."""
+        """Return what a bound by this evidence assumes in addition to what every bound does."""
         return (
             *((ONE_POPULATION,) if method == "lemmas" else ()),
             *((READS_GROUP,) if method == "calibrated" else ()),

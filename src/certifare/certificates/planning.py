@@ -1,4 +1,4 @@
-"""Plans of calibrated cells: the T* that so many records allow, and the records that a target needs.
+"""Plans of calibrated cells: the T* that a number of records allows, and the records that a target needs.
 
 Both follow from :mod:`~certifare.certificates.calibrated` before any record is looked at. Cells here hold equal shares
 of every group; a fitted plan gives some cells more, and spends a part of the target on order between groups.
@@ -145,7 +145,7 @@ def _check_sizes(sizes_by_group: Mapping[str, int]) -> list[int]:
 
 
 def _sizes(records: int, shares: NDArray[np.float64]) -> list[int]:
-    """Return the records of each group, of so many together."""
+    """Return the records of each group, given the number of all records."""
     return [max(1, math.floor(records * share)) for share in shares]
 
 

@@ -270,7 +270,7 @@ def draw_panels(title: str, panels: Sequence[Panel], description: str = "", *, c
 
 
 def draw_figures(title: str, figures: Sequence[Figure], description: str = "", *, columns: int = 1) -> Drawing:
-    """Draw framed planes beside each other, below one title."""
+    """Draw framed planes next to each other, below one title."""
     columns = min(columns, len(figures))
     width = panel_width(columns)
     drawn = [tag("rect", width="100%", height="100%", class_="paper")]
@@ -317,7 +317,7 @@ def draw_shares(title: str, counts: Mapping[str, Sequence[float]], names: Sequen
 
 
 def panel_width(columns: int) -> float:
-    """Return the width of each of several panels beside each other."""
+    """Return the width of each of several panels next to each other."""
     return (WIDTH - 2 * LINE - (columns - 1) * GAP) / columns
 
 

@@ -130,7 +130,7 @@ def path_rules(growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSch
 def map_rules(
     axes: Sequence[tuple[str, Sequence[float] | NDArray[np.float64]]], cells: NDArray[np.integer], clustered: bool
 ) -> list[tuple[str, ...]]:
-    """Where each cell lies on a score map: its extent along each axis, and how many squares it has.
+    """Describe each cell of a score map: its extent along each axis, and its number of squares.
 
     - ``axes``: name and coordinates of each axis.
     - ``cells``: the cell of each square, by axis; where ``clustered``, by cluster last.
@@ -156,7 +156,7 @@ def nearest_rules(names: Sequence[str], representatives: Sequence[NDArray[Any]])
 
 
 def rule_of(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_]) -> str:
-    """Put what a column may be into words, given which of its codes are allowed."""
+    """Describe which values of a column are allowed, given the allowed codes."""
     missing = bool(allowed[bins.missing_code])
     present = np.delete(allowed, bins.missing_code)
     if not present.any():
@@ -213,7 +213,7 @@ def describe(
     groups: tuple[str, Sequence[str]],
     labels: Sequence[tuple[str, Sequence[str]]],
 ) -> Description:
-    """Put rules and statistics of the cells together."""
+    """Combine the rules and statistics of the cells."""
     cells = []
     for cell, rule in enumerate(rules):
         if statistics is None:

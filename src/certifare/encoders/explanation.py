@@ -1,8 +1,8 @@
-"""One record explained: its cell, what led there, and the smallest change of one column that leads elsewhere.
+"""Explain one record: its cell, why it is there, and the smallest change of one column that leads to another cell.
 
-Cells of a tree are explained by the rules on the way. Cells of a boosted encoder are places on a map of scores, so each
-score is taken apart into contributions of the columns: along the way of the record through every tree of the models,
-each step adds what it changes of the mean leaf value, and the sum of all steps is the score.
+A tree explains a cell by the rules on the path. Cells of a boosted encoder are regions of a map of scores. So each
+score is split into contributions of the columns: on the record's path through every tree of the models, each step adds
+its change of the mean leaf value, and the sum of all steps is the score.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Explanation:
         return tuple(sorted((c for c, size in sizes.items() if size > 0), key=lambda c: -sizes[c]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return {**asdict(self), "deciding": list(self.deciding)}
 
     def __str__(self) -> str:
@@ -146,7 +146,7 @@ class Explanation:
         return "\n".join(lines)
 
     def _own(self, column: str) -> str:
-        """Say what the record has in a column; scores and the group are no columns of its own."""
+        """Return the record's value of a column in words; nothing for scores and groups."""
         return f" (is {_shown(self.values[column])})" if column in self.values else ""
 
 
@@ -177,7 +177,7 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
 
 
 def _place_in_group(encoder: CalibratedEncoder, groups: NDArray[np.uint16] | None, cell: int) -> tuple[str, ...]:
-    """Say which part of its group the record's cell is, by the planned shares, if cells lie along one score."""
+    """Describe the cell as a part of the record's group, by the planned shares, if there is one score."""
     if groups is None or len(encoder.directions_.columns) > 1 or encoder.n_cells_ == 1:
         return ()
     group = int(groups[0])
@@ -254,7 +254,7 @@ def _along(
 def decompose(
     forest: Forest, row: NDArray[np.float64], others: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Take the raw score of a row apart.
+    """Split the raw score of a row into contributions.
 
     The value of a node is the mean of the leaf values of the other rows that reach it (of its children, where none
     does). A step from a node to its child adds the difference of their values to the number that the node looks at.
@@ -287,7 +287,7 @@ def decompose(
 
 
 def _descend(forest: Forest, matrix: NDArray[np.float64]) -> Iterator[tuple[Any, Any, Any]]:
-    """Let rows go down all trees together; yields nodes, which of them are new, and the nodes before: (rows, trees)."""
+    """Move rows down all trees together; yield nodes, which of them are new, and their parents: (rows, trees)."""
     feature, children = np.maximum(forest.feature, 0), _children(forest)
     nodes = np.broadcast_to(forest.starts[:-1], (len(matrix), len(forest.starts) - 1))
     rows = np.arange(len(matrix))[:, None]
@@ -300,7 +300,7 @@ def _descend(forest: Forest, matrix: NDArray[np.float64]) -> Iterator[tuple[Any,
 
 
 def _children(forest: Forest) -> NDArray[np.int64]:
-    """Both children of each node, (nodes, 2); a leaf leads to itself."""
+    """Return both children of each node, (nodes, 2); those of a leaf are the leaf."""
     first = np.repeat(forest.starts[:-1], np.diff(forest.starts))
     children = np.stack([first + forest.left, first + forest.right], axis=1)
     return np.where(forest.feature[:, None] >= 0, children, np.arange(len(first))[:, None])
@@ -328,20 +328,20 @@ def _through(
 
 
 def _softmax(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probabilities, and their derivative (inputs, outputs)."""
+    """Return probabilities, and their derivative (inputs, outputs)."""
     p = np.exp(raw - raw.max())
     p /= p.sum()
     return p, np.diag(p) - np.outer(p, p)
 
 
 def _pair(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probabilities of two values from log-odds of the second, and their derivative."""
+    """Return probabilities of two values from log-odds of the second, and their derivative."""
     p = 1.0 / (1.0 + math.exp(-min(max(float(raw[0]), -500.0), 500.0)))
     return np.array([1.0 - p, p]), np.array([[-p * (1.0 - p), p * (1.0 - p)]])
 
 
 def _background(encoder: BoostedEncoder) -> tuple[tuple[Field, ...], NDArray[np.float64]]:
-    """Give what a record is compared with: the representatives of the cells, as often as their training records.
+    """Return what a record is compared with: the representatives of the cells, weighted by training records.
 
     So an explanation depends on the encoder and the record, and on no other data.
     """
@@ -368,21 +368,15 @@ def _owners(features: FeatureMap, widths: Sequence[int]) -> NDArray[np.int64]:
 def _changes(
     encoder: RestrictedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None, cell: int
 ) -> Iterator[Change]:
-    """For each column, try what lies beyond its thresholds, or its other categories."""
+    """For each column, try numbers beyond its thresholds, or its other categories."""
     for i, field in enumerate(fields):
         value = _value(field)
-        if field.type == "text":
-            tried = _categories(encoder, i, value)
-            cells = _cells_with(encoder, fields, groups, i, tried)
-            found = next((j for j in range(len(tried)) if cells[j] != cell), None)
-            if found is not None:
-                yield Change(field.name, value, "is", tried[found], int(cells[found]))
-        elif field.type == "boolean":
+        if field.type == "boolean":
             other = not value
             (reached,) = _cells_with(encoder, fields, groups, i, [float(other)])
             if reached != cell:
                 yield Change(field.name, value, "is", other, int(reached))
-        elif encoder.columns_[i].categorical:
+        elif field.type == "text" or encoder.columns_[i].categorical:
             tried = _categories(encoder, i, value)
             cells = _cells_with(encoder, fields, groups, i, tried)
             found = next((j for j in range(len(tried)) if cells[j] != cell), None)
@@ -497,7 +491,7 @@ def _column_of(values: Sequence[Any], text: bool) -> Any:
 
 
 def _value(field: Field) -> Value | None:
-    """Give what the only record of a column has."""
+    """Return the value of the only record."""
     if isinstance(field.column, Dictionary):
         index = int(field.column.indices[0])
         return None if index < 0 else field.column.values[index]

@@ -59,7 +59,7 @@ class Forest:
 
     @classmethod
     def of(cls, model: Any, whole: Sequence[bool]) -> "Forest | None":
-        """Take the trees out of a fitted model of LightGBM or scikit-learn; None if it has none, or splits by category.
+        """Extract the trees of a fitted model of LightGBM or scikit-learn; None if it has none, or splits by category.
 
         ``whole`` says which numbers are whole: their thresholds are, too. So that a file is short, other thresholds
         have nine digits, and leaves are rounded.
@@ -278,7 +278,7 @@ def _make_tables(forest: Forest, cuts: Sequence[NDArray[np.float64]]) -> tuple[N
 
 @kernel
 def _add_up(feature: Any, right: Any, below: Any) -> None:
-    """Give every node the bits of the leaves below it; children come after their parents."""
+    """Mark, for every node, the bits of the leaves below it; children come after their parents."""
     for i in range(len(feature) - 1, -1, -1):
         if feature[i] >= 0:
             below[i] = below[i + 1] | below[right[i]]

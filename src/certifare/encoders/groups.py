@@ -31,7 +31,7 @@ def group_codes(fields: Sequence[Field], known: Sequence[GroupValue], column: st
     counts = np.bincount(joint, minlength=len(table))
     for i in np.flatnonzero(counts).tolist():
         found = [(*part.values, None)[j] for part, j in zip(parts, np.unravel_index(i, shape), strict=True)]
-        # Whoever counted missing values as a group of their own called it so.
+        # If missing values were counted as a group, it has this name.
         name = name_of(tuple(UNKNOWN if value is None else value for value in found))
         if name in place_of:
             table[i] = place_of[name]

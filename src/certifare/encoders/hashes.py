@@ -44,11 +44,11 @@ def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
 
 
 def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) -> NDArray[np.uint64]:
-    """Hash each record with its numbers rounded to so many binary digits each, (digits, records).
+    """Hash each record with its numbers rounded to these numbers of binary digits, (digits, records).
 
     Before a column is rounded it is multiplied by a number between ½ and 1 that the salt chooses, so that whole numbers
-    and short decimals do not lie where rounding turns over: a change in the last digits of a number then changes few
-    hashes. Text is not rounded.
+    and short decimals are not at the edge of a rounding interval: a change in the last digits then changes few hashes.
+    Text is not rounded.
 
     >>> import numpy as np
     >>> from certifare.tables.frames import Frame
@@ -58,12 +58,6 @@ def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) ->
     True
     """
     return _hash(fields, salt, tuple(52 - (n - 1) for n in digits))
-
-
-def hash_numbers(start: int, n: int, key: int) -> NDArray[np.uint64]:
-    """Hash the numbers ``start … start + n - 1``: rows are dealt by it, whatever they hold."""
-    numbers = np.arange(start, start + n, dtype=np.uint64)
-    return mix(mix(numbers) ^ mix(np.array([key], dtype=np.uint64)))
 
 
 def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -256,7 +250,7 @@ class RepeatSample:
         )
 
     def judge(self) -> Repeats:
-        """Say how many records equal another one, and whether chance explains it."""
+        """Count the records that equal another one, and decide whether chance explains it."""
         times = self.whole.sorted().counts
         # Most tables have hardly any equal records, whatever the columns say.
         is_notable = np.count_nonzero(times > 1) >= NOTABLE * len(times)
@@ -285,7 +279,7 @@ def _follows(codes: NDArray[np.int64], field: Field) -> bool:
 
 
 def _runs(values: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order values, and say where runs of equal ones start."""
+    """Sort values, and find where runs of equal ones start."""
     order = np.argsort(values)
     ordered = values[order]
     return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(values)]
@@ -304,7 +298,7 @@ def _limit(halvings: int) -> np.uint64:
 
 
 def _hash(fields: Sequence[Field], salt: bytes, shifts: tuple[int, ...]) -> NDArray[np.uint64]:
-    """Hash records once for each shift: so many last bits of a number are rounded away."""
+    """Hash records once for each shift, the number of last bits that are rounded away."""
     n = len(fields[0])
     hashes = np.zeros((len(shifts), n), dtype=np.uint64)
     for i, field in enumerate(fields):
@@ -347,7 +341,7 @@ class _HashedColumn:
         return isinstance(self.column, Dictionary)
 
     def bits(self, rows: slice) -> NDArray[np.uint64]:
-        """Give the bits of some values."""
+        """Return the bits of some values."""
         if isinstance(self.column, Dictionary):
             bits: NDArray[np.uint64] = self.table[self.column.indices[rows]]
             return bits
@@ -379,7 +373,7 @@ def _add_up(sums: NDArray[np.uint64], bits: NDArray[np.uint64], offset: np.uint6
 
 
 def _bits(values: NDArray[Any], factor: float) -> NDArray[np.uint64]:
-    """Bit pattern of numbers as float64, with one zero and one NaN."""
+    """Return the bit patterns of numbers as float64, with one zero and one NaN."""
     numbers = values.astype(np.float64) * factor + 0.0
     if factor != 1.0:
         numbers[np.abs(numbers) < TINY] = 0.0

@@ -1,4 +1,4 @@
-"""Documents into encoders: whatever a document claims is checked before it is believed."""
+"""Read encoders from documents: everything that a document claims is checked."""
 
 import math
 import os
@@ -108,7 +108,7 @@ def build_encoder(document: AnyDocument) -> "RestrictedEncoder":
 
 @contextmanager
 def _named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say of which file an error is."""
+    """Name the file in errors."""
     try:
         yield
     except FileError as error:
@@ -120,7 +120,7 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def describe_document(document: AnyDocument, path: str | os.PathLike[str] = "The encoder") -> Description:
-    """Put the cells of a document into words, as the encoder that it holds does (``encoder.describe()``)."""
+    """Describe the cells of a document, as the encoder that it holds does (``encoder.describe()``)."""
     with _named(path):
         return _describe(document)
 
@@ -410,7 +410,7 @@ def _restore_squares(document: BoostedDocument) -> list[Split]:
 
 
 def _check_parents(parents: Sequence[int]) -> None:
-    """Each split must part a node that exists by then and was not split before: so there is no cycle."""
+    """Require that each split divides a node that exists by then and was not split before: so there is no cycle."""
     split = set()
     for j, node in enumerate(parents):
         _require(node <= 2 * j and node not in split, f"split {j} parts node {node}, which is not a leaf then")
@@ -519,7 +519,7 @@ def _restore_forest(document: Model, n_classes: int, n_numbers: int, where: str)
 
 
 def _check_tree(tree: Tree, n_numbers: int, where: str) -> None:
-    """Nodes must make one tree: there is always a place left for the next, and none after the last."""
+    """Require that the nodes make one tree: there is always a place for the next, and none after the last."""
     n = len(tree.features)
     _require(n > 0 and n == len(tree.numbers), f"{where}: lists of different lengths, or empty ones")
     free = 1

@@ -56,14 +56,14 @@ class Axis:
     coordinates: NDArray[np.float64]
 
     def bins_of(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Bins of records, given the scores of the axis's side."""
+        """Return the bins of records, given the scores of the axis's side."""
         along = scores[:, 0] if self.weights is None else (scores * self.weights).sum(axis=1)
         return np.searchsorted(self.edges, along, side="left")
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreMap:
-    """Which square a record falls into.
+    """A map of scores, cut into squares.
 
     Squares are numbered row by row: over the bins of the axes, then over clusters where ``retain`` asked for them.
     """
@@ -81,7 +81,7 @@ class ScoreMap:
 
     @property
     def n_squares(self) -> int:
-        """How many squares there are."""
+        """Number of squares."""
         return int(np.prod(self.shape))
 
     def squares(self, fields: Sequence[Field], n_threads: int = 1) -> Codes:
@@ -146,7 +146,7 @@ class SquareSource:
     def split(
         self, node: int, column: int, goes_left: NDArray[np.bool_], left: int, right: int
     ) -> tuple[Histogram, Histogram]:
-        """Part a node's squares; the smaller part is counted, the other is the difference."""
+        """Split a node's squares; the smaller part is counted, the other is the difference."""
         squares, parent = self._squares.pop(node), self._histograms.pop(node)
         side = goes_left[self._codes[column, squares]]
         self._squares[left], self._squares[right] = squares[side], squares[~side]
@@ -178,7 +178,7 @@ def fit_axes(
     n_clusters: int,
     label_weights: Sequence[float],
 ) -> tuple[Axis, ...]:
-    """Lay the axes of a map, from out-of-fold scores of training records.
+    """Fit the axes of a map to out-of-fold scores of training records.
 
     A side (the labels, the groups) with one target of two classes has one axis, its score. Otherwise the side's class
     probabilities are reduced to their first principal directions: at most 2 for groups, and 4 axes in all.
@@ -211,7 +211,7 @@ def split_sides(scores: Sequence[NDArray[np.float64]], n_labels: int) -> dict[st
 
 
 def directions(n_axes: int) -> NDArray[np.float64]:
-    """Give unit vectors to order squares along; opposite ones give the same cuts, so half a sphere is enough."""
+    """Return unit vectors to order squares along; opposite ones give the same cuts, so half a sphere is enough."""
     if n_axes == 2:
         angles = np.pi * (np.arange(N_DIRECTIONS) / N_DIRECTIONS - 0.5)
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -233,7 +233,7 @@ def over_squares(growth: Growth, codes: Sequence[NDArray[Any]], n_squares: int) 
 
 
 def probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Class probabilities from scores; log-odds become a pair."""
+    """Return class probabilities from scores; log-odds become a pair."""
     if score.shape[1] > 1:
         return score
     second = 1.0 / (1.0 + np.exp(-np.clip(score, -500.0, 500.0)))
@@ -243,7 +243,7 @@ def probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
 def side_axes(
     targets: Sequence[Levels], scores: NDArray[np.float64], scales: Sequence[float], most: int
 ) -> list[tuple[str, NDArray[np.float64] | None, NDArray[np.float64]]]:
-    """Axes of one side: name, weights of the class probabilities, and what each record truly has along the axis."""
+    """Return the axes of one side: name, weights of the class probabilities, and each record's true value."""
     if len(targets) == 1 and len(targets[0].values) == 2:
         target = targets[0]
         return [(f"P({target.name} = {target.values[1]})", None, target.codes.astype(np.float64))]

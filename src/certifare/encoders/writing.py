@@ -1,4 +1,4 @@
-"""Encoders into documents."""
+"""Write encoders as documents."""
 
 import math
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
-    """Write down a tree encoder."""
+    """Return the document of a tree encoder."""
     splits = encoder.growth_.splits[: encoder.n_cells_ - 1]
     columns = [
         _column_document(schema, _used(bins, [s for s in splits if s.column == i]))
@@ -58,7 +58,7 @@ def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
 
 
 def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocument:
-    """Write down a boosted encoder."""
+    """Return the document of a boosted encoder."""
     score_map = encoder.score_map_
     score_map.scores.check_publishable()
     leaves = encoder.growth_.leaves(encoder.n_cells_)
@@ -92,7 +92,7 @@ def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocu
 
 
 def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> CalibratedDocument:
-    """Write down a calibrated encoder."""
+    """Return the document of a calibrated encoder."""
     directions, thresholds = encoder.directions_, encoder.thresholds_
     if directions.scores is not None:
         directions.scores.check_publishable()
@@ -139,7 +139,7 @@ def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> Calib
 
 
 def kmeans_document(encoder: "KMeansEncoder", statistics: bool) -> KMeansDocument:
-    """Write down a k-means encoder."""
+    """Return the document of a k-means encoder."""
     columns = [
         _column_document(schema, bins if isinstance(bins, CategoricalBins) else _used(bins, []))
         for schema, bins in zip(encoder.columns_, encoder._space.bins, strict=True)
@@ -189,7 +189,7 @@ def _column_document(schema: ColumnSchema, bins: Bins) -> ColumnDocument:
 
 
 def _used(bins: Bins, splits: Sequence[Split]) -> Bins:
-    """Leave out the edges that no split uses: they would tell of the training data and of nothing else."""
+    """Leave out the edges that no split uses: they would only reveal training data."""
     if isinstance(bins, CategoricalBins):
         return bins
     thresholds = {split.threshold for split in splits if split.threshold is not None}
@@ -245,7 +245,7 @@ def _representative(value: Any) -> Scalar:
 
 
 def _models(scores: Scores) -> dict[str, Any]:
-    """Write down score models, and the means of categories that they look at."""
+    """Return the documents of score models, and the means of categories that they use."""
     names = [scores.features.bins[i].name for i in scores.features.averaged]
     return {
         "means": {name: table.tolist() for name, table in zip(names, scores.means, strict=True)},

@@ -296,11 +296,6 @@ def _cell_ids(cells: NDArray[Any]) -> NDArray[np.int64]:
     return cells.astype(np.int64)
 
 
-def groups_for(encoder: Any, table: Table) -> dict[str, Any]:
-    """Return the groups of a table as a keyword argument, if an encoder reads them."""
-    return {"sensitive_features": table.sensitive} if encoder.reads_groups else {}
-
-
 def _grows(setting: Setting) -> bool:
     """Return whether smaller encoders come from the same growth."""
     return setting.kind != "kmeans"

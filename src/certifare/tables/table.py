@@ -551,7 +551,7 @@ def _groups(columns: Sequence[Levels]) -> Levels | None:
 
 
 def refuse_quantity(name: str, values: Sequence[str], role: str) -> None:
-    """Raise if a label or sensitive columns have so many values that they are probably numbers without a threshold.
+    """Raise if a label or sensitive columns have too many values: probably a quantity without a threshold.
 
     - ``name``: name of the column.
     - ``values``: names of its values; for several sensitive columns, names of their groups.

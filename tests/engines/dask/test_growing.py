@@ -168,8 +168,8 @@ def test_orders_can_be_carried_out_twice_late_or_again() -> None:
         return CodedBlock(words.copy(), Layout((4, 4, 4), 2))
 
     def order(growth: int, *nodes: int, column: int = 0) -> Orders:
-        first = Cut(0, column, np.packbits([1, 1, 0, 0]), (4,), 1, 2)
-        second = Cut(2, 1, np.packbits([0, 1, 0, 1]), (4,), 3, 4)
+        first = Cut(0, column, np.packbits([1, 1, 0, 0]), 4, 1, 2)
+        second = Cut(2, 1, np.packbits([0, 1, 0, 1]), 4, 3, 4)
         return Orders(growth, (first, second), nodes)
 
     fresh = made().count(order(1, 0, 1, 2, 3, 4))
