@@ -107,7 +107,7 @@ def test_numbers_whose_squares_overflow_are_worked_with(cli, here):
     frame["wealth"] = np.where(np.arange(len(frame)) % 2, 1e160, -1.7e308)
     frame.to_csv("rich.csv", index=False)
     for kind in ("tree", "kmeans"):
-        result = cli("sweep", "rich.csv", *ROLES, *QUICK, "--kind", kind, "--json")
+        result = cli("sweep", "rich.csv", *ROLES, *QUICK, "--kind", kind, "--no-ledger", "--json")
         assert result.status == 0, result.stderr
         assert np.isfinite(result.json["knee"]["retained"])
 
@@ -237,7 +237,7 @@ def test_names_do_not_act_on_the_terminal(cli, here):
         cli("encode", "encoder.json", name, name.replace(".csv", ".z.csv"), "--keep", "sex"),
         cli("show", f"{HOSTILE}.json"),
         cli("verify", f"{HOSTILE}.json"),
-        cli("fit", name, *ROLES, *QUICK, "-o", f"{HOSTILE}.bundle"),
+        cli("fit", name, *ROLES, *QUICK, "--no-ledger", "-o", f"{HOSTILE}.bundle"),
         cli("fit", name, "--label", f"{HOSTILE}>3", "--sensitive", "sex", "-o", "b"),
         cli("encode", "encoder.json", HOSTILE, "z.csv"),
         cli("key", "new", HOSTILE),

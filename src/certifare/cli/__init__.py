@@ -8,6 +8,7 @@ import typer
 
 from certifare.cli import key
 from certifare.cli.certify import certify
+from certifare.cli.check import check
 from certifare.cli.count import count
 from certifare.cli.demo import demo
 from certifare.cli.encode import encode
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, plan, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report):
+for command in (demo, plan, check, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report):
     app.command(cls=Command)(command)
 app.add_typer(key.app, name="key")
 

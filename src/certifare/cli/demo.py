@@ -10,7 +10,8 @@ import typer
 from rich.text import Text
 
 from certifare.cli.arguments import check_distance
-from certifare.cli.options import Json, Seed
+from certifare.cli.honoured import printed, refuse_ignored
+from certifare.cli.options import Json, Seed, Verbose
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
@@ -43,6 +44,7 @@ def demo(
         ),
     ] = False,
     seed: Seed = 0,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Fit an encoder to the Adult table: what predicts an income above 50,000 dollars, whatever the sex.
@@ -53,6 +55,7 @@ def demo(
     from certifare.data import adult
     from certifare.frontier import Grid
 
+    refuse_ignored(context, *printed(as_json or audit_kit))
     check_distance("--target", target)
     if audit_kit:
         _kit(context, output or Path("certifare-audit-kit"), TARGET if target is None else target, seed, as_json)
@@ -72,7 +75,7 @@ def demo(
     def show() -> None:
         about = ": 48,842 people, label: income above 50,000 dollars, sensitive: sex\n"
         out.print(Text.assemble(("Adult", "bold"), about))
-        show_bundle(bundle, output if solved else None, signed=False)
+        show_bundle(bundle, output if solved else None, signed=False, verbose=verbose)
 
     document = {**bundle.to_dict(), "bundle": str(output) if solved else None}
     emit(document, as_json, show, outcome=bundle.verdict, status=0 if solved else REFUSED)

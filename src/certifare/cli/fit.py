@@ -9,9 +9,9 @@ import typer
 
 from certifare.cli.arguments import check_distance, signing_key
 from certifare.cli.csv_options import CsvFormat
-from certifare.cli.honoured import of_search, refuse_ignored
+from certifare.cli.honoured import of_search, printed, refuse_ignored
 from certifare.cli.option_classes import with_options
-from certifare.cli.options import Dataset, Json, Key, Replace, RequiredLabel, RequiredSensitive, Suppress
+from certifare.cli.options import Dataset, Json, Key, Replace, RequiredLabel, RequiredSensitive, Suppress, Verbose
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
@@ -50,6 +50,7 @@ def fit(
     suppress: Suppress = None,
     dataset: Dataset = None,
     csv: CsvFormat,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Find an encoder that keeps most of the label and whose certificate meets a target, and write it as a bundle.
@@ -64,7 +65,7 @@ def fit(
     from certifare.errors import ArgumentError
     from certifare.frontier.large import is_large
 
-    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)))
+    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)), *printed(as_json))
     check_distance("--target", target)
     if suppress is not None and search.group_aware:
         raise ArgumentError(
@@ -96,7 +97,7 @@ def fit(
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},
         as_json,
-        lambda: show_bundle(bundle, output if solved else None, signed=key is not None),
+        lambda: show_bundle(bundle, output if solved else None, signed=key is not None, verbose=verbose),
         outcome=bundle.verdict,
         status=0 if solved else REFUSED,
     )

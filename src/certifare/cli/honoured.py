@@ -47,6 +47,7 @@ CONDITIONS = {
     "grown": "--kind boosted or tree",
     "listed": "the cells of an encoder in words (no --json)",
     "certified": "a certificate",
+    "printed": "a result that is printed (no --json)",
     "written": "a report that is written (no --json)",
     "as_csv": "an output that ends in .csv",
 }
@@ -77,7 +78,7 @@ _SEARCH = _when(
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
-    "demo": _when(always="output replace target audit_kit seed as_json"),
+    "demo": _when(always="output replace target audit_kit seed as_json", printed="verbose"),
     "plan": _when(
         always="total size metric target confidence cells as_json",
         total="share",
@@ -85,7 +86,8 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         positives="label positive",
         csv=_CSV,
     ),
-    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target min_ratio min_rate")},
+    "check": {**{name: needs for name, needs in _SEARCH.items() if name != "output"}, **_when(always="target")},
+    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target min_ratio min_rate", printed="verbose")},
     "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
         always="form keep replace as_json",
@@ -197,6 +199,11 @@ def of_file(*paths: FilePath) -> tuple[str, ...]:
     from certifare.tables.files import kind_of
 
     return ("records", "csv") if any(kind_of(path) == "csv" for path in paths) else ("binary", "records")
+
+
+def printed(as_json: bool) -> tuple[str, ...]:
+    """Conditions of a result that is printed for people."""
+    return () if as_json else ("printed",)
 
 
 def of_records(*paths: FilePath, stated: bool) -> tuple[str, ...]:

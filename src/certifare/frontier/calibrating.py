@@ -30,6 +30,7 @@ from certifare.encoders.weighting import representative_rows
 from certifare.errors import ArgumentError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
+from certifare.frontier.checking import suggested_comparison
 from certifare.frontier.job import Job, JobOptions, Progress
 from certifare.frontier.paths import RETAINED_RECORDS, GrowthPath, PartCounts
 from certifare.frontier.search import Candidate
@@ -291,7 +292,7 @@ class CalibratedSearch(Job):
                 " Cells that read the group have thresholds for every intersection of the sensitive columns. Leave "
                 "--group-aware out to claim --each of them, or compare a column with one of its values."
             )
-        return self._comparison() or " Leave the group out, or add records of it."
+        return suggested_comparison(self.table.groups) or " Leave the group out, or add records of it."  # type: ignore[arg-type]
 
     def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
         """Cells of the certification records."""

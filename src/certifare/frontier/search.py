@@ -30,8 +30,9 @@ from certifare.encoders.weighting import representative_rows
 from certifare.errors import ArgumentError, EncoderError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
+from certifare.frontier.checking import check_part
 from certifare.frontier.glimpse import WORTH_MENTIONING, best_calibrated
-from certifare.frontier.job import Job, JobOptions, Progress, check_part
+from certifare.frontier.job import Job, JobOptions, Progress
 from certifare.frontier.ordering import SHOWN, WORTH_TESTING, chain
 from certifare.frontier.paths import Explorer, GrowthPath, PartCounts
 from certifare.frontier.settings import Grid, Setting

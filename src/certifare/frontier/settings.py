@@ -84,8 +84,11 @@ class Grid:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) is not None and not len(getattr(self, field.name)):
+            if (given := getattr(self, field.name)) is None:
+                continue
+            if not len(given):
                 raise ArgumentError(f"{field.name} is empty: there is nothing to try.")
+            object.__setattr__(self, field.name, tuple(given))
         unknown = sorted(set(self.kinds) - set(KINDS))
         if unknown:
             raise ArgumentError(f"Unknown kind of encoder {unknown[0]!r}: choose from {', '.join(KINDS)}.")

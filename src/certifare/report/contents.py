@@ -162,7 +162,7 @@ def report_data(
             "lower": found.lower,
             "lower_text": round_down(found.lower),
             "confidence": found.confidence,
-            "confidence_text": percent(found.confidence),
+            "confidence_text": percent(found.joint_confidence),
             "epsilon": stated.epsilon,
             "epsilon_used": found.epsilon_used,
             "epsilon_words": _epsilon_words(found, stated.epsilon),
@@ -300,6 +300,7 @@ def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
 def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return figures with texts of their confidence intervals, rounded outwards."""
     found: dict[str, Any] = {name: figures[name] for name in ("records", "baseline", "worthless")}
+    found["little"] = figures.get("little", found["worthless"])
     for name, times, places, unit in (
         ("accuracy", 100, 1, " %"),
         ("auc", 1, 3, ""),
