@@ -346,6 +346,7 @@ def test_a_bundle_holds_what_may_be_published_and_what_may_not(saved, bundle):
     assert sorted(path.name for path in folder.iterdir()) == [
         "certificate.json",
         "encoder.json",
+        "findings.json",
         "frontier.csv",
         "private",
         "report.html",

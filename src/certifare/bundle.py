@@ -15,7 +15,7 @@ import platform
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -25,10 +25,12 @@ from certifare.certificates.bounding import Evidence
 from certifare.certificates.consequences import target_for_ratio
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
-from certifare.certificates.rounding import percent
+from certifare.certificates.rounding import percent, round_up
+from certifare.certificates.wording import plain_claim
+from certifare.drawing.card import html_card
 from certifare.encoders.calibrated_cells import no_plan
 from certifare.errors import ArgumentError, FileError
-from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.foundation.storage import atomic_folder, check_folder, write_private
 from certifare.frontier.calibrating import CalibratedSearch
@@ -43,13 +45,16 @@ from certifare.frontier.target import growth_needed
 from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.report.evaluation import evaluate
 
+if TYPE_CHECKING:
+    from certifare.document import Terms
+
 #: Below this AUC, or this share of the label's variance if there is no AUC, cells predict almost nothing.
 LITTLE_AUC, LITTLE_EXPLAINED = 0.6, 0.02
 #: Targets of which a forecast is given if the cells predict almost nothing.
 LARGER_TARGETS = (0.05, 0.08, 0.12, 0.2, 0.3)
 JobVerdict = Literal["PASS", "NO SOLUTION", "DONE"]
 #: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
-BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv"})
+BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv", "findings.json"})
 PRIVATE_FILES = frozenset({"README.txt", "fingerprint.npz", "run.json"})
 PRIVATE_NOTE = """\
 Nothing in this folder may be handed on.
@@ -243,13 +248,14 @@ class Bundle:
         key: Any = None,
         suppress: int | None = None,
         dataset: str | None = None,
+        terms: Terms | Mapping[str, str] | None = None,
         command: str | None = None,
         replace: bool = False,
     ) -> Path:
         """Write the bundle: a folder that appears as a whole or not at all.
 
-        ``encoder.json``, ``certificate.json``, ``report.html`` and ``frontier.csv`` may be published; what is in
-        ``private/`` may not.
+        ``encoder.json``, ``certificate.json``, ``report.html``, ``frontier.csv`` and ``findings.json`` may be
+        published; what is in ``private/`` may not.
 
         Parameters
         ----------
@@ -261,6 +267,8 @@ class Bundle:
             Pool cells with a count below this in the certificate, and leave the cells' statistics out of the encoder.
         dataset : str, optional
             What the data are called in the certificate and the report.
+        terms : mapping, optional
+            What you state in the certificate: ``{"producer": …, "purpose": …, "valid_until": "2030-12-31"}``.
         command : str, optional
             The command that made the bundle, to be recorded.
         replace : bool
@@ -274,6 +282,7 @@ class Bundle:
         from certifare.document.verification import ANY
         from certifare.encoders.format import EncoderFile
         from certifare.report import describe_encoder, render_html, report_data
+        from certifare.report.findings import Findings
 
         if self.certificate is None:
             raise ArgumentError("There is no solution, and so nothing to publish: advice says what would help.")
@@ -296,22 +305,27 @@ class Bundle:
                 suppress_below=suppress,
                 reading=self.frontier.search.reading,
                 dataset=dataset,
+                terms=terms,
                 command=command,
             )
             rows = self.rows()
             write_rows(temporary / "frontier.csv", rows)
             chosen = next(i for i, row in enumerate(rows) if row["chosen"])
             public = None if signer is None else signer.public_key
+            findings = Findings.of(
+                target=self.target,
+                measured=None if self.measured is None else self.measured.to_dict(),
+                boosting=None if self.boosting is None else self.boosting.to_dict(),
+                evaluation=self._evaluate(calibrated=suppress is None),
+            )
+            (temporary / "findings.json").write_bytes(findings.to_bytes())
             data = report_data(
                 document,
                 verdict=verify_document(document, ANY, key=public, encoder=encoder_file),
                 encoder=describe_encoder(encoder_file),
                 frontier=rows,
                 chosen=chosen,
-                target=self.target,
-                measured=None if self.measured is None else self.measured.to_dict(),
-                boosting=None if self.boosting is None else self.boosting.to_dict(),
-                evaluation=self._evaluate(calibrated=suppress is None),
+                **findings.shown(),
             )
             (temporary / "report.html").write_text(render_html(data), encoding="utf-8")
             self._save_private(temporary / "private", command)
@@ -335,9 +349,13 @@ class Bundle:
         return f"<Bundle: {self}>"
 
     def _repr_html_(self) -> str:
-        rows: list[tuple[str, object]] = [("verdict", self.verdict), ("encoders tried", f"{self.tried:,}")]
-        if self.target is not None:
-            rows.append(("target", f"{self.target:g}"))
+        asked = "" if self.target is None else f", target {self.target:g}"
+        rows: list[tuple[str, object]] = [("verdict", f"{self.verdict}{asked}"), ("encoders tried", f"{self.tried:,}")]
+        if self.certificate is not None:
+            figures = (
+                f"T* = {round_up(self.certificate.bound)}, {percent(self.certificate.joint_confidence)} confidence"
+            )
+            rows.append(("certificate", f"{figures}, {amount(self.certificate.counts.n_records, 'record')}"))
         if self.point is not None:
             gamma = "" if self.point.gamma is None else f", γ = {self.point.gamma:g}"
             rows.append(("encoder", f"{self.point.kind}, {amount(self.point.cells, 'cell')}{gamma}"))
@@ -346,8 +364,8 @@ class Bundle:
         rows += [("what would help", advice.text) for advice in self.advice]
         rows += [("left out", f"{amount(e.records, 'record')}: {e.reason}") for e in self.exclusions]
         rows += [("note", note) for note in (self.warning, *self.notes) if note is not None]
-        own = "" if self.certificate is None else self.certificate._repr_html_()
-        return html_table(str(self), rows) + own
+        headline = "No encoder met the target." if self.certificate is None else plain_claim(self.certificate)
+        return html_card("Bundle", headline, rows, drawing=self.plot())
 
     def plot(self) -> Drawing:
         """Draw the frontier, with the chosen encoder marked."""

@@ -1,5 +1,10 @@
+import re
+from decimal import Decimal
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from certifare import CellCounts, certify_counts
 from certifare.certificates.looks import Look
@@ -36,3 +41,18 @@ def test_every_metric_says_whom_it_is_about(metric, beginning):
 def test_no_bound_is_said_to_be_none():
     counts = CellCounts([[30, 0], [0, 30]], groups=["f", "m"])
     assert plain_claim(certify_counts(counts)).startswith("No limit on the difference of selection rates")
+
+
+@settings(max_examples=40)
+@given(first=st.integers(30, 400), second=st.integers(30, 400))
+def test_the_percentage_points_are_never_below_t_star(first, second):
+    certificate = certify_counts(CellCounts([[first, second], [430 - first, 430 - second]], groups=["a", "b"]))
+    said = Decimal(re.search(r"at most ([\d.]+) percentage point", plain_claim(certificate))[1])
+    assert certificate.bound <= float(said) / 100 <= certificate.bound + 0.0012
+
+
+def test_long_names_and_many_groups_are_counted_instead_of_named():
+    long = certify_counts(CellCounts([[900, 800], [300, 600]], groups=["a" * 50, "b"]))
+    many = certify_counts(CellCounts(np.full((2, 6), 400), groups=list("abcdef")))
+    assert plain_claim(long).startswith("Selection rates of the two groups differ")
+    assert plain_claim(many).startswith("Selection rates of any two of the 6 groups differ")

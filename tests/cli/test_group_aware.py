@@ -72,7 +72,7 @@ def test_encode_reads_the_sensitive_column_and_leaves_it_out(cli, bundle, folder
     result = cli("encode", bundle, folder / "fresh.csv", tmp_path / "z.csv")
     assert result.status == 0, result.stderr
     assert "the group was read (sex) and left out" in result.stderr
-    assert list(pd.read_csv(tmp_path / "z.csv").columns) == ["age", "hours", "race"]
+    assert list(pd.read_csv(tmp_path / "z.csv").columns) == ["cell", "typical_age", "typical_hours", "typical_race"]
     cli("encode", bundle, folder / "fresh.csv", tmp_path / "c.csv", "--as", "cells", "--keep", "sex")
     cells, fresh = pd.read_csv(tmp_path / "c.csv"), pd.read_csv(folder / "fresh.csv")
     assert list(cells.columns) == ["cell", "sex"]

@@ -159,6 +159,7 @@ WAYS = {
 }
 #: Values of options that take no text.
 VALUES = {
+    "valid_until": "2999-12-31",
     **dict.fromkeys(["cells", "max_cells", "min_cell_size", "seed", "suppress"], 5),
     **dict.fromkeys(
         ["cap", "confidence", "gamma", "max_bound", "max_weight", "min_rate", "min_ratio", "target", "share"], 0.5

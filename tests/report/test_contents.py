@@ -382,7 +382,8 @@ def test_markdown_says_what_the_page_says(tmp_path):
     data = encoder_report(tmp_path)
     text = render_markdown(data)
 
-    assert f"# T\\* = {data['figures']['bound_text']}" in text
+    assert text.startswith(f"# {data['headline']}")
+    assert f"**T\\* = {data['figures']['bound_text']}**" in text
     assert "**PASS** (target 0.3)" in text
     for heading in ("Four-fifths", "Excluded", "Assumptions", "Not claimed", "verify"):
         assert any(heading in line.replace("\\", "") for line in text.splitlines() if line.startswith("## "))

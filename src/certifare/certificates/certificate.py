@@ -24,8 +24,10 @@ from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.certificates.sampling import check_draw
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import Tail
+from certifare.certificates.wording import plain_claim
+from certifare.drawing.card import html_card
 from certifare.errors import CertifareError, DocumentError, GroupError
-from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.display import Drawing
 
 #: The fewest records of an intersection of attributes for which its bound is stated.
 SMALLEST_INTERSECTION = 30
@@ -411,7 +413,10 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             *((f"records of {group}", f"{n:,}") for group, n in self.counts.group_sizes.items()),
             *((f"excluded: {e.reason}", f"{e.records:,}") for e in self.exclusions),
         ]
-        return html_table(str(self), rows)
+        return html_card("Certificate", plain_claim(self), rows, drawing=self.plot())
+
+    def __repr__(self) -> str:
+        return f"<Certificate: {self}>"
 
 
 def check_pools(pools: Sequence[tuple[int, ...]], counts: CellCounts, witnesses: Sequence[Witness]) -> None:

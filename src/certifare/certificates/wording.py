@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from certifare.certificates.population import among_whom
@@ -9,6 +10,9 @@ from certifare.certificates.rounding import percent, percent_up
 
 if TYPE_CHECKING:
     from certifare.certificates.certificate import Certificate
+
+#: The most groups that are named, and their longest name; else only their number is said.
+MOST_NAMED, LONGEST_NAME = 4, 40
 
 
 def plain_claim(certificate: Certificate) -> str:
@@ -24,10 +28,8 @@ def plain_claim(certificate: Certificate) -> str:
     claim = certificate.claim
     named = []
     for attribute, groups in claim.divided(certificate.counts.groups):
-        names = list(map(repr, groups))
-        listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
         of = "" if attribute is None else f" ({attribute})"
-        named.append(f"{'' if len(names) == 2 else 'any two of '}{listed}{of}")
+        named.append(f"{'' if len(groups) == 2 else 'any two of '}{_listed(list(groups))}{of}")
     rates = f"selection rates of {'; or of '.join(named)}"
     stratum = "label" if claim.given is None else f"value of {claim.given!r}"
     within = {
@@ -46,3 +48,11 @@ def plain_claim(certificate: Certificate) -> str:
         words = f"{rates} differ by at most {points} percentage {unit} with any classifier on the cells{whom}"
     sentence = f"{within}{words} ({percent(certificate.joint_confidence)} confidence)."
     return sentence[0].upper() + sentence[1:]
+
+
+def _listed(groups: Sequence[str]) -> str:
+    """Name the groups, or say how many there are."""
+    if len(groups) > MOST_NAMED or max(map(len, groups)) > LONGEST_NAME:
+        return "the two groups" if len(groups) == 2 else f"the {len(groups):,} groups"
+    names = list(map(repr, groups))
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]

@@ -18,6 +18,7 @@ from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED
 from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit
+from certifare.cli.terms_options import TermsOptions
 
 
 @with_options
@@ -49,6 +50,7 @@ def fit(
     key: Key = None,
     suppress: Suppress = None,
     dataset: Dataset = None,
+    stated: TermsOptions,
     csv: CsvFormat,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -65,6 +67,7 @@ def fit(
     from certifare.errors import ArgumentError
     from certifare.frontier.large import is_large
 
+    terms = stated.terms()
     refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)), *printed(as_json))
     check_distance("--target", target)
     if suppress is not None and search.group_aware:
@@ -92,7 +95,7 @@ def fit(
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            named = {"suppress": suppress, "dataset": dataset, "command": command_line(context)}
+            named = {"suppress": suppress, "dataset": dataset, "terms": terms, "command": command_line(context)}
             bundle.save(output, key=signer, replace=replace, **named)  # type: ignore[arg-type]
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},

@@ -78,6 +78,7 @@ _SEARCH = _when(
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "studio": _when(always="folder port max_upload browser"),
     "demo": _when(always="output replace target audit_kit seed as_json", printed="verbose"),
     "plan": _when(
         always="total size metric target confidence cells as_json",
@@ -87,7 +88,13 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         csv=_CSV,
     ),
     "check": {**{name: needs for name, needs in _SEARCH.items() if name != "output"}, **_when(always="target")},
-    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target min_ratio min_rate", printed="verbose")},
+    "fit": {
+        **_SEARCH,
+        **_when(
+            always="replace key suppress dataset producer purpose valid_until target min_ratio min_rate",
+            printed="verbose",
+        ),
+    },
     "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
         always="form keep replace as_json",
@@ -110,7 +117,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         capped="cap",
         csv=_FILE,
         column="cuts encoder_output",
-        output="key suppress dataset",
+        output="key suppress dataset producer purpose valid_until",
     ),
     "count": _when(
         always="output sensitive label given sql as_json",
@@ -132,6 +139,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         counts="period",
         csv=_FILE,
     ),
+    "sign": _when(always="key producer purpose valid_until as_json"),
     "show": _when(always="as_json", listed="cells", certified="key"),
     "explain": _when(always="as_json", csv=_FILE, unread_csv="missing decimal"),
     "sql": _when(always="dialect table as_json"),

@@ -46,6 +46,8 @@ class FairTreeEncoder(GrownEncoder):
         Which splits pay for telling the groups apart: all, as in the paper, or only those whose children lie on
         different sides of the groups' overall shares. The others leave the distance as it is, so cells become
         finer at the same bound: of use with ``retain``.
+    each : bool
+        With several sensitive columns: pay for what separates the groups of each column, not their intersections.
     label_weights : sequence of float, optional
         Weights of several label columns; equal unless given.
     positive_label : optional
@@ -112,24 +114,6 @@ class FairTreeEncoder(GrownEncoder):
     def is_column(self) -> bool:
         """Whether the cells are values or bins of one existing column: such a tree has neither labels nor groups."""
         return not self.labels_ and not self.groups_
-
-    def to_sql(self, dialect: str = "duckdb", table: str | Sequence[str] | None = None, name: str = "cell") -> str:
-        """Write the encoder as SQL, so that cells are computed where the data is.
-
-        Parameters
-        ----------
-        dialect : str
-            ``duckdb``, ``postgres``, ``sqlite``, ``spark``, ``bigquery``, ``snowflake`` and more
-            (:data:`certifare.encoders.sql.DIALECTS`).
-        table : str or sequence of str, optional
-            A table (``"people"``, ``"schema.people"``, or the parts of its name as a sequence). The result is then
-            a query that adds the cell to every row; without it, a ``CASE`` expression.
-        name : str
-            What to call the column of cells.
-        """
-        from certifare.encoders.sql import write_sql
-
-        return write_sql(self, dialect, table, name)
 
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)

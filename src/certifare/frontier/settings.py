@@ -44,7 +44,7 @@ class Setting:
         from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 
         if self.kind == "kmeans":
-            unused = ("metric", "positive_label", "retain", "charge", "label_weights")
+            unused = ("metric", "positive_label", "retain", "charge", "label_weights", "each")
             return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
         kind: type[RestrictedEncoder] = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
         return kind(
@@ -84,11 +84,8 @@ class Grid:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if (given := getattr(self, field.name)) is None:
-                continue
-            if not len(given):
+            if getattr(self, field.name) is not None and not len(getattr(self, field.name)):
                 raise ArgumentError(f"{field.name} is empty: there is nothing to try.")
-            object.__setattr__(self, field.name, tuple(given))
         unknown = sorted(set(self.kinds) - set(KINDS))
         if unknown:
             raise ArgumentError(f"Unknown kind of encoder {unknown[0]!r}: choose from {', '.join(KINDS)}.")

@@ -14,9 +14,10 @@ from certifare.certificates.claims import Claim
 from certifare.certificates.looks import Look
 from certifare.certificates.rounding import round_up
 from certifare.certification.ledger import open_ledger
+from certifare.drawing.card import html_card
 from certifare.drawing.scatter import draw_scatter
 from certifare.errors import ArgumentError
-from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.frontier.calibrating import PARTS as CALIBRATED_PARTS
 from certifare.frontier.calibrating import CalibratedSearch
@@ -271,11 +272,12 @@ class Frontier:
             )
             for point in self.pareto()
         ]
-        caption = (
+        headline = (
             f"{amount(len(self.points), 'encoder')} tried, {len(self._certificates):,} certified "
-            f"({self.correction}); those that no other beats"
+            f"({self.correction}); those that no other beats:"
         )
-        return html_table(caption, rows, ("point", "T*", self.utility, "accuracy", "cells", "encoder", "γ"))
+        head = ("point", "T*", self.utility, "accuracy", "cells", "encoder", "γ")
+        return html_card("Frontier", headline, rows, head=head, drawing=self.plot())
 
 
 def default_parts(group_aware: bool) -> Mapping[str, float]:

@@ -29,8 +29,11 @@ from certifare.certificates.counts import (
     CellCounts,
     Exclusion,
 )
+from certifare.drawing.card import html_card
+from certifare.drawing.figure import draw_shares
 from certifare.errors import ArgumentError, GroupError, RoleError, TableError
-from certifare.foundation.formatting import exact
+from certifare.foundation.display import Drawing
+from certifare.foundation.formatting import amount, exact
 from certifare.foundation.levels import UNKNOWN, Levels, intersect, sort_key
 from certifare.tables.files import MISSING, CsvDialect, read_file
 from certifare.tables.findings import TableFinding, as_notes, column_findings, people_findings
@@ -41,6 +44,8 @@ from certifare.tables.roles import Comparison, MissingGroups, Roles, as_names
 
 #: A label or a sensitive column with more values is probably a number that needs a threshold.
 MOST_VALUES = 100
+#: Most groups that a notebook shows as bars.
+MOST_DRAWN = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,6 +286,32 @@ class Table:
             kind = "categorical" if is_categorical(column.type) else "continuous"
             rows.append({"column": name, "role": "feature", "kind": kind, "missing": int(column.null_count)})
         return rows
+
+    def __repr__(self) -> str:
+        return f"<Table: {self._headline()}>"
+
+    def _headline(self) -> str:
+        named = self.roles.named()
+        of = [f"{role} {', '.join(named[role])}" for role in ("label", "sensitive") if named.get(role)]
+        features = amount(self.features.num_columns, "feature")
+        return ", ".join([amount(len(self), "record"), features, *of])
+
+    def _repr_html_(self) -> str:
+        rows = [(row["column"], row["role"], row["kind"], f"{row['missing']:,}") for row in self.summary()]
+        head = ("column", "role", "kind", "missing")
+        return html_card("Table", self._headline(), rows, head=head, drawing=self._draw_groups())
+
+    def _draw_groups(self) -> Drawing | None:
+        """Draw the records of each group by label; None without groups, or with too many to show."""
+        if self.groups is None or len(self.groups.names) > MOST_DRAWN:
+            return None
+        label = self.labels[0] if self.labels else Levels("", np.zeros(len(self), dtype=np.int64), ("records",))
+        counts = {
+            name: np.bincount(self.groups.codes[label.codes == code], minlength=len(self.groups.names)).tolist()
+            for code, name in enumerate(label.names)
+        }
+        unit = f"records by {label.name}" if self.labels else "records"
+        return draw_shares("Records of each group", counts, self.groups.names, unit, "group")
 
     def _role_kind(self, role: str) -> str:
         if role == "label":
