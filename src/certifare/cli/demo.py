@@ -17,6 +17,7 @@ from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, out
+from certifare.foundation.version import VERIFY_PAGE
 
 #: The bound that the demonstration asks for, and that of its audit kit.
 TARGET = 0.08
@@ -76,6 +77,8 @@ def demo(
         about = ": 48,842 people, label: income above 50,000 dollars, sensitive: sex\n"
         out.print(Text.assemble(("Adult", "bold"), about))
         show_bundle(bundle, output if solved else None, signed=False, verbose=verbose)
+        if solved:
+            out.print(f"        or drop certificate.json on {VERIFY_PAGE}", soft_wrap=True)
 
     document = {**bundle.to_dict(), "bundle": str(output) if solved else None}
     emit(document, as_json, show, outcome=bundle.verdict, status=0 if solved else REFUSED)
@@ -99,6 +102,7 @@ def _kit(context: typer.Context, output: Path, target: float, seed: int, as_json
                 f"kit   {output}: README.txt says what is in it, expected/ what each check prints", soft_wrap=True
             )
             out.print(f"next  cd {output} && {CHECKS['2-figures']}", soft_wrap=True)
+            out.print(f"      or, without installing anything, drop its files on {VERIFY_PAGE}", soft_wrap=True)
 
     document = {"verdict": bundle.verdict, "kit": str(output) if solved else None, "checks": CHECKS}
     emit(document, as_json, show, outcome=bundle.verdict, status=0 if solved else REFUSED)

@@ -18,6 +18,7 @@ from certifare.certificates.wording import plain_claim
 from certifare.document import Document, Selection, Verdict, make_statement, sign, verify_document
 from certifare.document.verification import ANY
 from certifare.errors import ArgumentError
+from certifare.foundation.version import VERIFY_PAGE
 from certifare.report.guidance import actions, confidence_words, example_rules, scope_of
 
 #: Number of cells that are listed one by one in the explanation of T*; the others are added up.
@@ -237,6 +238,7 @@ def report_data(
         "assumptions": list(found.assumptions),
         "not_claimed": list(found.not_claimed),
         "verify": _verify(document, {"certificate": "certificate.json", **(files or {})}),
+        "verify_page": VERIFY_PAGE,
         "subjects": [{"name": s.name, "sha256": s.digest.sha256} for s in document.statement.subject],
         "command": stated.command,
     }
