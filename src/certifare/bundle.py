@@ -471,12 +471,8 @@ def produce(
                 "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "
                 "fixed numbers (label_cuts)."
             )
-        if group_aware:
-            raise ArgumentError(
-                "group_aware: calibrated cells need the table in memory, and this one is too large for that. Fit and "
-                "calibrate on a sample of its records."
-            )
-        sample, options["elsewhere"] = open_large(table, roles, parts, seed, progress)
+        besides = (tie_column, score_column)
+        sample, options["elsewhere"] = open_large(table, roles, parts, seed, progress, besides=besides)
     else:
         if label_quantiles is not None:
             by_group = pool_groups is None

@@ -12,7 +12,7 @@ from certifare import CellCounts, Policy
 from certifare.bundle import produce
 from certifare.certificates import Claim
 from certifare.document import verify_document
-from certifare.engines.parts import share_of
+from certifare.encoders.hashes import share_of
 from certifare.errors import ArgumentError, GroupError, RoleError, TableError
 from certifare.frontier import large
 from certifare.frontier.large import Elsewhere, is_large, open_large
