@@ -28,7 +28,7 @@ CONDITIONS = {
     "sql": "a database (--sql)",
     "counts": "counts files",
     "memory": "a table that fits into memory",
-    "large": "a Parquet file too large for memory",
+    "large": "a Parquet file too large for memory, or on a cluster",
     "certificate": "a certificate alone",
     "encoder": "an encoder",
     "stated": "a certificate that says how records are read",
@@ -86,7 +86,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         positives="label positive",
         csv=_CSV,
     ),
-    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target min_ratio min_rate")},
+    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target min_ratio min_rate", binary="engine")},
     "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
         always="form keep replace as_json",

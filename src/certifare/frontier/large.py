@@ -326,7 +326,10 @@ def _checked_roles(keywords: dict[str, Any]) -> Roles:
     roles = Roles.of(keywords.pop("roles", None), **keywords)
     for role in ("weight", "cluster", "continuous", "features", "missing_groups"):
         if getattr(roles, role) not in (None, (), "drop"):
-            raise ArgumentError(f"{role} needs the whole table in memory, but this one is too large for that.")
+            raise ArgumentError(
+                f"{role} needs the whole table in memory, but this one is too large for that. Leave it out, or draw a "
+                "sample of it that fits, and fit that."
+            )
     return roles
 
 
