@@ -15,7 +15,7 @@ import platform
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -46,6 +46,9 @@ from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.report.evaluation import evaluate
 from certifare.tables.splitting import training_quantiles
 from certifare.tables.table import table_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: What is noted of an encoder that is :attr:`Measured.worthless`.
 WORTHLESS = (
@@ -304,6 +307,16 @@ class Bundle:
             (temporary / "report.html").write_text(render_html(data), encoding="utf-8")
             self._save_private(temporary / "private", command)
         return Path(folder)
+
+    def certification_records(self) -> pa.Table:
+        """Return the certification records, as they were drawn; for calibrated cells, who set the thresholds.
+
+        An auditor may check these with ``certifare verify --certified-on``. They are personal data.
+        """
+        if self.frontier.search.elsewhere is not None:
+            raise ArgumentError("The certification records are not in memory: they stayed where they are.")
+        table = self.frontier.search.certify_sample.table
+        return table.select(table.column_names)
 
     def _evaluate(self, calibrated: bool) -> dict[str, Any]:
         search = self.frontier.search

@@ -68,5 +68,8 @@ def test_an_address_of_no_cluster_is_refused(engine: str, path: Path) -> None:
 
 def test_a_scheduler_that_does_not_answer_is_an_error(path: Path) -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(TableError, match="No Dask scheduler answers at 127.0.0.1:9"), open_on("dask://127.0.0.1:9", path):
+    with (
+        pytest.raises(TableError, match="No Dask scheduler answers at 127.0.0.1:9"),
+        open_on("dask://127.0.0.1:9", path),
+    ):
         pass

@@ -124,7 +124,9 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         capped="cap",
         csv=_FILE,
     ),
-    "verify": _when(always="key encoder data predictions as_json confidence max_bound metric group max_age max_looks"),
+    "verify": _when(
+        always="key encoder data certified_on predictions as_json confidence max_bound metric group max_age max_looks"
+    ),
     "monitor": _when(
         always="history target confidence periods min_group_size output key sql as_json",
         records="period",

@@ -504,6 +504,29 @@ class CalibratedEncoder(RestrictedEncoder):
         table[:, :, labels.names.index(self._positive_name(labels))] = self.plan_.counts
         return CellCounts(table, names, labels.names)
 
+    def misplaced(self, X: Any, setting: NDArray[np.bool_], *, sensitive_features: Any = None) -> list[tuple[int, int]]:
+        """Return the splits and groups whose thresholds certification records did not set by the plan.
+
+        Parameters
+        ----------
+        X : dataframe
+            The certification records, in any order.
+        setting : ndarray of bool
+            Which of them set thresholds: for equal opportunity, those with the positive label.
+        sensitive_features : array, series or table
+        """
+        frame = Frame(X)
+        groups = self.read_group_codes(frame, sensitive_features)
+        assert groups is not None  # noqa: S101  (the encoder reads groups)
+        fields = self.read_fields(frame)
+        values, groups = self.directions_.values(fields, groups, self.n_threads)[setting], groups[setting]
+        self.plan_.check_sizes(groups)
+        if self.tie_column is None:
+            return self.plan_.misplaced(self.thresholds_, values, groups)
+        wanted = self.plan_.calibrate(values, groups, self._break_ties(fields, np.arange(len(frame)))[setting])
+        wrong = (wanted.at != self.thresholds_.at) | (wanted.ties != self.thresholds_.ties)
+        return [(int(j), int(group)) for j, group in np.argwhere(wrong)]
+
     def key_ties(self, records: str) -> int:
         """Let ties be broken by keys that depend on the certification records; return the key of these themselves."""
         self._tie_key = number(self.seed, "ties of encoded records", records, bits=63)

@@ -136,6 +136,15 @@ class GapPlan:
         counts[-1] -= 1
         return counts
 
+    def check_sizes(self, groups: NDArray[np.integer[Any]]) -> None:
+        """Raise if there are other numbers of records by group than the plan is for."""
+        sizes = np.bincount(groups, minlength=self.n_groups)
+        if not np.array_equal(sizes + 1, self.totals):
+            raise EncoderError(
+                f"The plan is for {', '.join(f'{n:,}' for n in self.totals - 1)} certification records by group, and "
+                f"there are {', '.join(f'{n:,}' for n in sizes)}."
+            )
+
     def calibrate(
         self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]], ties: NDArray[np.float64]
     ) -> Thresholds:
@@ -148,12 +157,7 @@ class GapPlan:
         ties : ndarray of float64, (records,)
             Independent uniform numbers, which put equal values in order.
         """
-        sizes = np.bincount(groups, minlength=self.n_groups)
-        if not np.array_equal(sizes + 1, self.totals):
-            raise EncoderError(
-                f"The plan is for {', '.join(f'{n:,}' for n in self.totals - 1)} certification records by group, and "
-                f"there are {', '.join(f'{n:,}' for n in sizes)}."
-            )
+        self.check_sizes(groups)
         at = np.empty((len(self.parents), self.n_groups))
         tie = np.empty_like(at)
         for group in range(self.n_groups):
@@ -165,6 +169,31 @@ class GapPlan:
                 at[j, group], tie[j, group] = values[rows[rank - 1], direction], ties[rows[rank - 1]]
                 inside[2 * j + 1], inside[2 * j + 2] = rows[: rank - 1], rows[rank:]
         return Thresholds(self.parents, self.directions, at, tie)
+
+    def misplaced(
+        self, thresholds: Thresholds, values: NDArray[np.float64], groups: NDArray[np.integer[Any]]
+    ) -> list[tuple[int, int]]:
+        """Return the splits and groups whose threshold is not the order statistic of records that the plan asks for.
+
+        Records whose value equals a threshold may have gone to either side: random numbers have put them in order. So
+        a threshold is in its place if some order of equal values puts it there.
+        """
+        found = []
+        for group in range(self.n_groups):
+            surely = {0: np.flatnonzero(groups == group)}
+            perhaps = dict(surely)
+            for j, (parent, direction) in enumerate(zip(self.parents.tolist(), self.directions.tolist(), strict=True)):
+                inside, around = surely.pop(parent), perhaps.pop(parent)
+                here, at = values[around, direction], thresholds.at[j, group]
+                own = values[inside, direction]
+                rank, n = int(self.left[j, group]), int(self.node_gaps[parent, group]) - 1
+                below, above = int((own < at).sum()), int((own > at).sum())
+                enough = (here <= at).sum() >= rank and (here >= at).sum() > n - rank
+                if below >= rank or above > n - rank or not enough or not (here == at).any():
+                    found.append((j, group))
+                surely[2 * j + 1], surely[2 * j + 2] = inside[own < at], inside[own > at]
+                perhaps[2 * j + 1], perhaps[2 * j + 2] = around[here <= at], around[here >= at]
+        return found
 
 
 @dataclass(frozen=True, eq=False)

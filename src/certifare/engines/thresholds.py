@@ -1,7 +1,7 @@
 """Set the thresholds of calibrated cells by certification records that are not in memory.
 
-A threshold is an order statistic: the value of the r-th smallest of a group's records, with a tie-breaking number. It is
-found exactly in a few passes, without sorting anything where the records are. Each pass counts the records between
+A threshold is an order statistic: the value of the r-th smallest of a group's records, with a tie-breaking number. It
+is found exactly in a few passes, without sorting anything where the records are. Each pass counts the records between
 *edges*; the edges next to each wanted rank are kept, and moved closer together. Once few records are left between them,
 these are listed and put in order. A sample in memory suggests the first edges, which decides how many passes there are,
 not what they find.
@@ -141,7 +141,7 @@ class ThresholdCounter:
         return self.records.columns
 
     def __call__(self, piece: Piece) -> LineTally:
-        """Count a piece."""
+        """LineCount a piece."""
         blocks = self.records.certified.blocks(piece, self.records.reading)
         return LineTally.merge([self._count(block, places, totals) for block, places, totals in blocks])
 
@@ -237,7 +237,7 @@ class CalibratedCounter:
         return self.records.columns
 
     def __call__(self, piece: Piece) -> CalibratedTally:
-        """Count a piece."""
+        """LineCount a piece."""
         blocks = self.records.certified.blocks(piece, self.records.reading)
         return CalibratedTally.merge([self._count(block, places, totals) for block, places, totals in blocks])
 
@@ -271,11 +271,11 @@ class CalibratedCounter:
         )
 
 
-Count = Callable[[ThresholdCounter], LineTally]
+LineCount = Callable[[ThresholdCounter], LineTally]
 
 
 def find_thresholds(
-    work: ThresholdCounter, count: Count, values: NDArray[np.float64], groups: NDArray[np.integer]
+    work: ThresholdCounter, count: LineCount, values: NDArray[np.float64], groups: NDArray[np.integer]
 ) -> Thresholds:
     """Find the thresholds that certification records set by the plan of an encoder.
 
@@ -314,7 +314,7 @@ def find_thresholds(
                 n = int(plan.node_gaps[plan.parents[split], group]) - 1
                 wanted.append(Wanted(split, group, n, chain, ranks[chain, group], sample))
         encoder.thresholds_ = found
-        for own, keys in zip(wanted, select(wanted, replace(work, known=known), count), strict=True):
+        for own, keys in zip(wanted, find_order_statistics(wanted, replace(work, known=known), count), strict=True):
             found.at[own.chain, own.group], found.ties[own.chain, own.group] = keys.real, keys.imag
         known = known | np.isin(first, starts)
     encoder.thresholds_ = found
@@ -355,7 +355,7 @@ class Wanted:
         return np.unique(keys_of(self.sample[np.unique(at)], 2.0))
 
 
-def select(wanted: Sequence[Wanted], work: ThresholdCounter, count: Count) -> list[Keys]:
+def find_order_statistics(wanted: Sequence[Wanted], work: ThresholdCounter, count: LineCount) -> list[Keys]:
     """Find order statistics exactly, in as many passes as it takes."""
     few = sum(own.n for own in wanted) <= MOST_LISTED
     edges = [np.zeros(0, dtype=np.complex128) if few else own.first_edges() for own in wanted]
@@ -383,16 +383,15 @@ def select(wanted: Sequence[Wanted], work: ThresholdCounter, count: Count) -> li
         edges, listed = closed, [np.full(len(own) + 1, False) for own in closed]
 
 
-def _ranked(
-    keys: Keys, own: Wanted, line: Line, ends: NDArray[np.int64], interval: NDArray[np.int64]
-) -> Keys:
+def _ranked(keys: Keys, own: Wanted, line: Line, ends: NDArray[np.int64], interval: NDArray[np.int64]) -> Keys:
     """Return the wanted records among those that were listed."""
     keys = np.sort(keys)
     # Listed records come interval by interval; those of the intervals between are not there.
     counts = np.diff(ends, prepend=0)
     before = np.cumsum(np.where(line.listed, counts, 0)) - np.where(line.listed, counts, 0)
     at = before[interval] + own.ranks - (ends - counts)[interval] - 1
-    return keys[at]
+    found: Keys = keys[at]
+    return found
 
 
 def closer(edges: Keys, intervals: NDArray[np.int64]) -> Keys:

@@ -305,7 +305,7 @@ def search_of(
         raise ArgumentError(
             "group_aware: calibrated cells have no kinds, gammas or smallest cells to choose from. Leave these out."
         )
-    columns = {"tie_column": tie_column, "score_column": score_column}
+    columns: dict[str, Any] = {"tie_column": tie_column, "score_column": score_column}
     return CalibratedSearch(table, claim, parts=parts, max_cells=max(chosen.cells), **columns, **options)
 
 
