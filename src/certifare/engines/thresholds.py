@@ -141,7 +141,7 @@ class ThresholdCounter:
         return self.records.columns
 
     def __call__(self, piece: Piece) -> LineTally:
-        """LineCount a piece."""
+        """Count a piece."""
         blocks = self.records.certified.blocks(piece, self.records.reading)
         return LineTally.merge([self._count(block, places, totals) for block, places, totals in blocks])
 
@@ -237,7 +237,7 @@ class CalibratedCounter:
         return self.records.columns
 
     def __call__(self, piece: Piece) -> CalibratedTally:
-        """LineCount a piece."""
+        """Count a piece."""
         blocks = self.records.certified.blocks(piece, self.records.reading)
         return CalibratedTally.merge([self._count(block, places, totals) for block, places, totals in blocks])
 
