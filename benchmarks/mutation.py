@@ -54,7 +54,7 @@ TESTS = {
     "certificates/exact.py": ["test_exact.py", "test_bounding.py", "test_certificate.py"],
     "certificates/bounding.py": [
         "test_bounding.py", "test_certificate.py", "test_tail.py", "test_lemmas.py", "test_population.py",
-        "test_sequence.py",
+        "test_sequence.py", "test_calibrated_certificate.py",
     ],
     "certificates/issuing.py": ["test_bounding.py", "test_certificate.py", "test_population.py"],
     "certificates/consequences.py": ["test_consequences.py", "test_certificate.py"],

@@ -397,6 +397,7 @@ def tilted_tail(n0, n1, r, a, b):
         (60, 90, 0.1, 0.6, 0.2),
         (10_000, 10_000, 0.0, 0.57, 0.43),
         (10_000, 10_000, 0.0, 0.576, 0.424),
+        (300, 300, 0.2, 0.9, 0.1),  # far out, and Newton's steps have not arrived
     ],
 )
 def test_the_closed_form_in_many_digits(n0, n1, r, a, b):
@@ -414,6 +415,10 @@ def test_the_closed_form_on_both_sides_of_where_the_normal_law_is_bounded(gap, f
     theta, _, expected = tilted_tail(n, n, 0.0, 0.5 + gap / 2, 0.5 - gap / 2)
     assert (float(theta) * math.sqrt(2 * 0.25 / n) > 20) is far
     assert exact._tilted_tail(n, n, 0.0, 0.5 + gap / 2, 0.5 - gap / 2) == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_limit_of_a_difference_of_minus_one_is_near_it():
+    assert -1.0 < difference_limit(10**5, 10**5, -(10**10), 0.05) < -0.999
 
 
 @pytest.mark.parametrize(("n0", "n1", "epsilon"), [(5, 5, 0.2), (30, 900, 0.05), (10**6, 3, 1e-20)])
