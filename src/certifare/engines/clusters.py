@@ -38,20 +38,20 @@ def open_on(engine: str, path: str | os.PathLike[str]) -> Iterator[Any]:
 def _open_dask(address: str, path: str | os.PathLike[str]) -> Iterator[Any]:
     try:
         import dask.dataframe as dd
-        from distributed import Client
+        from distributed import Client, LocalCluster
     except ImportError as error:
         raise MissingPackageError("--engine dask needs Dask: pip install 'certifare[dask]'.") from error
     store = store_address(path)
     found = Store(store) if store is not None else None
     with contextlib.ExitStack() as stack:
         try:
-            client = stack.enter_context(
-                Client(f"tcp:{address}", timeout=CONNECT_SECONDS) if address else Client(dashboard_address=None)
-            )
+            # A cluster of one's own is closed at the end, and its page about itself takes a port that is free.
+            where = f"tcp:{address}" if address else stack.enter_context(LocalCluster(dashboard_address=":0"))
+            client = stack.enter_context(Client(where, timeout=CONNECT_SECONDS))
         except (OSError, TimeoutError, ValueError) as error:
             raise TableError(f"No Dask scheduler answers at {address.removeprefix('//')}: {error}.") from error
         with client.as_current():
-            location = os.fspath(path) if found is None else found.path
+            location = os.path.abspath(os.fspath(path)) if found is None else found.path
             filesystem = "arrow" if found is None else found.system
             yield dd.read_parquet(location, filesystem=filesystem)
 
