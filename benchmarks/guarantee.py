@@ -58,8 +58,11 @@ from certifare import (
     sweep,
 )
 from certifare.bundle import Bundle
-from certifare.certificates import FixedSequence
+from certifare.certificates import Claim, FixedSequence
+from certifare.certificates.bounding import Evidence
+from certifare.certificates.issuing import issue
 from certifare.errors import ArgumentError, CertifareError
+from certifare.frontier.large import LARGE
 from certifare.tables.frames import Frame
 
 EPSILON = 0.05
@@ -122,18 +125,104 @@ class Population:
 
     def distance(self, encoder: object, metric: str = "demographic_parity") -> float:
         """Compute the true distance of the worst classifier on an encoder's cells."""
+        return distance_of(self.by_cell(encoder, metric), metric)
+
+    def by_cell(self, encoder: object, metric: str = "demographic_parity") -> np.ndarray:
+        """Compute the frequencies of groups × labels × cells."""
         shares = self.shares
         if self.weights is not None:
             shares = shares * self.weights
         if self.unlabelled is not None and metric != "demographic_parity":
             shares = shares * (1.0 - self.unlabelled)
-        # groups × labels × cells
         by_cell = np.zeros((*shares.shape[:2], encoder.n_cells_))
         for s, of_group in enumerate(shares):
             for cells, weight in _cells_of_kinds(encoder, self.kinds, s):
                 for y, of_label in enumerate(of_group):
                     by_cell[s, y] += weight * np.bincount(cells, weights=of_label, minlength=encoder.n_cells_)
-        return distance_of(by_cell, metric)
+        return by_cell
+
+
+@dataclass(frozen=True, eq=False)
+class Crossed(Population):
+    """A population whose groups are combinations of columns, of different sizes.
+
+    Attributes
+    ----------
+    sizes : ndarray, (groups,)
+        Share of each group.
+    columns : dict of str to ndarray
+        Value of each sensitive column in each group: each of several is claimed.
+    strata : ndarray or None
+        Value of the column "product" in each group, within which the groups of the columns are compared.
+    """
+
+    sizes: np.ndarray | None = None
+    columns: dict[str, np.ndarray] | None = None
+    strata: np.ndarray | None = None
+
+    def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw a table of n records, sorted by group, kind and label."""
+        _, labels, kinds = self.shares.shape
+        group = np.sort(rng.choice(len(self.sizes), n, p=self.sizes))
+        joint = np.empty(n, dtype=np.int64)
+        for s in range(len(self.sizes)):
+            of_group = group == s
+            joint[of_group] = np.sort(rng.choice(labels * kinds, int(of_group.sum()), p=self.shares[s].ravel()))
+        table = self.kinds.iloc[joint % kinds].reset_index(drop=True)
+        columns = self.columns if self.strata is None else {**self.columns, "product": self.strata}
+        return table.assign(label=joint // kinds, **{name: values[group] for name, values in columns.items()})
+
+    @property
+    def roles(self) -> dict[str, object]:
+        """Keywords by which the columns are claimed."""
+        each, given = len(self.columns) > 1, None if self.strata is None else "product"
+        return {"label": "label", "sensitive": list(self.columns), "each": each, "given": given}
+
+    @property
+    def options(self) -> list[str]:
+        """The same as options of commands."""
+        options = [option for name in self.columns for option in ("--sensitive", name)]
+        options += ["--each"] if len(self.columns) > 1 else []
+        return [*options, *([] if self.strata is None else ["--given", "product"]), "--min-group-size", "5"]
+
+    def distance(self, encoder: object, metric: str = "demographic_parity") -> float:
+        """Compute the largest true distance, over columns and within each product."""
+        by_cell = self.by_cell(encoder, metric) * self.sizes[:, None, None]
+        strata = np.zeros(len(self.sizes), dtype=np.int64) if self.strata is None else self.strata
+        return max(
+            distance_of(
+                np.stack([by_cell[(strata == p) & (values == v)].sum(axis=0) for v in np.unique(values)]), metric
+            )
+            for p in np.unique(strata)
+            for values in self.columns.values()
+        )
+
+
+@cache
+def crossed(distances: tuple[float, ...] = (0.05, 0.2)) -> Crossed:
+    """Columns that divide each of two attributes by a distance of its own, on groups of different sizes."""
+    sex, race = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    pull = (np.stack([sex, race]) - 0.5).T @ np.array(distances)
+    sizes = np.outer([0.4, 0.6], [0.75, 0.25]).ravel()
+    return Crossed(*_even(pull), sizes=sizes, columns={"sex": sex, "race": race})
+
+
+@cache
+def within_products(
+    distances: tuple[float, ...] = (0.0, 0.2, 0.5), sizes: tuple[float, ...] = (0.8, 0.14, 0.06)
+) -> Crossed:
+    """Columns that divide the groups within each of some products, most within the smallest."""
+    sex, product = np.repeat([0, 1], len(sizes)), np.tile(np.arange(len(sizes)), 2)
+    pull = (sex - 0.5) * np.array(distances)[product]
+    return Crossed(*_even(pull), sizes=np.tile(sizes, 2) / 2, columns={"sex": sex}, strata=product)
+
+
+def _even(pull: np.ndarray, columns: int = 6) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return kinds of records, and their shares in groups whose binary columns are pulled this far."""
+    kinds = np.array(list(itertools.product([0, 1], repeat=columns)))
+    one = np.clip(0.5 + pull[:, None] + 0.25 * (np.arange(2) - 0.5), 0.01, 0.99)[:, :, None, None]
+    shares = 0.5 * np.prod(np.where(kinds == 1, one, 1 - one), axis=3)
+    return pd.DataFrame(kinds, columns=[f"x{i}" for i in range(columns)]), shares
 
 
 def _cells_of_kinds(encoder: object, kinds: pd.DataFrame, group: int) -> Iterator[tuple[np.ndarray, float]]:
@@ -166,14 +255,7 @@ def _largest(by_cell: np.ndarray) -> float:
 @cache
 def even_columns(groups: int = 2, distance: float = 0.2, columns: int = 6) -> Population:
     """Binary columns, each of which divides the groups by the same distance among records of either label."""
-    kinds = np.array(list(itertools.product([0, 1], repeat=columns)))
-    pull = np.linspace(-0.5, 0.5, groups) * distance
-    shares = np.empty((groups, 2, len(kinds)))
-    for s in range(groups):
-        for y in range(2):
-            one = np.clip(0.5 + pull[s] + 0.25 * (y - 0.5), 0.01, 0.99)
-            shares[s, y] = 0.5 * np.prod(np.where(kinds == 1, one, 1 - one), axis=1)
-    return Population(pd.DataFrame(kinds, columns=[f"x{i}" for i in range(columns)]), shares)
+    return Population(*_even(np.linspace(-0.5, 0.5, groups) * distance, columns))
 
 
 @cache
@@ -278,9 +360,9 @@ class Panel:
             early, weight = early / early.sum(), weight / weight.sum()
         frequency = (1 - self.leaves_early) * weight + self.leaves_early * early
         p = []
-        for of_group in self.columns:
-            cells = encoder.apply(pd.DataFrame(of_group.T, columns=self.names))
-            p.append(np.bincount(cells, weights=frequency, minlength=encoder.n_cells_))
+        for s, of_group in enumerate(self.columns):
+            found = _cells_of_kinds(encoder, pd.DataFrame(of_group.T, columns=self.names), s)
+            p.append(sum(w * np.bincount(cells, frequency, encoder.n_cells_) for cells, w in found))
         return _largest(np.stack(p))
 
 
@@ -387,15 +469,97 @@ def _certify_smallest(frontier: object, distance: Callable[[object], float]) -> 
     return bound < distance(frontier.encoder(chosen)) - ROUNDING
 
 
-def fitting_a_panel(people: Panel, seed: int, *, target: float | None = None, population: str = "clusters") -> bool:
+def fitting_a_panel(
+    people: Panel, seed: int, *, target: float | None = None, population: str = "clusters", group_aware: bool = False
+) -> bool:
     """Fit on a panel, with a target just below the truth of the candidates, or without one."""
     roles = {**ROLES, "cluster": "person"} | ({} if people.weights is None else {"weight": "weight"})
     table = people.draw(PANEL_PEOPLE, np.random.default_rng([seed, 5]))
-    bundle = produce(
-        table, **roles, target=target, grid=PANEL_GRID, n_jobs=1, min_group_size=5, parts=PARTS,
-        population=population,
-    )  # fmt: skip
+    tried: dict[str, object] = {"group_aware": True} if group_aware else {"grid": PANEL_GRID, "parts": PARTS}
+    bundle = produce(table, **roles, target=target, n_jobs=1, min_group_size=5, population=population, **tried)
     return _missed(bundle, partial(people.distance, population=population))
+
+
+def fitting_crossed(
+    people: Crossed, n: int, seed: int, *, target: float | None, stream: bool = False, **tried: object
+) -> bool:
+    """Fit for each of several attributes, or within products, with a target just below the truth."""
+    from unittest.mock import patch
+
+    table: object = people.draw(n, np.random.default_rng([seed, 11]))
+    options = {**people.roles, "target": target, "n_jobs": 1, "min_group_size": 5, **tried}
+    if not tried:
+        options |= {"grid": GRID, **({} if stream else {"parts": PARTS})}
+    with (
+        patch("certifare.frontier.large.LARGE", 0 if stream else LARGE),
+        patch("certifare.frontier.large.SAMPLE_RECORDS", n // 2),
+    ):
+        if stream:
+            path = workplace() / "crossed.parquet"
+            table.to_parquet(path, row_group_size=n // 3)
+            table = path
+        return _missed(produce(table, **options), people.distance)
+
+
+@cache
+def encoder_of_crossed(people: Crossed) -> tuple[FairTreeEncoder, Path]:
+    """Fit an encoder of two cells once, on records of its own, and save it."""
+    table = people.draw(4_000, np.random.default_rng(0))
+    encoder = FairTreeEncoder(gamma=0.0, max_cells=2, min_cell_size=50)
+    encoder.fit(table[people.kinds.columns], table["label"], sensitive_features=table[list(people.columns)])
+    path = workplace() / f"crossed-{id(people)}.json"
+    encoder.save(path)
+    return encoder, path
+
+
+def certifying_crossed(people: Crossed, n: int, seed: int, *, place: str = "file") -> bool:
+    """``certifare certify encoder … --each`` or ``--given product``, wherever the fresh records are."""
+    import duckdb
+
+    encoder, encoder_file = encoder_of_crossed(people)
+    table = people.draw(n, np.random.default_rng([seed, 12]))
+    path, database = workplace() / "crossed-fresh.parquet", workplace() / f"crossed-{seed}.duckdb"
+    table.to_parquet(path)
+    where: list[object] = [path]
+    options = people.options
+    if place == "counts":
+        where = [workplace() / "crossed-counts.json"]
+        where[0].unlink(missing_ok=True)
+        counted_by = [option for option in options[:-2] if option != "--each"]
+        command("count", encoder_file, path, *counted_by, "--output", where[0])
+    elif place == "DuckDB":
+        with duckdb.connect(str(database)) as connection:
+            connection.register("fresh", table)
+            connection.execute("CREATE TABLE people AS SELECT * FROM fresh")
+        where = ["--sql", f"duckdb:///{database}", "--table", "people"]
+    elif place == "column":
+        # The column is its own encoder of two cells: that is what the truth is computed for.
+        name = encoder.columns_[encoder.growth_.splits[0].column].name
+        where, encoder_file = ["--column", name], path
+    try:
+        result = command("certify", encoder_file, *where, *options)
+    finally:
+        database.unlink(missing_ok=True)
+    return result["bound"] < people.distance(encoder) - ROUNDING
+
+
+def monitoring_each(seed: int, *, records: int = 2_000) -> bool:
+    """Watch two attributes for a year in which nothing changes; race is at the target, sex below it."""
+    people, rng = crossed(), np.random.default_rng([seed, 78])
+    encoder, _ = encoder_of_crossed(people)
+    truth = {name: replace(people, columns={name: values}).distance(encoder) for name, values in people.columns.items()}
+
+    def counts() -> CellCounts:
+        table = people.draw(records, rng)
+        return CellCounts.from_cells(encoder.apply(table[people.kinds.columns]), table[list(people.columns)], n_cells=2)
+
+    certificate = issue(Evidence(counts()), Claim(each=tuple(people.columns)))
+    year = History.begin(certificate, "0" * 64, target=max(truth.values()) + ROUNDING, planned=PERIODS)
+    for period in range(PERIODS):
+        year = year.add(str(period), counts())
+    return any(
+        f.refuted or f.moved or not f.lower - ROUNDING <= truth[f.course] <= f.bound + ROUNDING for f in year.findings()
+    )
 
 
 @cache
@@ -1060,6 +1224,24 @@ def tracks() -> Iterator[Track]:
         "fit without a target, some labels unknown, equal_opportunity", 300,
         partial(fitting, unlabelled, 3_000, metric="equal_opportunity"),
     )  # fmt: skip
+    yield Track(
+        "fit to a target, group-aware, clusters",
+        300,
+        partial(fitting_a_panel, panel(), target=0.2499, group_aware=True),
+    )
+    each, given = crossed(), within_products()
+    yield Track("fit to a target, each of two attributes", 500, partial(fitting_crossed, each, 2_000, target=0.1999))
+    yield Track("fit without a target, each of two attributes", 200, partial(fitting_crossed, each, 2_000, target=None))
+    yield Track(
+        "fit to a target, each of two attributes, group-aware", 200,
+        partial(fitting_crossed, each, 3_000, target=0.1999, group_aware=True),
+    )  # fmt: skip
+    yield Track("fit to a target, given a column", 500, partial(fitting_crossed, given, 4_000, target=0.4999))
+    yield Track("fit without a target, given a column", 200, partial(fitting_crossed, given, 4_000, target=None))
+    yield Track(
+        "fit to a target, given a column, stream", 200,
+        partial(fitting_crossed, given, 4_000, target=0.4999, stream=True),
+    )  # fmt: skip
     for length in (2, 6, 12):
         for words, alike in (("independent", 0.0), ("correlated", 0.9)):
             name = f"sequence of {length} encoders, {words}"
@@ -1105,6 +1287,10 @@ def tracks() -> Iterator[Track]:
     ):
         yield Track(f"command certify, a file{name}", 200, partial(certifying_a_file, population, n))
         yield Track(f"command certify, counts of three holders{name}", 150, partial(adding_up_holders, population, n))
+    for name, people, n in (("each of two attributes", each, 600), ("given a column", given, 1_500)):
+        for place in ("file", "DuckDB", "counts", "column"):
+            jobs = 600 if place == "file" else 200
+            yield Track(f"command certify, {name}, {place}", jobs, partial(certifying_crossed, people, n, place=place))
     yield Track("fit to a target, stream", 500, partial(fitting_a_stream, plain, 3_000, target=0.1999))
     yield Track("fit without a target, stream, some labels unknown", 300, partial(fitting_a_stream, unlabelled, 3_000))
     yield Track("fit and certify on Dask", 200, partial(working_on_dask, plain, 600))
@@ -1125,6 +1311,7 @@ def tracks() -> Iterator[Track]:
     yield Track("monitoring, no end planned", 150, partial(monitoring, planned=None))
     yield Track("monitoring, statistics of the encoder left out", 150, partial(monitoring, training=False))
     yield Track("monitoring, the luckiest of 8 encoders", 150, partial(monitoring, candidates=8))
+    yield Track("monitoring, each of two attributes", 150, monitoring_each)
     for metric in METRICS:
         yield Track(f"impact ratio, {metric}", 150, partial(deriving, "impact ratio", metric))
         yield Track(f"shift, {metric}", 150, partial(deriving, "shift", metric))

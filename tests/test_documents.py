@@ -228,13 +228,14 @@ def test_the_producers_page_runs_as_printed(desk, monkeypatch, capsys):
     for name in ("bundle", "producer.pem", "producer.pub.pem"):
         shutil.rmtree(desk / name) if (desk / name).is_dir() else (desk / name).unlink()
     done = run_all("docs/producer.md", monkeypatch, capsys)
-    assert done == ["fit", "encode", "key", "fit"]
+    assert done == ["check", "fit", "encode", "key", "fit", "sign"]
     shutil.rmtree("bundle")
     names = execute("docs/producer.md")
     assert names["bundle"].verdict == "PASS"
 
 
 def test_the_page_on_choosing_runs_as_printed(desk, monkeypatch, capsys):
+    monkeypatch.setenv("CERTIFARE_STATE", "off")  # ways to do the same, not looks one after another
     assert run_all("docs/choosing.md", monkeypatch, capsys) == ["sweep"]
     execute("docs/choosing.md")
 
@@ -425,13 +426,18 @@ def test_t_star_by_hand_is_what_certifare_prints(capsys):
     assert "gives 0.1319. certifare gives 0.1321" in page
 
 
-def test_the_consumers_page_runs_as_printed(kit, monkeypatch):
-    """In the kit: the rows that are shown, and one prediction for each cell."""
+def test_the_consumers_page_runs_as_printed(kit, monkeypatch, capsys):
+    """In the kit: the rows that are shown, predictions for records and cells, and the distance of this model."""
     monkeypatch.chdir(kit[0] / "certifare-audit-kit")
     ((_, rows),) = blocks("docs/consumer.md", "text")
     assert Path("encoded.csv").read_text("utf-8").startswith(rows)
     assert Path("fresh.csv").read_text("utf-8").splitlines()[1].startswith("53,")
     execute("docs/consumer.md")
+    encoded, predicted = (Path(name).read_text("utf-8").count("\n") for name in ("encoded.csv", "predicted.csv"))
+    assert predicted == encoded
+    status, printed = run(shlex.split("certifare verify certificate.json --predictions mine.csv"), monkeypatch, capsys)
+    assert status == 0
+    assert "The distance of this classifier is" in printed
 
 
 def test_the_first_page_runs_as_printed(tmp_path, monkeypatch, capsys):
@@ -526,10 +532,12 @@ def test_the_page_on_the_certificate_format_runs_as_printed(inside):
 
 def test_the_page_on_commands_runs_as_printed(desk, monkeypatch, capsys):
     """The page on commands, but for the demo and the experiments, which have tests of their own."""
+    monkeypatch.setenv("CERTIFARE_STATE", "off")  # ways to do the same, not looks one after another
     shutil.rmtree("bundle")
     done = run_all("docs/cli.md", monkeypatch, capsys, fit=TREE)
     assert done == [
         "plan",
+        "check",
         "fit",
         "encode",
         "certify",
@@ -631,6 +639,7 @@ def test_the_page_on_existing_models_runs_as_printed(tmp_path, monkeypatch, caps
 
 def test_the_page_on_tables_runs_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CERTIFARE_STATE", "off")  # ways to do the same, not looks one after another
     execute("docs/tables.md", only=slice(1))
     assert run_all("docs/tables.md", monkeypatch, capsys) == ["fit", "encode"]
     execute("docs/tables.md")

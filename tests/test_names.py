@@ -26,6 +26,8 @@ ALLOWED = {
     "certify": "the command certifies with the function",
     "encode": "the command encodes records; the function, of growth, columns: into codes",
     "sweep": "the command sweeps with the function",
+    "sign": "the command signs with the function",
+    "Terms": "what a producer states; of growth, the terms of a criterion",
     "show": "certifare show, and certifare key show",
     "main": "where a program starts",
     "arrays": "baselines' and experiments' own",

@@ -18,6 +18,8 @@ from .encoders import FairTreeEncoder as FairTreeEncoder
 from .encoders import KMeansEncoder as KMeansEncoder
 from .encoders import load_encoder as load_encoder
 from .errors import CertifareError as CertifareError
+from .frontier.readiness import Readiness as Readiness
+from .frontier.readiness import check_table as check_table
 from .frontier.settings import Grid as Grid
 from .frontier.sweeping import Frontier as Frontier
 from .frontier.sweeping import sweep as sweep

@@ -22,15 +22,15 @@ import numpy as np
 
 from certifare.certificates import Certificate, Exclusion, Interval
 from certifare.certificates.bounding import Evidence
-from certifare.certificates.claims import Claim
 from certifare.certificates.consequences import target_for_ratio
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
-from certifare.certificates.rounding import percent
-from certifare.certification.ledger import open_ledger
+from certifare.certificates.rounding import percent, round_up
+from certifare.certificates.wording import plain_claim
+from certifare.drawing.card import html_card
 from certifare.encoders.calibrated_cells import no_plan
 from certifare.errors import ArgumentError, FileError
-from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.foundation.storage import atomic_folder, check_folder, write_private
 from certifare.frontier.calibrating import CalibratedSearch
@@ -40,24 +40,23 @@ from certifare.frontier.ordering import BEYOND_CHANCE
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.search import Glimpse, Search
 from certifare.frontier.settings import Grid
-from certifare.frontier.sweeping import Frontier, Point, default_parts, search_of
+from certifare.frontier.sweeping import Frontier, Point, default_parts, open_search
 from certifare.frontier.target import growth_needed
 from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.report.evaluation import evaluate
-from certifare.tables.splitting import training_quantiles
-from certifare.tables.table import table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What is noted of an encoder that is :attr:`Measured.worthless`.
-WORTHLESS = (
-    "The cells predict almost nothing: on the {records:,} certification records with a label their forecasts are no "
-    "better than chance. The certificate holds all the same."
-)
+    from certifare.document import Terms
+
+#: Below this AUC, or this share of the label's variance if there is no AUC, cells predict almost nothing.
+LITTLE_AUC, LITTLE_EXPLAINED = 0.6, 0.02
+#: Targets of which a forecast is given if the cells predict almost nothing.
+LARGER_TARGETS = (0.05, 0.08, 0.12, 0.2, 0.3)
 JobVerdict = Literal["PASS", "NO SOLUTION", "DONE"]
 #: Files of a bundle, and of its private folder; a folder with anything else in it is not replaced.
-BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv"})
+BUNDLE_FILES = frozenset({"encoder.json", "certificate.json", "report.html", "frontier.csv", "findings.json"})
 PRIVATE_FILES = frozenset({"README.txt", "fingerprint.npz", "run.json"})
 PRIVATE_NOTE = """\
 Nothing in this folder may be handed on.
@@ -103,10 +102,17 @@ class Measured:
     distance: Interval
     worthless: bool = False
 
+    @property
+    def little(self) -> bool:
+        """Whether its forecasts are of almost no use, or no better than chance."""
+        auc, explained = self.performance.auc, self.performance.explained
+        low = explained.estimate < LITTLE_EXPLAINED if auc is None else auc.estimate < LITTLE_AUC
+        return self.worthless or low
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         distance = msgspec.to_builtins(self.distance)
-        return {**self.performance.to_dict(), "distance": distance, "worthless": self.worthless}
+        return {**self.performance.to_dict(), "distance": distance, "worthless": self.worthless, "little": self.little}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,8 @@ class Bundle:
         What would help where there is no solution.
     exclusions : tuple of Exclusion
     notes : tuple of str
+    warning : str or None
+        Says that the cells predict almost nothing, and what larger targets may be expected to give.
     group_aware : Glimpse or None
         What group-aware cells would have given, on the select records; None where they are.
     run : dict
@@ -176,6 +184,7 @@ class Bundle:
     advice: tuple[Advice, ...]
     exclusions: tuple[Exclusion, ...]
     notes: tuple[str, ...]
+    warning: str | None
     group_aware: Glimpse | None
     run: dict[str, Any]
 
@@ -183,6 +192,12 @@ class Bundle:
     def tried(self) -> int:
         """How many encoders the choice was made from."""
         return len(self.frontier)
+
+    @property
+    def confidence(self) -> float:
+        """The confidence of the result: of all looks at the certification records together, as it was asked for."""
+        search = self.frontier.search
+        return search.asked if self.certificate is None else self.certificate.joint_confidence
 
     @property
     def limit(self) -> float:
@@ -210,7 +225,7 @@ class Bundle:
             "target": self.target,
             **{name: None if certificate is None else getattr(certificate, name) for name in figures},
             "limit": None if certificate is None else self.limit,
-            "confidence": self.frontier.confidence,
+            "confidence": self.confidence,
             "metric": self.frontier.metric,
             "utility": self.frontier.utility,
             "look": self.run["look"],
@@ -225,6 +240,7 @@ class Bundle:
             "advice": [msgspec.to_builtins(advice) for advice in self.advice],
             "exclusions": [msgspec.to_builtins(exclusion) for exclusion in self.exclusions],
             "notes": list(self.notes),
+            "warning": self.warning,
         }
 
     def save(
@@ -234,13 +250,14 @@ class Bundle:
         key: Any = None,
         suppress: int | None = None,
         dataset: str | None = None,
+        terms: Terms | Mapping[str, str] | None = None,
         command: str | None = None,
         replace: bool = False,
     ) -> Path:
         """Write the bundle: a folder that appears as a whole or not at all.
 
-        ``encoder.json``, ``certificate.json``, ``report.html`` and ``frontier.csv`` may be published; what is in
-        ``private/`` may not.
+        ``encoder.json``, ``certificate.json``, ``report.html``, ``frontier.csv`` and ``findings.json`` may be
+        published; what is in ``private/`` may not.
 
         Parameters
         ----------
@@ -252,6 +269,8 @@ class Bundle:
             Pool cells with a count below this in the certificate, and leave the cells' statistics out of the encoder.
         dataset : str, optional
             What the data are called in the certificate and the report.
+        terms : mapping, optional
+            What you state in the certificate: ``{"producer": …, "purpose": …, "valid_until": "2030-12-31"}``.
         command : str, optional
             The command that made the bundle, to be recorded.
         replace : bool
@@ -265,6 +284,7 @@ class Bundle:
         from certifare.document.verification import ANY
         from certifare.encoders.format import EncoderFile
         from certifare.report import describe_encoder, render_html, report_data
+        from certifare.report.findings import Findings
 
         if self.certificate is None:
             raise ArgumentError("There is no solution, and so nothing to publish: advice says what would help.")
@@ -287,22 +307,27 @@ class Bundle:
                 suppress_below=suppress,
                 reading=self.frontier.search.reading,
                 dataset=dataset,
+                terms=terms,
                 command=command,
             )
             rows = self.rows()
             write_rows(temporary / "frontier.csv", rows)
             chosen = next(i for i, row in enumerate(rows) if row["chosen"])
             public = None if signer is None else signer.public_key
+            findings = Findings.of(
+                target=self.target,
+                measured=None if self.measured is None else self.measured.to_dict(),
+                boosting=None if self.boosting is None else self.boosting.to_dict(),
+                evaluation=self._evaluate(calibrated=suppress is None),
+            )
+            (temporary / "findings.json").write_bytes(findings.to_bytes())
             data = report_data(
                 document,
                 verdict=verify_document(document, ANY, key=public, encoder=encoder_file),
                 encoder=describe_encoder(encoder_file),
                 frontier=rows,
                 chosen=chosen,
-                target=self.target,
-                measured=None if self.measured is None else self.measured.to_dict(),
-                boosting=None if self.boosting is None else self.boosting.to_dict(),
-                evaluation=self._evaluate(calibrated=suppress is None),
+                **findings.shown(),
             )
             (temporary / "report.html").write_text(render_html(data), encoding="utf-8")
             self._save_private(temporary / "private", command)
@@ -336,9 +361,13 @@ class Bundle:
         return f"<Bundle: {self}>"
 
     def _repr_html_(self) -> str:
-        rows: list[tuple[str, object]] = [("verdict", self.verdict), ("encoders tried", f"{self.tried:,}")]
-        if self.target is not None:
-            rows.append(("target", f"{self.target:g}"))
+        asked = "" if self.target is None else f", target {self.target:g}"
+        rows: list[tuple[str, object]] = [("verdict", f"{self.verdict}{asked}"), ("encoders tried", f"{self.tried:,}")]
+        if self.certificate is not None:
+            figures = (
+                f"T* = {round_up(self.certificate.bound)}, {percent(self.certificate.joint_confidence)} confidence"
+            )
+            rows.append(("certificate", f"{figures}, {amount(self.certificate.counts.n_records, 'record')}"))
         if self.point is not None:
             gamma = "" if self.point.gamma is None else f", γ = {self.point.gamma:g}"
             rows.append(("encoder", f"{self.point.kind}, {amount(self.point.cells, 'cell')}{gamma}"))
@@ -346,9 +375,9 @@ class Bundle:
             rows.append(("accuracy of majority votes", f"{self.measured.performance.accuracy.estimate:.1%}"))
         rows += [("what would help", advice.text) for advice in self.advice]
         rows += [("left out", f"{amount(e.records, 'record')}: {e.reason}") for e in self.exclusions]
-        rows += [("note", note) for note in self.notes]
-        own = "" if self.certificate is None else self.certificate._repr_html_()
-        return html_table(str(self), rows) + own
+        rows += [("note", note) for note in (self.warning, *self.notes) if note is not None]
+        headline = "No encoder met the target." if self.certificate is None else plain_claim(self.certificate)
+        return html_card("Bundle", headline, rows, drawing=self.plot())
 
     def plot(self) -> Drawing:
         """Draw the frontier, with the chosen encoder marked."""
@@ -461,39 +490,36 @@ def produce(
         target, ratio = _ratio_target(target, min_ratio, min_rate, metric)
     if target is not None and not 0.0 < target <= 1.0:
         raise ArgumentError(f"target={target}: give a distance in (0, 1].")
-    claim = Claim(
-        metric=metric,
-        confidence=confidence,
-        positive=positive,
-        min_group_size=min_group_size,
-        population=population,
-        looks=looks,
-    )
-    options: dict[str, Any] = {
+    how: dict[str, Any] = {
+        "metric": metric,
+        "confidence": confidence,
+        "positive": positive,
+        "population": population,
+        "min_group_size": min_group_size,
+        "looks": looks,
+        "ledger": ledger,
         "utility": utility,
         "retain": retain,
+        "group_aware": group_aware,
+        "tie_column": tie_column,
+        "score_column": score_column,
+        "pool_groups": pool_groups,
+        "parts": parts,
         "seed": seed,
         "n_jobs": n_jobs,
-        "ledger": open_ledger(ledger),
-        "pool_groups": pool_groups,
+        "task": repr((target, min_cells, grid or Grid(), tie_column, score_column)),
     }
-    parts = parts or default_parts(group_aware)
-    if is_large(table):
-        if label_quantiles is not None:
-            raise ArgumentError(
-                "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "
-                "fixed numbers (label_cuts)."
-            )
-        besides = (tie_column, score_column)
-        sample, options["elsewhere"] = open_large(table, roles, parts, seed, progress, besides=besides)
+    if not is_large(table):
+        search = open_search(table, grid, label_quantiles=label_quantiles, **how, **roles)
+    elif label_quantiles is not None:
+        raise ArgumentError(
+            "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "
+            "fixed numbers (label_cuts)."
+        )
     else:
-        if label_quantiles is not None:
-            by_group = pool_groups is None
-            cuts = training_quantiles(table, label_quantiles, parts=parts, seed=seed, by_group=by_group, **roles)
-            roles["label_cuts"] = cuts
-        sample = table_of(table, **roles)
-    columns = {"tie_column": tie_column, "score_column": score_column}
-    search = search_of(sample, grid, claim, parts, group_aware=group_aware, **columns, **options)
+        shares, besides = parts or default_parts(group_aware), (tie_column, score_column)
+        sample, elsewhere = open_large(table, roles, shares, seed, progress, besides=besides)
+        search = open_search(sample, grid, elsewhere=elsewhere, **how)
     if ratio is not None:
         search.notes.append(ratio)
     return _choose(search, target, min_cells, progress)
@@ -592,10 +618,6 @@ def _bundle(
         measured, look = _votes(search, point.number, encoder, certificate), certificate.counted_look
     else:
         advice = _advice(search, order, target, min_cells)
-    notes = frontier.notes
-    if measured is not None and measured.worthless:
-        # Delivered all the same: withholding it would be a choice by the certification records.
-        notes = (*notes, WORTHLESS.format(records=measured.performance.records))
     return Bundle(
         verdict="NO SOLUTION" if point is None else "DONE" if target is None else "PASS",
         encoder=encoder,
@@ -612,10 +634,33 @@ def _bundle(
         target=target,
         advice=advice,
         exclusions=search.table.exclusions if certificate is None else certificate.exclusions,
-        notes=notes,
+        notes=frontier.notes,
+        # Delivered all the same: withholding it would be a choice by the certification records.
+        warning=None if measured is None or not measured.little else _little(search, measured, target, min_cells),
         group_aware=_glimpse(search, target, point, min_cells),
         run=_run(search, look),
     )
+
+
+def _little(search: Search | CalibratedSearch, measured: Measured, target: float | None, min_cells: int) -> str:
+    """Say that an encoder predicts almost nothing, and what the search expects of larger targets."""
+    performance = measured.performance
+    figure = (
+        f"explains {performance.explained.estimate:.1%} of the label"
+        if performance.auc is None
+        else f"AUC {performance.auc.estimate:.3f}"
+    )
+    words = f"predicts almost nothing ({figure}; the commonest label is right for {performance.baseline:.1%})"
+    useful, expected = [search.candidates[i] for i in search.useful(min_cells)], {}
+    for larger in LARGER_TARGETS:
+        within = [candidate for candidate in useful if candidate.prediction.reachable() <= larger]
+        if within and larger > (target or measured.distance.estimate):
+            best = max(within, key=lambda candidate: candidate.utility)
+            expected[f"{larger:g}"] = f"{best.explained:.1%}" if best.auc is None else f"{best.auc:.2f}"
+    if not expected:
+        return f"{words}."
+    what = "of the label explained" if performance.auc is None else "AUC"
+    return f"{words}; with --target {' / '.join(expected)} expect about {what} {' / '.join(expected.values())}."
 
 
 def _glimpse(
@@ -782,15 +827,16 @@ def _next_look(search: Search | CalibratedSearch) -> Advice:
     """Say what another look at the same certification records costs, or how many fresh ones would do."""
     look, confidence = search.look, search.claim.confidence
     n = int(search.certify_sizes().sum())
-    fresh = f"As many fresh records ({n:,}) to certify on would keep {percent(confidence)}."
+    fresh = f"As many fresh records ({n:,}) to certify on would keep {percent(search.asked)}."
     if look is None:
         return Advice(f"Another run on these records is another look at them, and looks are not counted here. {fresh}")
     if look.planned is not None and look.number < look.planned:
         return Advice(f"This was look {look.number} of {look.planned} that are planned: the next one is paid for.")
     after = look.next(confidence)
     return Advice(
-        f"Another run on these records would be look {after.number} at them: all looks would then hold together with "
-        f"{percent(after.joint(confidence))} confidence. {fresh}"
+        f"Another run on these records would be look {after.number} at them: {percent(search.asked)} confidence cannot "
+        f"be reached any more, and both looks together hold with {percent(after.joint(confidence))} "
+        f"(--confidence {after.joint(confidence):.4g}). {fresh}"
     )
 
 

@@ -404,7 +404,8 @@ def test_a_certificate_states_its_look_and_the_joint_confidence() -> None:
     assert first.look_words == "By the producer's ledger this is the first look at the certification records."
     third = alone.at_look(Look(number=3, spent=0.1))
     assert (third.look, third.spent, third.confidence, third.joint_confidence) == (3, 0.1, 0.95, 0.85)
-    assert "look 3, all together 85 %" in str(third)
+    assert "with 85 % confidence" in str(third)
+    assert "look 3, 95 % by itself" in str(third)
     assert FIXED_LOOKS in third.assumptions
     assert "look 3" in make_statement(third).predicate.claim.words
     assert Certificate.from_dict(third.to_dict()) == third
@@ -537,10 +538,16 @@ def test_a_second_run_with_another_target_or_seed_is_a_second_look() -> None:
     assert first.certificate.look == 1
     again = produce(frame, target=0.3, **roles)
     assert again.certificate == first.certificate
-    second = produce(frame, target=0.3, seed=1, **roles)
+    with pytest.raises(LooksError, match="95 % confidence cannot be reached"):
+        produce(frame, target=0.3, seed=1, **roles)
+    with pytest.raises(LooksError, match="looked at once before"):
+        produce(frame, target=0.2, **roles)
+    second = produce(frame, target=0.3, seed=1, confidence=0.9, **roles)
+    assert second.certificate.confidence == 0.95
+    assert second.confidence == 0.9
     assert (second.certificate.look, second.certificate.joint_confidence) == (2, 0.9)
     assert second.to_dict()["look"]["number"] == 2
-    frontier = sweep(Table.from_frame(frame, label="y", sensitive="s"), GRID, seed=2)
+    frontier = sweep(Table.from_frame(frame, label="y", sensitive="s"), GRID, seed=2, confidence=0.8)
     assert frontier.look is not None
     assert frontier.look.number == 3
     uncounted = produce(frame, target=0.3, seed=3, ledger=False, **roles)

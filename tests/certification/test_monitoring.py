@@ -17,6 +17,7 @@ from certifare.certificates.claims import gaps_of
 from certifare.certificates.issuing import issue
 from certifare.certificates.looks import Look
 from certifare.certificates.planning import equal_gaps
+from certifare.certification.monitoring import courses_of
 from certifare.errors import ArgumentError, CountsError, FileError, GroupError
 from certifare.report import course_data, render_course
 
@@ -251,7 +252,7 @@ def test_a_file_holds_counts_and_nothing_that_must_be_believed(year, tmp_path):
     ("change", "words"),
     [
         (lambda d: d.update(format="x"), "is not a history"),
-        (lambda d: d.update(version=3), "Install a newer"),
+        (lambda d: d.update(version=4), "Install a newer"),
         (lambda d: d.update(extra=1), "unknown field"),
         (lambda d: d.update(confidence=1.5), "confidence"),
         (lambda d: d.update(confidence=0.1), "confidence"),
@@ -400,8 +401,84 @@ def test_what_is_not_refuted_says_what_chance_gives_and_how_many_records_would_c
     assert finding.to_dict()["words"] == finding.words
 
 
-def test_claims_that_monitoring_does_not_follow_are_refused():
-    counts = CellCounts([[400, 300, 430, 260], [300, 235, 210, 230]], ["f × a", "f × b", "m × a", "m × b"])
-    certificate = issue(Evidence(counts), Claim(each=("sex", "race")))
-    with pytest.raises(ArgumentError, match="each of several attributes"):
-        History.begin(certificate, "0" * 64)
+BY_BOTH = ["f × a", "f × b", "m × a", "m × b"]
+
+
+def drawn_people(rng, first, n=8_000):
+    """Draw people of two attributes: the share of the first of two cells in each intersection."""
+    first = np.array(first)
+    return CellCounts(rng.multinomial(n, np.concatenate([first, 1 - first]) / 4).reshape(2, 4), BY_BOTH)
+
+
+def test_each_attribute_has_a_course_of_its_own():
+    """Race moves and sex does not: the course of race is refuted, and no error is spent twice."""
+    rng = np.random.default_rng(0)
+    certificate = issue(Evidence(drawn_people(rng, [0.5, 0.5, 0.5, 0.5])), Claim(each=("sex", "race")))
+    year = History.begin(certificate, ENCODER, target=0.1, planned=4)
+    year = year.add("May", drawn_people(rng, [0.5] * 4)).add("June", drawn_people(rng, [0.35, 0.65, 0.35, 0.65]))
+    sex, race = courses_of(year).values()
+    assert list(courses_of(year)) == ["sex", "race"]
+    assert [finding.outcome for finding in sex.findings()] == ["CONFIRMED", "CONFIRMED"]
+    assert [finding.outcome for finding in race.findings()] == ["CONFIRMED", "REFUTED"]
+    assert {m.group for m in race.latest().moved} == {"a", "b"}
+    assert not sex.latest().moved
+    assert sex.epsilon_of(1) + race.epsilon_of(1) <= year.epsilon_of(1)
+    assert year.latest().course == "race"
+    assert year.latest().outcome == "REFUTED"
+    assert [(f.course, f.name, f.number) for f in year.findings()] == [
+        ("sex", "May", 1), ("sex", "June", 2), ("race", "May", 1), ("race", "June", 2)
+    ]  # fmt: skip
+    with pytest.raises(ArgumentError, match="findings"):
+        year.finding(1)
+    page = render_course(course_data(year, year.findings()))
+    assert "Distance between the groups of sex" in page
+    assert "Distance between the groups of race" in page
+
+
+def test_each_value_of_the_given_column_has_a_course(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def people(shares, sizes):
+        first = rng.binomial(sizes, shares)
+        return CellCounts(np.stack([first, np.array(sizes) - first]), ["f", "m"], ["car", "home"])
+
+    even, sizes = [[0.5, 0.5], [0.5, 0.5]], [[3_000, 2_000], [3_000, 2_000]]
+    certificate = issue(Evidence(people(even, sizes)), Claim(given="product"))
+    year = History.begin(certificate, ENCODER, target=0.15)
+    year = year.add("May", people([[0.5, 0.3], [0.5, 0.7]], sizes))
+    assert [(f.course, f.outcome) for f in year.findings()] == [
+        ("product 'car'", "CONFIRMED"),
+        ("product 'home'", "REFUTED"),
+    ]
+    # A value with too few records in a period: nothing is said of it, and the target is not confirmed.
+    silent = year.add("June", people(even, [[3_000, 5], [3_000, 5]])).latest()
+    assert (silent.course, silent.outcome) == ("product 'car'", "NOT REFUTED")
+    assert silent.small == ("product 'home'",)
+    with pytest.raises(GroupError, match="too few records"):
+        year.add("June", people(even, [[9, 5], [9, 5]]))
+    with pytest.raises(ArgumentError, match="not by 'product'"):
+        year.add("June", people(even, sizes).without_labels())
+    year.save(tmp_path / "history.json")
+    assert History.load(tmp_path / "history.json") == year
+    year.check_against(certificate, ENCODER)
+    other = issue(Evidence(certificate.counts.without_labels()), Claim())
+    with pytest.raises(FileError, match="scope"):
+        year.check_against(other, ENCODER)
+
+
+def alarms_of_two_attributes(confidence, years):
+    """Count years with any false alarm or wrong limit: race is at the target, sex at 0, nothing changes."""
+    rng, missed, first = np.random.default_rng(0), 0, [0.45, 0.55, 0.45, 0.55]
+    for _ in range(years):
+        certificate = issue(Evidence(drawn_people(rng, first, 2_000)), Claim(each=("sex", "race")))
+        year = History.begin(certificate, ENCODER, target=0.1, planned=3, confidence=confidence)
+        for month in "123":
+            year = year.add(month, drawn_people(rng, first, 2_000))
+        truth = {"sex": 0.0, "race": 0.1}
+        found = year.findings()
+        missed += any(f.refuted or f.moved or not f.lower <= truth[f.course] + 1e-12 <= f.bound + 2e-12 for f in found)
+    return missed / years
+
+
+def test_a_year_of_two_attributes_has_one_error():
+    assert alarms_of_two_attributes(0.8, 60) <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / 60)

@@ -162,8 +162,9 @@ OPPORTUNITY = ("--metric", "equal_opportunity", "--label")
 ODDS = ("--metric", "equalized_odds", "--label")
 TREE = ("--kind", "tree", "--gamma", "0.5", "--min-cell-size", "60", "--max-cells", "4", "--label", "approved")
 TREE += tuple(text for name in FEATURES for text in ("--feature", name))
-#: Calibrated cells are read in memory: databases refuse them, and blocks of a stream or a cluster number their rows
-#: themselves, by which records with equal scores are parted.
+BOOSTED = ("--kind", "boosted", *TREE[2:])
+#: Calibrated cells without a tie column are read in memory: databases refuse them, and blocks of a stream or a cluster
+#: number their rows themselves, by which records with equal scores are parted.
 IN_MEMORY = FILES
 AWARE = ("--group-aware", "--max-cells", "4", "--label", "approved")
 AWARE += tuple(text for name in FEATURES for text in ("--feature", name))
@@ -310,6 +311,12 @@ CASES: dict[str, Case] = {
         group=pooled(of("race"), "a", "b", "c"),
         made=partial(lacking, race=0.1, hours=0.2),
         csv={"sep": ";", "decimal": ",", "na_rep": "nil", "float_format": "%.3f"},
+    ),
+    "a boosted encoder": Case((*SEX, *BOOSTED), command="fit", made=partial(lacking, hours=0.1, sex=0.05)),
+    "calibrated cells with a tie column": Case(
+        (*SEX, *AWARE, "--tie-column", "person"),
+        command="fit",
+        made=lambda frame: frame.assign(person=np.arange(len(frame)) + 10**6 * len(frame)),
     ),
     "a group-aware encoder": Case((*SEX, *AWARE), command="fit", ways=IN_MEMORY),
     "a group-aware encoder by two columns": Case(

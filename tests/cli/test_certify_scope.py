@@ -17,8 +17,10 @@ def people(n, seed):
     sex, old = rng.choice(["f", "m"], n), rng.choice(["no", "yes"], n, p=[0.7, 0.3])
     product = rng.choice(["car", "home", "boat"], n, p=[0.6, 0.395, 0.005])
     x, z = rng.normal(size=n) + 0.1 * (sex == "f"), rng.normal(size=n)
+    lone = np.where(sex == "f", "a", rng.choice(["a", "b"], n))  # nobody of 'f' has "b"
     approved = x + z + rng.normal(size=n) > 0
-    return pd.DataFrame({"x": x, "z": z, "sex": sex, "old": old, "product": product, "approved": approved.astype(int)})
+    columns = {"x": x, "z": z, "sex": sex, "old": old, "product": product, "lone": lone}
+    return pd.DataFrame({**columns, "approved": approved.astype(int)})
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +97,25 @@ def test_every_place_gives_the_same_certificate(cli, bundle, monkeypatch, tmp_pa
         certificate.verify()
 
 
+def test_each_attribute_and_value_is_monitored_by_itself(cli, bundle, tmp_path):
+    options, folder = bundle
+    fresh = folder.parent / "fresh.csv"
+    by_file = cli("monitor", folder, fresh, "--history", tmp_path / "a.json", "-o", tmp_path / "page.html", "--json")
+    assert by_file.status == 0, by_file.stderr
+    courses = [period["course"] for period in by_file.json["periods"]]
+    assert courses == (["sex", "old"] if options == EACH else ["product 'car'", "product 'home'"])
+    assert (tmp_path / "page.html").read_text().count("Distance between the groups of") == 2
+    assert cli("count", folder, fresh, "-o", tmp_path / "counts.json").status == 0
+    by_counts = cli("monitor", folder, tmp_path / "counts.json", "--history", tmp_path / "b.json", "--json")
+    place = ("--sql", f"duckdb:///{folder.parent}/fresh.db", "--table", "people", "--period", "fresh")
+    by_sql = cli("monitor", folder, *place, "--history", tmp_path / "c.json", "--json")
+    for other in (by_counts, by_sql):
+        assert other.status == 0, other.stderr
+        assert [p["bound"] for p in other.json["periods"]] == [p["bound"] for p in by_file.json["periods"]]
+    shown = cli("monitor", folder, "--history", tmp_path / "a.json")
+    assert courses[-1].split()[0] in shown.stdout
+
+
 @pytest.mark.parametrize("options", [GIVEN, EACH], ids=["given", "each"])
 def test_an_existing_column_has_the_claim_as_well(cli, place, options):
     result = cli("certify", place / "fresh.csv", "--column", "approved", *options, "--no-ledger", "--json")
@@ -126,6 +147,7 @@ def test_a_table_beyond_memory_is_searched_for_the_claim(cli, place, monkeypatch
         ((*EACH, "--pool-groups", 50), "--pool-groups pools intersections"),
         ((*GIVEN, "--metric", "equal_opportunity"), "demographic parity"),
         ((*GIVEN, "--group-aware"), "--group-aware"),
+        (("--sensitive", "sex", "--given", "lone"), "No record of group 'f'"),
         (("--sensitive", "sex", "--target", 0.1, "--min-ratio", 0.8, "--min-rate", 0.3), "not both"),
         (("--sensitive", "sex", "--min-ratio", 0.8), "go together"),
         (("--sensitive", "sex", "--min-ratio", 1.8, "--min-rate", 0.3), "between 0 and 1"),

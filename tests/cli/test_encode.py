@@ -26,17 +26,26 @@ def test_representatives_and_one_hot(cli, files, tmp_path):
     encoder = load_encoder(files / "encoder.json")
     cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.parquet")
     z = pd.read_parquet(tmp_path / "z.parquet")
-    assert list(z.columns) == ["age", "job"]
-    assert len(z.drop_duplicates()) <= encoder.n_cells_
+    assert list(z.columns) == ["cell", "typical_age", "typical_job"]
+    assert np.array_equal(z["cell"], encoder.apply(fresh))
+    assert len(z.drop_duplicates()) == z["cell"].nunique()
+    typical = encoder.set_params(output="representatives").transform(fresh)
+    assert np.array_equal(z["typical_age"], typical["age"])
+    assert list(z["typical_job"]) == list(typical["job"])
     cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "o.csv", "--as", "onehot")
     onehot = pd.read_csv(tmp_path / "o.csv").to_numpy()
     assert np.array_equal(onehot.argmax(axis=1), encoder.apply(fresh))
     assert (onehot.sum(axis=1) == 1).all()
 
 
-def test_a_kept_column_that_is_encoded_too_gets_another_name(cli, files, tmp_path):
-    cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.csv", "--keep", "job")
-    assert list(pd.read_csv(tmp_path / "z.csv").columns) == ["age", "job", "job_kept"]
+def test_a_kept_column_has_its_own_name_unless_that_is_taken(cli, files, tmp_path):
+    """Typical values are marked in the header, so that the person's own value keeps the name of its column."""
+    fresh = pd.read_csv(files / "fresh.csv").assign(cell="mine")
+    fresh.to_csv(tmp_path / "fresh.csv", index=False)
+    cli("encode", files / "encoder.json", tmp_path / "fresh.csv", tmp_path / "z.csv", "--keep", "job,cell")
+    encoded = pd.read_csv(tmp_path / "z.csv")
+    assert list(encoded.columns) == ["cell", "typical_age", "typical_job", "job", "cell_kept"]
+    assert list(encoded["job"].fillna("")) == list(fresh["job"].fillna(""))
 
 
 def test_json_says_what_was_written(cli, files, tmp_path):

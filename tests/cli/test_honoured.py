@@ -47,18 +47,24 @@ WAYS = {
             {"records", "csv", "positives"},
         ),
     },
-    "fit": {
+    "check": {
         "csv": (SEARCH, {"records", "csv", "memory", "grown"}),
         "parquet": (["{parquet}", *SEARCH[1:]], {"records", "binary", "memory", "grown"}),
-        "large": (["{large}", *SEARCH[1:]], {"records", "binary", "large", "grown"}),
-        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"records", "csv", "memory"}),
+    },
+    "demo": {"printed": ([], {"printed"}), "json": (["--json"], set())},
+    "fit": {
+        "json": ([*SEARCH, "--json"], {"records", "csv", "memory", "grown"}),
+        "csv": (SEARCH, {"records", "csv", "memory", "grown", "printed"}),
+        "parquet": (["{parquet}", *SEARCH[1:]], {"records", "binary", "memory", "grown", "printed"}),
+        "large": (["{large}", *SEARCH[1:]], {"records", "binary", "large", "grown", "printed"}),
+        "kmeans": ([*SEARCH, "--kind", "kmeans"], {"records", "csv", "memory", "printed"}),
         "cluster": (
             [*SEARCH, "--cluster", "home"],
-            {"records", "csv", "memory", "grown", "cluster"},
+            {"records", "csv", "memory", "grown", "printed", "cluster"},
         ),
         "equal opportunity": (
             [*SEARCH, "--metric", "equal_opportunity"],
-            {"records", "csv", "memory", "grown", "equal_opportunity"},
+            {"records", "csv", "memory", "grown", "printed", "equal_opportunity"},
         ),
     },
     "sweep": {
@@ -153,6 +159,7 @@ WAYS = {
 }
 #: Values of options that take no text.
 VALUES = {
+    "valid_until": "2999-12-31",
     **dict.fromkeys(["cells", "max_cells", "min_cell_size", "seed", "suppress"], 5),
     **dict.fromkeys(
         ["cap", "confidence", "gamma", "max_bound", "max_weight", "min_rate", "min_ratio", "target", "share"], 0.5

@@ -1,5 +1,7 @@
 """Looks are counted by every command that certifies."""
 
+import re
+import shlex
 import sqlite3
 
 import numpy as np
@@ -106,12 +108,61 @@ def test_fit_and_sweep_count_each_other(cli, make_people, tmp_path):
     roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.9, "--min-cell-size", 100)
     swept = cli("sweep", tmp_path / "people.csv", *roles, "--json")
     assert swept.json["look"]["number"] == 1
-    fitted = cli("fit", tmp_path / "people.csv", *roles, "--seed", 1, "--output", tmp_path / "bundle")
+    arguments = ("fit", tmp_path / "people.csv", *roles, "--seed", 1, "--output", tmp_path / "bundle")
+    refused = cli(*arguments)
+    assert refused.status == 2
+    assert "95 % confidence cannot be reached" in refused.stderr
+    assert not (tmp_path / "bundle").exists()
+    fitted = cli(*arguments, "--confidence", 0.9, "--verbose")
     assert fitted.status == 0, fitted.stderr
     assert "look 2" in fitted.stdout
-    fresh = cli("fit", tmp_path / "people.csv", *roles, "--output", tmp_path / "b", "--drop", "job", "--json")
+    fresh = cli(
+        "fit", tmp_path / "people.csv", *roles, "--output", tmp_path / "b", "--drop", "job", "--confidence", 0.85,
+        "--json",
+    )  # fmt: skip
     assert fresh.json["look"]["number"] == 3
-    assert fresh.json["look"]["joint_confidence"] == 0.85
+    assert fresh.json["look"]["joint_confidence"] == fresh.json["confidence"] == 0.85
+
+
+def test_fit_and_the_verify_that_it_prints_agree_after_a_second_look(cli, make_people, tmp_path):
+    make_people(6_000, 5).to_csv(tmp_path / "people.csv", index=False)
+    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.9, "--min-cell-size", 100)
+    fit = ("fit", tmp_path / "people.csv", *roles, "--target", 0.4, "--output")
+    assert cli(*fit, tmp_path / "first").status == 0
+    # The same again is not a new look; anything else is refused before it begins, and costs nothing.
+    assert cli(*fit, tmp_path / "again").status == 0
+    for _ in range(2):
+        refused = cli(*fit, tmp_path / "second", "--seed", 1)
+        assert refused.status == 2
+        assert "were looked at once before, which spent ε = 0.05" in refused.stderr
+    second = cli(*fit, tmp_path / "second", "--seed", 1, "--confidence", 0.9)
+    assert second.status == 0
+    assert "PASS" in second.stdout
+    assert "90 % confidence" in second.stdout
+    assert "95 %" not in second.stdout
+    for name, printed in (("first", cli(*fit, tmp_path / "first", "--replace")), ("second", second)):
+        (command,) = re.findall(r"certifare (verify .*?) &&", printed.stdout)
+        assert str(tmp_path / name) in command
+        verified = cli(*shlex.split(command))
+        assert verified.status == 0, verified.stdout
+        assert verified.stdout.count("PASS") == 1
+    assert cli("verify", tmp_path / "second").status == 1
+    assert "90 %" in cli("report", tmp_path / "second", "--json").json["figures"]["confidence_text"]
+
+
+def test_planned_looks_keep_the_confidence_that_was_asked_for(cli, make_people, tmp_path):
+    make_people(6_000, 5).to_csv(tmp_path / "people.csv", index=False)
+    roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.9, "--min-cell-size", 100)
+    fit = ("fit", tmp_path / "people.csv", *roles, "--json", "--looks", 2, "--output")
+    for n in (1, 2):
+        found = cli(*fit, tmp_path / str(n), "--seed", n)
+        assert found.status == 0, found.stderr
+        assert found.json["confidence"] == 0.95
+        assert cli("verify", tmp_path / str(n)).status == 0
+    assert cli(*fit, tmp_path / "3", "--seed", 3).status == 2
+    # Other records are not concerned.
+    make_people(6_000, 6).to_csv(tmp_path / "people.csv", index=False)
+    assert cli(*fit, tmp_path / "3", "--seed", 3).status == 0
 
 
 def test_each_column_of_one_file_is_a_look_of_its_own(cli, tmp_path):
@@ -139,10 +190,11 @@ def test_each_choice_of_features_of_one_file_is_a_look_of_its_own(cli, make_peop
     people.assign(again=people["age"].round(-1)).to_csv(tmp_path / "people.csv", index=False)
     roles = ("--label", "approved", "--sensitive", "sex", "--kind", "tree", "--gamma", 0.5, "--min-cell-size", 50)
     for look, feature in enumerate(("age", "again"), 1):
-        swept = cli("sweep", tmp_path / "people.csv", *roles, "--feature", feature, "--json")
+        swept = cli("sweep", tmp_path / "people.csv", *roles, "--looks", 3, "--feature", feature, "--json")
         assert swept.status == 0, swept.stderr
         assert swept.json["look"]["number"] == look
-    fitted = cli("fit", tmp_path / "people.csv", *roles, "--feature", "job,age", "--output", tmp_path / "b", "--json")
+    feature = ("--feature", "job,age", "--looks", 3)
+    fitted = cli("fit", tmp_path / "people.csv", *roles, *feature, "--output", tmp_path / "b", "--json")
     assert fitted.status == 0, fitted.stderr
     assert fitted.json["look"]["number"] == 3
 

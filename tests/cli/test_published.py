@@ -16,6 +16,7 @@ TEXTS = {
     "label", "sensitive", "weight", "cluster", "categorical", "continuous", "drop", "missing", "delimiter", "encoding",
     "decimal", "metric", "positive", "population", "kind", "split", "utility", "table",
     "dataset", "feature", "column", "cuts", "names", "on", "label_cuts", "given", "tie_column", "score_column",
+    "producer", "purpose", "valid_until",
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from certifare import BoostedEncoder, load_encoder
+from certifare import BoostedEncoder, CalibratedEncoder, load_encoder
 from certifare.data import adult
 from certifare.errors import EncoderError
 
@@ -20,6 +20,8 @@ def run(encoder, X, **others):
     session = onnxruntime.InferenceSession(encoder.to_onnx().SerializeToString(), providers=["CPUExecutionProvider"])
     feed = dict(others)
     for column in encoder.columns_:
+        if column.name in others:
+            continue
         values = X[column.name]
         if column.type == "text":
             feed[column.name] = values.astype(object).where(values.notna(), "").to_numpy(dtype=object)[:, None]
@@ -118,6 +120,42 @@ def test_encoders_without_an_onnx_form_are_refused():
     ):
         with pytest.raises(EncoderError, match=words):
             encoder.fit(X, y, sensitive_features=s).to_onnx()
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_calibrated_cells_are_equal_on_thresholds_too(tmp_path, existing):
+    """Few different scores, so that the hash of the tie column decides about many records."""
+    rng = np.random.default_rng(3)
+    n = 3_000
+    X = pd.DataFrame({"score": rng.integers(0, 30, n) / 7, "person": [f"p{i}" for i in range(n)]})
+    X = X if existing else X.assign(b=rng.integers(0, 3, n))
+    group = rng.choice(["f", "m"], n)
+    y = (X["score"] + (group == "f") + rng.normal(size=n) > 2.5).rename("label")
+    encoder = CalibratedEncoder(target=0.3, folds=2, tie_column="person", score_column="score" if existing else None)
+    encoder.fit(X[:1000], y[:1000], sensitive_features=group[:1000])
+    encoder.calibrate(X[1000:2000], sensitive_features=group[1000:2000])
+    encoder.save(tmp_path / "encoder.json")
+    encoder, X, group = load_encoder(tmp_path / "encoder.json"), X[2000:].copy(), group[2000:]
+    X.loc[2000:2010, "score"] = np.nan
+    expected = encoder.apply(X, sensitive_features=group)
+    fed = {"person": encoder.tie_numbers(X["person"])[:, None], encoder.group_column_: group.astype(object)[:, None]}
+    found = run(encoder, X, **fed)
+    assert np.array_equal(found["cell"], expected)
+    assert len(set(expected)) == encoder.n_cells_ > 3
+    assert np.array_equal(found["score_label"], encoder.predict_proba(X, sensitive_features=group)[:, 1])
+    assert (run(encoder, X, **{**fed, "person": 0 * fed["person"]})["cell"] != expected).any()
+    fed[encoder.group_column_][:5] = "x"
+    assert run(encoder, X, **fed)["cell"][:5].tolist() == [-1] * 5
+
+
+def test_calibrated_cells_without_an_onnx_form_are_refused():
+    rng = np.random.default_rng(4)
+    X, s = pd.DataFrame({"a": rng.normal(size=900), "person": np.arange(900)}), rng.integers(0, 2, 900)
+    with pytest.raises(EncoderError, match="certifare fit --tie-column"):
+        CalibratedEncoder(target=0.5, folds=2).fit(X, X["a"] > 0, sensitive_features=s).to_onnx()
+    y = np.digitize(X["a"], [-0.5, 0.5])
+    with pytest.raises(EncoderError, match="more than two values, have no ONNX form"):
+        CalibratedEncoder(target=0.5, folds=2, tie_column="person").fit(X, y, sensitive_features=s).to_onnx()
 
 
 def test_without_statistics_there_are_only_cells(tmp_path):

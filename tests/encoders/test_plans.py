@@ -109,3 +109,26 @@ def test_true_shares_of_a_tree_over_two_directions_are_dirichlet(values):
     error = np.sqrt(variance / 600)
     assert np.all(np.abs(np.mean(shares, axis=0) - mean) < 4 * error)
     assert np.var(shares, axis=0) == pytest.approx(variance, rel=0.25)
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=9), st.integers(0, 99))
+@settings(max_examples=50, deadline=None)
+def test_the_cell_is_the_number_of_thresholds_that_a_record_is_beyond(gaps, seed):
+    rng = np.random.default_rng(seed)
+    plan = GapPlan.along(np.array([gaps, gaps[::-1]]).T)
+    values, groups, ties = sample(rng, plan.totals - 1, values=[0.0, 1.0, 2.0])
+    thresholds = plan.calibrate(values, groups, ties)
+    at, tie = (table.T[groups] for table in thresholds.along())
+    left = (values < at) | ((values == at) & (ties[:, None] <= tie))
+    assert np.array_equal((~left).sum(axis=1), thresholds.cells(values, groups, ties))
+
+
+def test_thresholds_out_of_order_are_no_row():
+    at = np.array([[2.0], [1.0]])
+    for thresholds in (
+        Thresholds(np.array([0, 2]), np.array([0, 0]), at, np.zeros((2, 1))),
+        Thresholds(np.array([0, 2]), np.array([0, 1]), at[::-1], np.zeros((2, 1))),
+        Thresholds(np.array([0, 2]), np.array([0, 0]), np.array([[1.0], [np.inf]]), np.zeros((2, 1))),
+    ):
+        with pytest.raises(EncoderError, match="not in the order of the cells"):
+            thresholds.along()

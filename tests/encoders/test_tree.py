@@ -172,3 +172,28 @@ def test_real_people(acs):
     )
     accuracy = (majority[encoder.apply(fresh)].astype(int) == fresh["PINCP_GT50K"]).mean()
     assert accuracy > 0.75
+
+
+def test_each_pays_for_columns_and_not_for_their_intersections():
+    """A column that knows whether sex equals race says nothing of either: with ``each`` it costs nothing."""
+    rng = np.random.default_rng(0)
+    sex, race = rng.integers(0, 2, (2, 4_000))
+    same = np.where(rng.random(4_000) < 0.1, 1 - (sex == race), sex == race)
+    X = pd.DataFrame({"same": same, "sex": sex, "race": race})
+    y = np.where(rng.random(4_000) < 0.2, 1 - same, same)
+    options = {"gamma": 0.7, "min_cell_size": 10, "sensitive": ["sex", "race"]}
+    assert FairTreeEncoder(**options).fit(X, y).n_cells_ == 1
+    assert FairTreeEncoder(**options, each=True).fit(X, y).n_cells_ == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sensitive": "sex"}, "several sensitive columns"),
+        ({"sensitive": ["sex", "x"], "group_aware": True}, "one attribute"),
+    ],
+)
+def test_each_needs_several_columns_and_cells_that_do_not_read_them(options, message):
+    X = pd.DataFrame({"x": [0, 1] * 50, "sex": [0, 0, 1, 1] * 25, "z": range(100)})
+    with pytest.raises(EncoderError, match=message):
+        FairTreeEncoder(min_cell_size=5, each=True, **options).fit(X, X["z"] > 50)

@@ -13,8 +13,9 @@ from certifare.bundle import produce
 from certifare.drawing.svg import tag
 from certifare.encoders.weighting import repeated_rows
 from certifare.errors import ArgumentError
-from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.display import Drawing
 from certifare.frontier import Grid
+from certifare.tables.table import Table
 
 EVIL = "<script>alert(1)</script>"
 
@@ -103,14 +104,27 @@ def test_encoders_and_bundles_have_a_short_text(encoder, bundle):
     assert repr(bundle.frontier).startswith("<Frontier: ")
 
 
-def test_html_is_escaped(encoder, bundle):
-    assert EVIL not in html_table(EVIL, [(EVIL, EVIL)], [EVIL])
-    for shown in (encoder, bundle, bundle.frontier, bundle.certificate):
+def test_what_notebooks_show_is_a_card_with_a_chart_and_escaped(encoder, bundle, people):
+    table = Table.from_frame(people, label="paid", sensitive="sex")
+    for shown in (table, encoder, bundle, bundle.frontier, bundle.certificate):
         text = shown._repr_html_()
+        assert text.startswith('<div class="certifare">')
+        assert text.count("<svg") >= 1
         assert "<table" in text
         assert EVIL not in text
+        assert len(repr(shown)) < 400
+        ElementTree.fromstring(text)  # noqa: S314  (well formed)
+    assert repr(table) == "<Table: 3,000 records, 3 features, label paid, sensitive sex>"
+    assert repr(bundle.certificate).startswith("<Certificate: demographic parity distance")
     assert "4 cells" in encoder._repr_mimebundle_()["text/html"]
     assert "sk-" in FairTreeEncoder()._repr_mimebundle_()["text/html"]  # as scikit-learn shows it
+
+
+def test_plots_draw_every_encoder_that_was_tried(bundle):
+    for drawn in (bundle.plot(), bundle.frontier.plot()):
+        svg = drawn.svg()
+        marks = len(re.findall(r'class="(?:predicted|certified) ', svg))
+        assert marks == len(bundle.frontier) > 1
 
 
 def test_drawings_need_no_network(encoder, bundle, people, tmp_path):

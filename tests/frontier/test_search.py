@@ -260,3 +260,24 @@ def test_a_table_with_nothing_to_predict_or_to_compare_is_refused(column, values
     table = Table.from_frame(pa.table(frame), label="paid", sensitive="sex")
     with pytest.raises(error, match=words):
         Search(table, Grid(kinds=["tree"]))
+
+
+def test_encoders_are_told_as_soon_as_their_growth_is_counted(small, grid):
+    told, steps = [], []
+    search = Search(small, grid)
+    search.run(progress=lambda stage, *_: steps.append((stage, len(told))), found=told.append)
+    assert sum(map(len, told)) == len(search.candidates)
+    assert {id(candidate) for some in told for candidate in some} == set(map(id, search.candidates))
+    growing = [known for stage, known in steps if stage.startswith("growing")]
+    assert growing == list(range(1, len(told) + 1))
+
+
+def test_the_utility_of_gradient_boosting_is_measured_on_select_records(make_table):
+    search = Search(make_table(6000), Grid(gammas=[0.5], cells=[4, 50])).run()
+    (predicted,) = search.boosting(search.select)
+    y = search.select.labels[0].codes
+    rates = np.bincount(search.explorer.train.labels[0].codes) / len(search.explorer.train)
+    lost, without = -np.log(predicted[np.arange(len(y)), y]).sum(), -np.log(rates[y]).sum()
+    assert search.boosting_utility() == pytest.approx(1.0 - lost / without, abs=1e-3)
+    assert search.boosting_utility() > 0.0
+    assert Search(make_table(2000), Grid(kinds=["tree"], gammas=[0.5], cells=[4])).run().boosting_utility() is None

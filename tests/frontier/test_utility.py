@@ -24,6 +24,7 @@ from certifare.frontier.utility import (
     losses_left_out,
     promised,
     utility_of,
+    utility_of_records,
 )
 
 
@@ -264,3 +265,15 @@ def test_what_select_records_cannot_show_is_expected_of_them_and_shown_by_traini
     assert promised([clear], [fresh]) == pytest.approx(beyond_chance([clear], [fresh]), rel=0.2)
     worthless = [left_out_beyond_chance([draw(rng, [0.3, 0.3, 0.3], 2_000)]) for _ in range(100)]
     assert max(worthless) < 2
+
+
+@pytest.mark.parametrize("utility", ["information", "explained", "accuracy"])
+def test_the_utility_of_single_records_is_that_of_cells_of_one_record_each(utility):
+    shares = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]])
+    rates, codes = np.array([0.7, 0.3]), np.array([0, 0, -1])
+    by_hand = {
+        "information": 1.0 - (np.log(0.9) + np.log(0.4)) / (2 * np.log(0.7)),
+        "explained": 1.0 - (0.02 + 0.72) / (2 * 0.18),
+        "accuracy": 0.5,
+    }
+    assert utility_of_records(utility, [shares], [rates], [codes]) == pytest.approx(by_hand[utility])

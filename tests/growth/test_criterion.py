@@ -1,5 +1,7 @@
 """FairGini from class counts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -92,6 +94,9 @@ def test_nodes_are_scored_together() -> None:
 def test_terms_give_the_gain_of_a_split(node: tuple[Criterion, np.ndarray], random: object) -> None:
     """Σ coefficient · D²·N/(N_L·N_R) is the decrease of n·FairGini; the groups' part of it never rewards a split."""
     criterion, counts = node
+    if random.random() < 0.5:  # type: ignore[attr-defined]
+        codes = [random.randint(0, 2) for _ in range(criterion.n_groups)]  # type: ignore[attr-defined]
+        criterion = replace(criterion, attributes=(tuple(codes), tuple(range(criterion.n_groups))))
     left = np.array([random.randint(0, int(c)) for c in counts])  # type: ignore[attr-defined]
     right = counts - left
     if min(left.sum(), right.sum()) == 0:
@@ -155,3 +160,25 @@ def test_codes_out_of_range_are_refused() -> None:
         Targets.from_columns([np.array([0, 1])], np.array([0, 1]), (2, 2), 2)
     with pytest.raises(ArgumentError, match="counts of"):
         Criterion(0.5, "demographic_parity", (2,), 2).impurity([1, 2, 3])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_several_attributes_are_averaged(metric):
+    """With groups sex × race, Gini_s is the mean of that of sex and that of race, in impurities and in the search."""
+    counts = np.random.default_rng(0).integers(0, 9, (20, 2, 4))
+    both = Criterion(0.4, metric, (2,), 4, attributes=((0, 0, 1, 1), (0, 1, 0, 1)))
+    sex, race = counts.reshape(20, 2, 2, 2).sum(axis=3), counts.reshape(20, 2, 2, 2).sum(axis=2)
+    alone = Criterion(0.4, metric, (2,), 2)
+    own = (alone.impurity(sex.reshape(20, -1)) + alone.impurity(race.reshape(20, -1))) / 2
+    assert_allclose(both.impurity(counts.reshape(20, -1)), own)
+    assert both.terms().n_group_axes == 2
+    # XOR of the two attributes: the groups differ as far as they can, and neither attribute does.
+    xor = np.array([0, 1, 1, 0, 0, 1, 1, 0]) * 10
+    assert both.impurity(xor) == pytest.approx(0.6 * 0.5)
+    assert Criterion(0.4, metric, (2,), 4).impurity(xor) > both.impurity(xor) + 0.04
+
+
+@pytest.mark.parametrize("wrong", [{"attributes": ((0, 1, 0),)}, {"attributes": ((0, 1),), "charge": "distance"}])
+def test_attributes_that_do_not_fit_the_groups_are_refused(wrong):
+    with pytest.raises(ArgumentError, match="each of the 2 groups|one attribute"):
+        Criterion(0.5, "demographic_parity", (2,), 2, **wrong)

@@ -80,6 +80,46 @@ def encoder_report(folder, kind="tree", **context):
     return report_data(document, encoder=describe_encoder(path), frontier=points, chosen=len(points) - 1, target=0.3)
 
 
+def performance(accuracy):
+    def interval(value):
+        return {"lower": value - 0.01, "estimate": value, "upper": value + 0.01, "confidence": 0.95}
+
+    figures = {"accuracy": accuracy, "auc": 0.812, "explained": 0.341, "distance": 0.012}
+    return {name: interval(value) for name, value in figures.items()} | {
+        "records": 3000,
+        "baseline": 0.6,
+        "worthless": False,
+    }
+
+
+def whole_report(folder):
+    """A report with all sections, as a bundle has them: measured, compared, and chosen among many encoders."""
+    from certifare.encoders import load_encoder
+    from certifare.report.evaluation import evaluate
+
+    path, document = bundle(
+        folder,
+        "boosted",
+        dataset="Applicants of 2029",
+        terms={
+            "producer": "Bank of Ghent",
+            "purpose": "Credit scoring of private customers",
+            "valid_until": "2999-12-31",
+        },
+    )
+    points = frontier(document.certificate.bound, n=120)
+    return report_data(
+        document,
+        encoder=describe_encoder(path),
+        frontier=points,
+        chosen=len(points) - 1,
+        target=0.3,
+        measured=performance(0.84),
+        boosting=performance(0.86),
+        evaluation=evaluate(load_encoder(path), table(seed=1)),
+    )
+
+
 def hostile_report():
     """A report in which every name tries to be markup, with several groups and labels."""
     rng = np.random.default_rng(0)

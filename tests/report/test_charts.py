@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from certifare.drawing.palette import LEANS
-from certifare.report.charts import draw_charts, drawn_points, largest_difference, lean
+from certifare.report.charts import _named, draw_charts, drawn_points, largest_difference, lean
 
 from .samples import SCRIPT, encoder_report, hostile_report
 
@@ -127,3 +127,19 @@ def test_colours_go_from_the_first_group_to_the_second():
     rows = [{"pool": None, "difference": -0.2}, {"pool": 1, "difference": 0.9}]
     assert largest_difference({"rows": rows}) == 0.2
     assert largest_difference({"rows": [{"pool": None, "difference": 0.0}]}) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_region_of_the_score_map_is_numbered_once_inside_itself(seed):
+    """Regions are counted a second way, by scipy; cells lie in several regions, some of a single square."""
+    from scipy.ndimage import label
+
+    grid = np.random.default_rng(seed).integers(0, 3, (9, 7))
+    named = _named(grid.tolist())
+
+    for cell in range(3):
+        regions, count = label(grid == cell)
+        numbered = [regions[i, j] for found, i, j, _ in named if found == cell]
+        assert sorted(numbered) == list(range(1, count + 1))
+        sizes = [size for found, _, _, size in named if found == cell]
+        assert sizes == [int((regions == number).sum()) for number in numbered]

@@ -392,7 +392,8 @@ def test_markdown_says_what_the_page_says(tmp_path):
     data = encoder_report(tmp_path)
     text = render_markdown(data)
 
-    assert f"# T\\* = {data['figures']['bound_text']}" in text
+    assert text.startswith(f"# {data['headline']}")
+    assert f"**T\\* = {data['figures']['bound_text']}**" in text
     assert "**PASS** (target 0.3)" in text
     for heading in ("Four-fifths", "Excluded", "Assumptions", "Not claimed", "verify"):
         assert any(heading in line.replace("\\", "") for line in text.splitlines() if line.startswith("## "))
@@ -433,7 +434,7 @@ def test_nothing_from_data_changes_the_direction_of_text():
         ["no", f"yes{directions}"],
         [Exclusion(f"no consent{directions}", 12)],
     )
-    certificate = certify_counts(counts, "equal_opportunity", method="mcdiarmid")
+    certificate = certify_counts(counts, "equal_opportunity", method="mcdiarmid", positive=f"yes{directions}")
     columns = {"sensitive": [f"sex{directions}"], "label": f"paid{directions}"}
     statement = make_statement(certificate, reading=columns, dataset=f"people{directions}", command=f"fit{directions}")
     data = report_data(sign(statement, None))

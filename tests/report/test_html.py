@@ -19,7 +19,7 @@ from certifare.tables.table import Table
 
 from .browser import CHROMIUM, Browser, decode_png
 from .make_screenshots import PICTURES, take
-from .samples import HOSTILE, SCRIPT, balanced, bundle, encoder_report, hostile_report
+from .samples import HOSTILE, SCRIPT, balanced, bundle, encoder_report, hostile_report, whole_report
 
 DOCS = Path(__file__).parents[2] / "docs"
 WIDTHS = {"desktop": 1280, "phone": 390}
@@ -40,6 +40,7 @@ def pages(tmp_path_factory):
         for kind in ("tree", "boosted")
     }
     data["hostile"] = hostile_report()
+    data["whole"] = whole_report(tmp_path_factory.mktemp("whole"))
     data["small"] = report_data(certify_counts(CellCounts([[300, 0], [0, 300]], groups=["a", "b"])))
     paths = {}
     for name, content in data.items():
@@ -300,6 +301,74 @@ def test_without_chromium_a_pdf_is_refused_with_the_remedy(monkeypatch, tmp_path
         render_pdf("<p>")
 
 
+CLIPPED = (
+    # Where text goes beyond the box that shows it: a region that scrolls on a phone may, nothing else.
+    "[...document.querySelectorAll('table, .scroll, pre, code, dd, figure, h1')].filter(e => "
+    "e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && getComputedStyle(e).display != 'inline')"
+    ".map(e => e.getAttribute('aria-label') || e.className || e.tagName)"
+)
+BEYOND = (
+    "[...document.querySelectorAll('table, pre, code, figure')].filter(e => !e.closest('.scroll') && "
+    "(e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 || "
+    "e.getBoundingClientRect().left < 0)).map(e => e.className || e.tagName)"
+)
+
+
+def show(browser, page, mode):
+    """Open a page with all that opens: at 1280 or 390 pixels, light or dark, or as wide as paper."""
+    width = {"phone": 390, "dark phone": 390, "print": 718}.get(mode, 1280)
+    browser.open(page, width, dark="dark" in mode, media="print" if mode == "print" else "")
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+
+@pytest.mark.parametrize("mode", ["light", "dark", "phone", "dark phone", "print"])
+@pytest.mark.parametrize("name", ["tree", "boosted", "whole"])
+def test_no_table_or_code_is_clipped(pages, browser, name, mode):
+    """At 1280 pixels and on paper nothing scrolls sideways; on a phone, wide tables do in a region of their own."""
+    show(browser, pages[name], mode)
+
+    assert browser.run("document.documentElement.scrollWidth") <= browser.run("innerWidth")
+    assert browser.run(BEYOND) == []
+    clipped = browser.run(CLIPPED)
+    if "phone" in mode:
+        scroll = "[...document.querySelectorAll('.scroll')].map(e => e.getAttribute('aria-label'))"
+        clipped = [label for label in clipped if label not in browser.run(scroll)]
+    assert clipped == []
+
+
+def test_a_clipped_table_would_be_found(pages, browser):
+    show(browser, pages["tree"], "light")
+    browser.run("document.querySelector('.dense td').textContent = 'x'.repeat(400)")
+    assert browser.run(CLIPPED) != []
+    browser.run("document.querySelector('.sign td').style.minWidth = '2000px'")
+    assert browser.run(BEYOND) != []
+
+
+def printed(browser, page):
+    """Print a page; the lines of text of each page of paper, from top to bottom."""
+    pypdfium2 = pytest.importorskip("pypdfium2")
+    browser.open(page, 718, media="print")
+    pdf = base64.b64decode(browser.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
+    return [sheet.get_textpage().get_text_bounded().split("\r\n") for sheet in pypdfium2.PdfDocument(pdf)]
+
+
+@pytest.mark.parametrize("name", ["tree", "boosted", "whole"])
+def test_every_printed_page_has_number_and_certificate_and_no_orphaned_heading_or_row(pages, browser, name):
+    paper = printed(browser, pages[name])
+    identity = browser.run("document.querySelector('.about .digest').textContent")
+    headings = set(browser.run("[...document.querySelectorAll('h2, h3, caption')].map(h => h.textContent.trim())"))
+
+    assert len(paper) >= 3
+    for number, lines in enumerate(paper, 1):
+        text = "\n".join(lines)
+        assert f"certificate {identity}" in text
+        assert f"{number} / {len(paper)}" in text
+        body = [line.strip() for line in lines if line.strip() and identity not in line and " / " not in line]
+        assert len(body) >= 3, body  # no page for a line or two
+        assert body[-1] not in headings
+    assert any("Signatures" in line for line in paper[1])  # the page that is signed
+
+
 def test_the_summary_fits_on_the_first_page(pages, browser):
     browser.open(pages["tree"], 718, media="print")
 
@@ -356,7 +425,8 @@ def test_a_real_encoder_on_real_records(adult, browser, tmp_path, width):
 
     assert browser.complaints() == []
     assert browser.run("document.documentElement.scrollWidth") <= WIDTHS[width]
-    assert browser.run("document.querySelector('h1').textContent") == f"T* = {round_up(certificate.bound)}"
+    assert browser.run("document.querySelector('h1').textContent") == data["headline"]
+    assert browser.run("document.querySelector('.bound b').textContent") == f"T* = {round_up(certificate.bound)}"
     assert browser.run("document.querySelector('.badge').textContent") == "PASS"
     assert browser.run("[...document.querySelectorAll('figure')].length") == 3
     assert browser.run("document.querySelectorAll('.tree .node').length") == 2 * certificate.counts.n_cells - 1

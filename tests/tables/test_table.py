@@ -205,13 +205,6 @@ def test_a_pandas_index_is_no_feature():
     assert Table.from_frame(frame).features.column_names == ["a"]
 
 
-def test_identifiers_are_noted():
-    n = 2000
-    columns = pa.table({"id": np.arange(n), "name": [f"p{i}" for i in range(n)], "x": np.arange(n) % 7})
-    (note,) = Table.from_frame(columns).notes
-    assert "'id', 'name'" in note
-
-
 def test_reading_a_file_is_reading_a_frame(tmp_path):
     frame = pd.DataFrame(PEOPLE)
     frame.to_csv(tmp_path / "people.csv", index=False, sep=";")
@@ -242,43 +235,3 @@ def test_streams_know_the_records_whatever_their_roles(frame):
     taken = [one.take(np.array(rows)).records for rows in ([1, 0], [0, 1], [1, 0])]
     assert taken[0] == taken[2] != taken[1] != one.records  # other records, or in another order
     assert one.records != Table.from_frame(frame[::-1], label="race", sensitive="sex").records
-
-
-def test_columns_that_seem_to_say_of_whom_a_record_is_are_noted():
-    """Visits of a person are not independent, and nobody said whose they are; the column may be dropped as well."""
-    rng = np.random.default_rng(0)
-    person = np.repeat(np.arange(200), 10)
-    frame = pd.DataFrame(
-        {
-            "person": [f"P{i}" for i in rng.permutation(200)[person]],
-            "job": rng.integers(0, 150, 2000),
-            "age": rng.normal(40, 9, 2000),
-            "sex": np.where(rng.random(200) < 0.4, "f", "m")[person],
-            "paid": rng.integers(0, 2, 2000),
-        }
-    ).sample(frac=1, random_state=1)
-    for keywords in ({}, {"drop": "person"}):
-        (note,) = Table.from_frame(frame, label="paid", sensitive="sex", **keywords).notes
-        assert note.startswith("'person' has 200 values in 2,000 records, and no value has records of two groups")
-        assert "--cluster" in note
-    assert Table.from_frame(frame, label="paid", sensitive="sex", cluster="person").notes == ()
-    # One person of both groups, and it is no person.
-    frame.loc[frame.index[0], "sex"] = "f" if frame["sex"].iloc[0] == "m" else "m"
-    assert Table.from_frame(frame, label="paid", sensitive="sex").notes == ()
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ([f"{i},{i % 10}" for i in range(200)], "'x': values are numbers, but it is read as text"),
-        ([*(f"{i}.5" for i in range(195)), *["<5"] * 5], "because of '<5'"),
-        ([f"{i:05d}" for i in range(200)], None),
-        ([f"c{i}" for i in range(200)], None),
-    ],
-    ids=["decimal commas", "a few words", "codes", "names"],
-)
-def test_numbers_that_are_read_as_text_are_noted(values, words):
-    frame = pd.DataFrame({"x": values, "sex": ["f", "m"] * 100, "paid": [0, 1, 1, 0] * 50})
-    notes = Table.from_frame(frame, label="paid", sensitive="sex").notes
-    assert (words is None and notes == ()) or words in notes[0]
-    assert Table.from_frame(frame, label="paid", sensitive="sex", categorical="x").notes == ()

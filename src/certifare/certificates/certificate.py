@@ -24,8 +24,10 @@ from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.certificates.sampling import check_draw
 from certifare.certificates.sequence import FixedSequence
 from certifare.certificates.tail import Tail
+from certifare.certificates.wording import plain_claim
+from certifare.drawing.card import html_card
 from certifare.errors import CertifareError, DocumentError, GroupError
-from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.display import Drawing
 
 #: The fewest records of an intersection of attributes for which its bound is stated.
 SMALLEST_INTERSECTION = 30
@@ -384,7 +386,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
         if self.bound >= 1.0:
             return f"no bound below 1 on the {words} could be certified{among_whom(self.population)} ({self._sample()})"
         return (
-            f"{words} of any classifier <= {round_up(self.bound)} with {percent(self.confidence)} confidence"
+            f"{words} of any classifier <= {round_up(self.bound)} with {percent(self.joint_confidence)} confidence"
             f"{self._for_each()}{among_whom(self.population)} ({self._sample()})"
         )
 
@@ -394,7 +396,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
     def _sample(self) -> str:
         positive = "" if self.positive is None else f" with label {self.positive!r}"
         sizes = [self.counts.n_records] if self.claim.each else stratum(self.counts, self.positive).group_sizes.values()
-        looks = f"; look {self.look}, all together {percent(self.joint_confidence)}" if self.several_looks else ""
+        looks = f"; look {self.look}, {percent(self.confidence)} by itself" if self.several_looks else ""
         return f"{' + '.join(f'{n:,}' for n in sizes)} records{positive}, {self.counts.n_cells} cells{looks}"
 
     def _repr_html_(self) -> str:
@@ -403,7 +405,7 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             *((f"bound T* of {name}, by itself", round_up(bound)) for name, bound in self.of_each.items()),
             ("estimate", f"{self.estimate:.4f}"),
             ("lower limit", round_down(self.lower)),
-            ("confidence", f"{percent(self.confidence)}, of T* and of the lower limit each"),
+            ("confidence", f"{percent(self.joint_confidence)}, of T* and of the lower limit each"),
             ("method", self.method),
             ("candidates", str(self.candidates) if self.sequence is None else f"{self.candidates}, in sequence"),
             *(("weights", words) for words in self.cap_words),
@@ -411,7 +413,10 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
             *((f"records of {group}", f"{n:,}") for group, n in self.counts.group_sizes.items()),
             *((f"excluded: {e.reason}", f"{e.records:,}") for e in self.exclusions),
         ]
-        return html_table(str(self), rows)
+        return html_card("Certificate", plain_claim(self), rows, drawing=self.plot())
+
+    def __repr__(self) -> str:
+        return f"<Certificate: {self}>"
 
 
 def check_pools(pools: Sequence[tuple[int, ...]], counts: CellCounts, witnesses: Sequence[Witness]) -> None:

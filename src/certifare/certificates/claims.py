@@ -15,6 +15,7 @@ be bounded and by which method, and about whom. It travels as one value, and is 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -37,6 +38,9 @@ Combine = Literal["max", "mean"]
 METHODS = ("exact", "mcdiarmid", "lemmas", "calibrated")
 #: Two computations of one figure may differ by the rounding of different machines.
 RECOMPUTATION_TOLERANCE = 1e-9
+#: Labels whose names say that they are the positive one of two.
+POSITIVE_NAMES = frozenset({"1", "1.0", "true", "yes", "y"})
+_ABOVE = re.compile(r" (>=|>|==) ")
 #: The most values of a column within which groups are compared.
 MOST_STRATA = 50
 
@@ -65,6 +69,21 @@ METRICS = {
         Metric("equalized_odds_max", "equalized odds distance (largest over labels)", "each label"),
     )
 }
+
+
+def positive_of(labels: Sequence[str]) -> str:
+    """Return the label whose name says that it is the positive one of two; raise if none does.
+
+    >>> positive_of(["0", "1"]), positive_of(["income < 50000", "income >= 50000"])
+    ('1', 'income >= 50000')
+    """
+    certain = [name for name in labels if name.lower() in POSITIVE_NAMES or _ABOVE.search(name)]
+    if len(labels) == 2 and len(certain) == 1:
+        return certain[0]
+    raise ArgumentError(
+        "Which label is the positive one? Name one of "
+        f"{', '.join(map(repr, labels))} (--positive; in Python positive=)."
+    )
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -155,7 +174,7 @@ class Claim:
     candidates : int
         How many encoders share ε.
     positive : str or None
-        Name of the positive label, for equal opportunity; the last of two unless given.
+        Name of the positive label, for equal opportunity; may be left out if its name says so, as 1 and yes do.
     min_group_size : int
         Groups with fewer records are refused.
     population : {"clusters", "records"}
@@ -272,13 +291,7 @@ class Claim:
             return tuple(value for value in counts.labels if value not in self.left_out)
         if self.distance.strata == "each label":
             return counts.labels
-        positive = self.positive
-        if positive is None:
-            if len(counts.labels) != 2:
-                raise ArgumentError(
-                    f"Which label is the positive one? Pass positive= one of {', '.join(map(repr, counts.labels))}."
-                )
-            positive = counts.labels[-1]
+        positive = positive_of(counts.labels) if self.positive is None else self.positive
         if positive not in counts.labels:
             raise ArgumentError(f"positive={positive!r} is not among the labels {', '.join(map(repr, counts.labels))}.")
         return (positive,)

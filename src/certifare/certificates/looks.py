@@ -83,6 +83,16 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def confidence_left(confidence: float, spent: float) -> float | None:
+    """Return the confidence of a look after others, so that all hold together with ``confidence``; None if none does.
+
+    >>> confidence_left(0.9, 0.05), confidence_left(0.95, 0.05)
+    (0.95, None)
+    """
+    left = Decimal(repr(epsilon_at(confidence))) - Decimal(repr(spent))
+    return float(1 - left) if left > 0 else None
+
+
 def confidence_of_look(confidence: float, planned: int | None) -> float:
     """Return the confidence of each of several planned looks, so that all hold together with ``confidence``.
 

@@ -27,7 +27,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
@@ -41,7 +41,8 @@ from scipy.special import bdtrc
 
 from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.exact import epsilon_at
-from certifare.certificates.looks import Look, confidence_of_look
+from certifare.certificates.looks import Look, confidence_left, confidence_of_look
+from certifare.certificates.rounding import percent
 from certifare.encoders.hashes import mix
 from certifare.errors import FileError, LooksError
 from certifare.foundation.levels import Levels
@@ -99,11 +100,14 @@ class Traces:
         Digests of the group sizes, which are compared if two looks have no column in common.
     columns : mapping of str to ndarray of uint32
         Hashes of each record, by column. Empty if the records were counted elsewhere.
+    job : str or None
+        Digest of a whole job, if it is known before it looks: the same job again is not a new look.
     """
 
     origins: frozenset[str] = frozenset()
     sizes: frozenset[str] = frozenset()
     columns: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
+    job: str | None = None
 
     @cached_property
     def _comparisons(self) -> dict[tuple[str, ...], _Comparison]:
@@ -367,6 +371,44 @@ class Ledger:
         # A column that numbers the records of the whole table also numbers those of a part.
         compared = {name: hashes for name, hashes in columns[0].items() if name in columns[-1]}
         return Traces(frozenset(origins), frozenset(sizes), compared)
+
+    def of_job(self, traces: Traces, *parts: str) -> Traces:
+        """Return traces that know the job, which is named by all that its result depends on."""
+        if self.path is None:
+            return traces
+        job = self.digest("job", *parts)
+        return replace(traces, job=job, origins=traces.origins | {job})
+
+    def allot(self, traces: Traces, confidence: float, planned: int | None = None) -> float:
+        """Return the confidence of the next look, so that all looks at its records hold together with ``confidence``.
+
+        Nothing is counted yet. A job that was done before gets what it had then.
+
+        Raises
+        ------
+        LooksError
+            Earlier looks have spent too much.
+        """
+        share = self.confidence_of_look(confidence, planned)
+        if self.path is None:
+            return share
+        with self._open() as connection:
+            shared = self._shared(traces, connection)
+        before = list(itertools.takewhile(lambda earlier: traces.job not in earlier.origins, shared))
+        spent = float(sum((earlier.epsilon for earlier in before), Decimal(0)))
+        look = self._checked(Look(number=len(before) + 1, spent=spent, planned=planned))
+        spent = max(spent, look.least_spent(confidence))
+        left = confidence_left(confidence, spent) if planned is None else share
+        if left is not None and (planned is None or look.joint(share) >= confidence):
+            return left
+        times = "once" if look.number == 2 else f"{look.number - 1} times"
+        lower = confidence - spent
+        less = f" Or ask for less: --confidence {lower:.4g} leaves this look {percent(confidence)}."
+        raise LooksError(
+            f"{percent(confidence)} confidence cannot be reached on these certification records, or some of them: they "
+            f"were looked at {times} before, which spent ε = {spent:g}. Use new records. If you want several looks at "
+            f"the same records, plan them from the first run on (--looks {look.number}).{less if lower > 0.5 else ''}"
+        )
 
     def count(
         self, traces: Traces, statement: Sequence[str], confidence: float, planned: int | None = None

@@ -3,16 +3,20 @@
 A history holds only counts: those of the certificate, and those of every period. Findings are always computed from
 them, so the file holds no claims to trust. Every period has a share of ε, and every statement a share of that;
 ``docs/theory.md`` proves that all statements of a history hold together with its confidence.
+
+If the certificate claims each of several attributes, or parity within the values of a column, each attribute and value
+has a *course* of its own: a history of its own groups and records, with its share of ε.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -22,7 +26,7 @@ from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Certificate, certify_counts, difference_limit, hoeffding_radius
 from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
-from certifare.certificates.claims import Claim, estimate_of, gaps_of, metric_of, stratum
+from certifare.certificates.claims import Claim, Scope, estimate_of, gaps_of, metric_of, stratum
 from certifare.certificates.counts import Exclusion, encode_counts
 from certifare.certificates.exact import epsilon_at
 from certifare.errors import ArgumentError, CertifareError, CountsError, FileError, GroupError
@@ -31,7 +35,7 @@ from certifare.foundation.randomness import stream
 from certifare.foundation.storage import atomic_file, distinct_keys, open_regular
 
 FORMAT: Literal["certifare/history"] = "certifare/history"
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 64 << 20
 MOST_PERIODS = 1_000
 MOST_STATEMENTS = 10_000
@@ -39,6 +43,8 @@ MOST_STATEMENTS = 10_000
 
 FORGETTING = 0.5
 """Weight of a period relative to the next one, when the direction of a movement is estimated."""
+
+SEVERITY = {"CONFIRMED": 0, "NOT REFUTED": 1, "REFUTED": 2}
 
 NEW_GROUP = "a group that the certificate does not know"
 TOO_FEW = "too few records of the group {group} in this period"
@@ -107,6 +113,8 @@ class Finding:
     movements : tuple of Movement
     exclusions : tuple of Exclusion
         Records that were left out.
+    course : str or None
+        The attribute, or value of the given column, that it is about, if the certificate is about several.
     """
 
     number: int
@@ -122,6 +130,7 @@ class Finding:
     target: float
     movements: tuple[Movement, ...]
     exclusions: tuple[Exclusion, ...]
+    course: str | None = None
 
     @property
     def refuted(self) -> bool:
@@ -188,6 +197,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Cells that are published as one.
     min_group_size : int
         Groups with fewer records in a period are left out of it.
+    scope : Scope, optional
+        The attributes, each of which is claimed, or the column within whose values groups are compared.
     periods : tuple of Period
 
     Examples
@@ -202,7 +213,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     format: Literal["certifare/history"] = FORMAT
-    version: Annotated[int, msgspec.Meta(ge=1)] = VERSION
+    version: Annotated[int, msgspec.Meta(ge=1)] = 2  # 3 with a scope
     encoder: HexDigest
     metric: Annotated[str, msgspec.Meta(max_length=100)]
     positive: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
@@ -215,16 +226,20 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     training: CellCounts | None = None
     pools: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], ...], ...] = ()
     min_group_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 30
+    scope: Scope | msgspec.UnsetType = msgspec.UNSET
     periods: tuple[Period, ...] = ()
 
     def __post_init__(self) -> None:
         metric = metric_of(self.metric)
+        if self.scope is not msgspec.UNSET and self.version < VERSION:
+            raise FileError(f"A history of several courses has version {VERSION} of the format.")
         if metric.labelled and self.reference.labels is None:
             raise ArgumentError(f"The {metric.words} needs labels, but the certification records have none.")
         pooled = [cell for pool in self.pools for cell in pool]
         if any(cell >= self.reference.n_cells for cell in pooled) or len(set(pooled)) < len(pooled) or () in self.pools:
             raise FileError("Pools contain a cell that does not exist, a cell twice, or no cell.")
-        self._strata(self.reference)
+        if self.scope is msgspec.UNSET:
+            self._strata(self.reference)
         if self.training is not None and self.training.n_cells != self.reference.n_cells:
             raise CountsError("Training records and certification records were counted with different cells.")
         if 3 + 2 * len(self.reference.groups) * len(self.reference.labels or (None,)) > MOST_STATEMENTS:
@@ -239,6 +254,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         names = [period.name for period in self.periods]
         if len(set(names)) < len(names):
             raise FileError("A period occurs twice.")
+        if self.scope is not msgspec.UNSET:
+            courses_of(self)
         for period in self.periods:
             self._check(period)
 
@@ -277,12 +294,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ArgumentError(f"target={target}: give a distance in [0, 1].")
         if certificate.tail is not None:
             raise ArgumentError("The certificate uses capped weights; monitoring does not support them.")
-        if certificate.claim.each or certificate.claim.given is not None:
-            raise ArgumentError(
-                "The certificate is about each of several attributes, or about the values of a column, which "
-                "monitoring does not follow. Certify the records of each period (certifare certify), or "
-                "monitor a certificate of one attribute."
-            )
         labelled = certificate.claim.labelled
         return cls(
             encoder=encoder,
@@ -298,6 +309,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             training=None if training is None else training.without_labels(),
             pools=certificate.pools,
             min_group_size=min_group_size,
+            scope=certificate.scope,
+            version=2 if certificate.scope is msgspec.UNSET else VERSION,
         )
 
     def check_against(self, certificate: Certificate, encoder: str, training: CellCounts | None = None) -> None:
@@ -315,11 +328,11 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             ``encoder.training_counts_``; only needed if the history has training counts.
         """
         own = History.begin(certificate, encoder, training=training)
-        names = ["encoder", "metric", "positive", "trials", "pools", "reference", "set_thresholds"]
+        names = ["encoder", "metric", "positive", "trials", "pools", "reference", "set_thresholds", "scope"]
         if self.training is not None:
             names.append("training")
         stated, known = self.to_dict(), own.to_dict()
-        other = [name for name in names if stated[name] != known[name]]
+        other = [name for name in names if stated.get(name) != known.get(name)]
         if other:
             raise FileError(
                 f"This is the history of another certificate, or it was changed: it differs from the bundle in "
@@ -362,17 +375,34 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return epsilon / self.planned if self.planned is not None else epsilon * 6.0 / (math.pi * number) ** 2
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return the findings of all periods."""
-        return tuple(self.finding(number) for number in range(1, len(self.periods) + 1))
+        """Return the findings of all periods; if there are several courses, of each of them in turn."""
+        if self.scope is msgspec.UNSET:
+            return tuple(self.finding(number) for number in range(1, len(self.periods) + 1))
+        number = {period.name: i for i, period in enumerate(self.periods, 1)}
+        return tuple(
+            replace(finding, course=name, number=number[finding.name])
+            for name, course in courses_of(self).items()
+            for finding in course.findings()
+        )
 
     def latest(self) -> Finding:
-        """Return the finding of the last period."""
+        """Return the finding of the last period; of several courses, the worst.
+
+        A course without enough records in it is named as a small group: nothing is said of it.
+        """
         if not self.periods:
             raise FileError("The history has no period yet.")
-        return self.finding(len(self.periods))
+        if self.scope is msgspec.UNSET:
+            return self.finding(len(self.periods))
+        found = [finding for finding in self.findings() if finding.number == len(self.periods)]
+        worst = max(found, key=lambda finding: (SEVERITY[finding.outcome], finding.lower, finding.bound))
+        silent = sorted(set(courses_of(self)) - {str(finding.course) for finding in found})
+        return replace(worst, small=(*worst.small, *silent))
 
     def finding(self, number: int) -> Finding:
-        """Return the finding of a period, by its number from 1."""
+        """Return the finding of a period, by its number from 1, of a history with one course."""
+        if self.scope is not msgspec.UNSET:
+            raise ArgumentError("A period has a finding for each attribute or value of the column: see findings().")
         period = self.periods[number - 1]
         counts, small = self._usable(period)
         strata = self._strata(counts)
@@ -451,7 +481,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"The period {period.name!r} has {period.counts.n_cells:,} cells, the certificate has "
                 f"{self.reference.n_cells:,}. It was counted with another encoder."
             )
-        self._usable(period)
+        if self.scope is msgspec.UNSET:
+            self._usable(period)
+        elif not any(period.name in {p.name for p in course.periods} for course in courses_of(self).values()):
+            raise GroupError(
+                f"The period {period.name!r} has too few records to compare groups: at least {self.min_group_size:,} "
+                "are needed in two groups of an attribute. Choose a longer period."
+            )
 
     def _usable(self, period: Period) -> tuple[CellCounts, tuple[str, ...]]:
         """Return the counts of a period for groups with enough records, and the names of the other groups."""
@@ -584,6 +620,57 @@ class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         first = stream(0, "halves of a reference", digest).binomial(table, 0.5)
         groups, labels = self.reference.groups, self.reference.labels
         return CellCounts(first, groups, labels), CellCounts(table - first, groups, labels)
+
+
+def courses_of(history: History) -> dict[str, History]:
+    """Return the history of each attribute, and of each value of the given column; all of them share ε evenly.
+
+    Periods in which a course has too few records are not in it.
+    """
+    scope = history.scope
+    assert scope is not msgspec.UNSET  # noqa: S101  (the caller has checked)
+    claim = Claim(metric=history.metric, each=scope.each, given=scope.given, left_out=scope.left_out)
+    if scope.given is not None and history.training is not None:
+        history = msgspec.structs.replace(history, training=None)  # it is not by the values of the column
+    values = claim.strata(history.reference) if scope.given is not None else (None,)
+    names = {_course_name(a, scope.given, v): (a, v) for v in values for a in scope.each or (None,)}
+    shared = math.nextafter(1.0 - epsilon_at(history.confidence) / len(names), 1.0)
+    courses = {}
+    for name, (attribute, value) in names.items():
+        course = msgspec.structs.replace(
+            history,
+            scope=msgspec.UNSET,
+            confidence=shared,
+            reference=_cut(history.reference, claim, attribute, value),
+            training=None if history.training is None else claim.counts_of(history.training, attribute),
+            periods=(),
+        )
+        kept = []
+        for period in history.periods:
+            counts = _cut(period.counts, claim, attribute, value)
+            own = msgspec.structs.replace(period, counts=counts)
+            with contextlib.suppress(GroupError):
+                course._usable(own)
+                kept.append(own)
+        courses[name] = msgspec.structs.replace(course, periods=tuple(kept))
+    return courses
+
+
+def _course_name(attribute: str | None, given: str | None, value: str | None) -> str:
+    within = None if given is None else f"{given} {value!r}"
+    return ", ".join(part for part in (attribute, within) if part is not None)
+
+
+def _cut(counts: CellCounts, claim: Claim, attribute: str | None, value: str | None) -> CellCounts:
+    """Return the counts of one attribute, and of one value of the given column, which may have no record."""
+    counts = claim.counts_of(counts, attribute)
+    if value is None:
+        return counts
+    if counts.labels is None:
+        raise ArgumentError(f"The counts are not by {claim.given!r}: count with --given {claim.given}.")
+    if value not in counts.labels:
+        return CellCounts(np.zeros_like(counts.table[:, :, 0]), counts.groups, exclusions=counts.exclusions)
+    return counts.given_label(value)
 
 
 class _Header(msgspec.Struct):

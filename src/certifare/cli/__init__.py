@@ -8,6 +8,7 @@ import typer
 
 from certifare.cli import key
 from certifare.cli.certify import certify
+from certifare.cli.check import check
 from certifare.cli.count import count
 from certifare.cli.demo import demo
 from certifare.cli.encode import encode
@@ -20,7 +21,9 @@ from certifare.cli.plugins import Commands
 from certifare.cli.report import report
 from certifare.cli.running import run
 from certifare.cli.show import show
+from certifare.cli.sign import sign
 from certifare.cli.sql import sql
+from certifare.cli.studio import studio
 from certifare.cli.sweep import sweep
 from certifare.cli.verify import verify
 
@@ -33,7 +36,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, plan, fit, encode, certify, count, verify, monitor, sweep, show, explain, sql, report):
+for command in (
+    demo, plan, check, fit, encode, certify, count, sign, verify, monitor, sweep, show, explain, sql, report, studio,
+):  # fmt: skip
     app.command(cls=Command)(command)
 app.add_typer(key.app, name="key")
 

@@ -45,6 +45,7 @@ from certifare.cli.sources import (
     trace_database,
 )
 from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
+from certifare.cli.terms_options import TermsOptions
 
 if TYPE_CHECKING:
     from certifare.certificates import Certificate
@@ -90,6 +91,7 @@ def certify(
     key: Key = None,
     suppress: Suppress = None,
     dataset: Dataset = None,
+    stated: TermsOptions,
     csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
@@ -108,6 +110,7 @@ def certify(
     check_distance("--max", max_bound)
     place = _find(encoder, data or [], column, database)
     refuse_ignored(context, *place.conditions(roles))
+    terms = stated.terms()
     book = open_ledger(ledger)
     claim = Claim(
         metric=metric or place.metric,
@@ -135,7 +138,7 @@ def certify(
     if output is not None:
         from certifare.document import write_document
 
-        named = {**certified.context, "suppress_below": suppress, "dataset": dataset}
+        named = {**certified.context, "suppress_below": suppress, "dataset": dataset, "terms": terms}
         write_document(output, certificate, signing_key(key), **named, command=command_line(context))
     notes = (*_taken_over(place.known, asked), *certified.notes, *(() if book.reason is None else (book.reason,)))
     written = () if output is None else (f"written to {output}" + (", signed" if key else ", not signed"),)

@@ -8,7 +8,9 @@ from rich.text import Text
 
 from certifare.frontier.sweeping import Point
 
-STYLES = {"boosted": "cyan", "tree": "green", "kmeans": "yellow"}
+#: Mark and colour of each kind of encoder on the front. The mark alone tells them apart.
+MARKS = {"boosted": ("o", "cyan"), "tree": ("+", "green"), "kmeans": ("x", "yellow"), "calibrated": ("c", "blue")}
+OTHER = ("*", "")
 
 
 def draw_points(
@@ -28,7 +30,7 @@ def draw_points(
     points : sequence of Point
         All points, drawn as dots.
     front : sequence of Point
-        Those that no other beats, drawn as circles in the colour of their kind.
+        Those that no other beats, drawn by the mark of their kind.
     chosen : Point, optional
         Drawn as a diamond.
     target : float, optional
@@ -60,7 +62,7 @@ def draw_points(
         if point.bound <= high_x and low_y <= point.utility <= high_y:
             canvas[row(point.utility)][column(point.bound)] = ("·", "dim")
     for point in front:
-        canvas[row(point.utility)][column(point.bound)] = ("o", STYLES.get(point.kind, ""))
+        canvas[row(point.utility)][column(point.bound)] = MARKS.get(point.kind, OTHER)
     if chosen is not None:
         canvas[row(chosen.utility)][column(chosen.bound)] = ("◆", "bold magenta")
 
@@ -77,7 +79,8 @@ def draw_points(
     kinds = list(dict.fromkeys(point.kind for point in front))
     text.append("        ")
     for kind in kinds:
-        text.append(" o", STYLES.get(kind, ""))
+        mark, style = MARKS.get(kind, OTHER)
+        text.append(f" {mark}", style)
         text.append(f" {kind}")
     if chosen is not None:
         text.append(" ◆", "bold magenta")

@@ -10,12 +10,14 @@ import typer
 from rich.text import Text
 
 from certifare.cli.arguments import check_distance
-from certifare.cli.options import Json, Seed
+from certifare.cli.honoured import printed, refuse_ignored
+from certifare.cli.options import Json, Seed, Verbose
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, out
+from certifare.foundation.version import VERIFY_PAGE
 
 #: The bound that the demonstration asks for, and that of its audit kit.
 TARGET = 0.08
@@ -43,6 +45,7 @@ def demo(
         ),
     ] = False,
     seed: Seed = 0,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Fit an encoder to the Adult table: what predicts an income above 50,000 dollars, whatever the sex.
@@ -53,6 +56,7 @@ def demo(
     from certifare.data import adult
     from certifare.frontier import Grid
 
+    refuse_ignored(context, *printed(as_json or audit_kit))
     check_distance("--target", target)
     if audit_kit:
         _kit(context, output or Path("certifare-audit-kit"), TARGET if target is None else target, seed, as_json)
@@ -72,7 +76,9 @@ def demo(
     def show() -> None:
         about = ": 48,842 people, label: income above 50,000 dollars, sensitive: sex\n"
         out.print(Text.assemble(("Adult", "bold"), about))
-        show_bundle(bundle, output if solved else None, signed=False)
+        show_bundle(bundle, output if solved else None, signed=False, verbose=verbose)
+        if solved:
+            out.print(f"        or drop certificate.json on {VERIFY_PAGE}", soft_wrap=True)
 
     document = {**bundle.to_dict(), "bundle": str(output) if solved else None}
     emit(document, as_json, show, outcome=bundle.verdict, status=0 if solved else REFUSED)
@@ -96,6 +102,7 @@ def _kit(context: typer.Context, output: Path, target: float, seed: int, as_json
                 f"kit   {output}: README.txt says what is in it, expected/ what each check prints", soft_wrap=True
             )
             out.print(f"next  cd {output} && {CHECKS['2-figures']}", soft_wrap=True)
+            out.print(f"      or, without installing anything, drop its files on {VERIFY_PAGE}", soft_wrap=True)
 
     document = {"verdict": bundle.verdict, "kit": str(output) if solved else None, "checks": CHECKS}
     emit(document, as_json, show, outcome=bundle.verdict, status=0 if solved else REFUSED)

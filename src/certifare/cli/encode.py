@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 
 FORMS = ("representatives", "cells", "onehot", "score")
+#: Before the name of a column that holds a cell's typical values, so that nobody takes them for the person's own. It is
+#: in the header, not in a second file: a header is never lost on the way.
+TYPICAL = "typical_"
 
 
 @with_options
@@ -40,7 +43,14 @@ def encode(
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
     data: Annotated[Path, typer.Argument(help="Table to encode: CSV, Parquet or Arrow, of any size.")],
     output: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
-    form: Annotated[str, choose("What stands for a record.", *FORMS, name="--as")] = "representatives",
+    form: Annotated[
+        str,
+        choose(
+            "What stands for a record: cell and typical values, cell, indicators of cells, or scores.",
+            *FORMS,
+            name="--as",
+        ),
+    ] = "representatives",
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -72,7 +82,9 @@ def encode(
 ) -> None:
     """Encode a table, record by record, with a published encoder.
 
-    The table is read and written in batches, so its size does not matter. Columns copied with --keep are not covered
+    Each record becomes its cell: the column cell has its number, and columns typical_… the typical values of the
+    training records in that cell, which are not the person's own. The table is read and written in batches, so its size
+    does not matter. Columns copied with --keep are not covered
     by the certificate: a classifier that sees them sees more than the cell.
 
     An encoder that was fitted with --group-aware needs the sensitive column. It is read, and left out of the output
@@ -94,7 +106,7 @@ def encode(
     reading = csv_format(known.reading, csv.reading())
     kept = _kept_columns(listed(keep), data, reading)
     groups = _group_columns(fitted, data, known, reading)
-    fitted.set_params(output=form)
+    fitted.set_params(output="cells" if form == "representatives" else form)
     begun = time.perf_counter()
     with (
         progress("encoding", 1.0, quiet=as_json) as advance,
@@ -102,7 +114,8 @@ def encode(
         open_writer(temporary, ending, spreadsheet_safe) as write,
     ):
         records = unknown = 0
-        for encoded, of_unknown_groups, position in _encode(fitted, data, kept, groups, reading, ending):
+        typical = form == "representatives"
+        for encoded, of_unknown_groups, position in _encode(fitted, data, kept, groups, reading, ending, typical):
             write(encoded)
             records += encoded.num_rows
             unknown += of_unknown_groups
@@ -160,6 +173,7 @@ def _encode(
     groups: GroupColumns | None,
     reading: dict[str, Any],
     ending: str,
+    typical: bool,
 ) -> Iterator[tuple[pa.Table, int, float]]:
     """Encode a table batch by batch; gives how many records are of an unknown group, and the share that is read."""
     import pyarrow as pa
@@ -171,16 +185,32 @@ def _encode(
     # Text has no types; a Parquet file that is made of it gets those that its values have.
     typed = bool(kept) and kind_of(data) == "csv" and ending == ".parquet"
     types = text_types(data, kept, **reading) if typed else {}
-    first = 0
+    first, rows = 0, None
     for batch in batches:
         table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
         encoded, unknown = _encode_batch(fitted, table, groups, first)
         first += len(table)
+        if typical:
+            rows = _typical_rows(fitted, table) if rows is None else rows
+            encoded = _beside(encoded, rows.take(encoded.column("cell")))
         yield (
             _with_kept(encoded, table, kept, types, reading["missing"]),
             unknown,
             batches.position / (batches.size or 1),
         )
+
+
+def _typical_rows(fitted: RestrictedEncoder, table: pa.Table) -> pa.Table:
+    """Return the typical values of each cell, under names that say so."""
+    rows = fitted.representatives_like(table)
+    return rows.rename_columns([f"{TYPICAL}{name}" for name in rows.column_names])
+
+
+def _beside(first: pa.Table, second: pa.Table) -> pa.Table:
+    """Put two tables side by side."""
+    import pyarrow as pa
+
+    return pa.table([*first.columns, *second.columns], names=[*first.column_names, *second.column_names])
 
 
 def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> tuple[str, ...]:

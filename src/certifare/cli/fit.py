@@ -10,15 +10,16 @@ import typer
 
 from certifare.cli.arguments import check_distance, signing_key
 from certifare.cli.csv_options import CsvFormat
-from certifare.cli.honoured import of_search, refuse_ignored
+from certifare.cli.honoured import of_search, printed, refuse_ignored
 from certifare.cli.option_classes import with_options
-from certifare.cli.options import Dataset, Json, Key, Replace, RequiredLabel, RequiredSensitive, Suppress
+from certifare.cli.options import Dataset, Json, Key, Replace, RequiredLabel, RequiredSensitive, Suppress, Verbose
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED
 from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit
+from certifare.cli.terms_options import TermsOptions
 
 
 @with_options
@@ -60,7 +61,9 @@ def fit(
     key: Key = None,
     suppress: Suppress = None,
     dataset: Dataset = None,
+    stated: TermsOptions,
     csv: CsvFormat,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Find an encoder that keeps most of the label and whose certificate meets a target, and write it as a bundle.
@@ -76,8 +79,9 @@ def fit(
     from certifare.errors import ArgumentError
     from certifare.frontier.large import is_large
 
+    terms = stated.terms()
     large = engine is not None or is_large(data)
-    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=large))
+    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=large), *printed(as_json))
     check_distance("--target", target)
     if suppress is not None and search.group_aware:
         raise ArgumentError(
@@ -104,12 +108,12 @@ def fit(
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            named = {"suppress": suppress, "dataset": dataset, "command": command_line(context)}
+            named = {"suppress": suppress, "dataset": dataset, "terms": terms, "command": command_line(context)}
             bundle.save(output, key=signer, replace=replace, **named)  # type: ignore[arg-type]
     emit(
         {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},
         as_json,
-        lambda: show_bundle(bundle, output if solved else None, signed=key is not None),
+        lambda: show_bundle(bundle, output if solved else None, signed=key is not None, verbose=verbose),
         outcome=bundle.verdict,
         status=0 if solved else REFUSED,
     )

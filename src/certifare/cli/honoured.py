@@ -48,6 +48,7 @@ CONDITIONS = {
     "listed": "the cells of an encoder in words (no --json)",
     "certified": "a certificate",
     "by_group": "an encoder that reads the group (fit --group-aware)",
+    "printed": "a result that is printed (no --json)",
     "written": "a report that is written (no --json)",
     "as_csv": "an output that ends in .csv",
 }
@@ -78,7 +79,8 @@ _SEARCH = _when(
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
-    "demo": _when(always="output replace target audit_kit seed as_json"),
+    "studio": _when(always="folder port max_upload browser"),
+    "demo": _when(always="output replace target audit_kit seed as_json", printed="verbose"),
     "plan": _when(
         always="total size metric target confidence cells as_json",
         total="share",
@@ -86,7 +88,15 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         positives="label positive",
         csv=_CSV,
     ),
-    "fit": {**_SEARCH, **_when(always="replace key suppress dataset target min_ratio min_rate", binary="engine")},
+    "check": {**{name: needs for name, needs in _SEARCH.items() if name != "output"}, **_when(always="target")},
+    "fit": {
+        **_SEARCH,
+        **_when(
+            always="replace key suppress dataset producer purpose valid_until target min_ratio min_rate",
+            binary="engine",
+            printed="verbose",
+        ),
+    },
     "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
         always="form keep replace as_json",
@@ -110,7 +120,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         capped="cap",
         csv=_FILE,
         column="cuts encoder_output",
-        output="key suppress dataset",
+        output="key suppress dataset producer purpose valid_until",
     ),
     "count": _when(
         always="output sensitive label given sql as_json",
@@ -134,6 +144,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         counts="period",
         csv=_FILE,
     ),
+    "sign": _when(always="key producer purpose valid_until as_json"),
     "show": _when(always="as_json", listed="cells", certified="key"),
     "explain": _when(always="as_json", csv=_FILE, unread_csv="missing decimal"),
     "sql": _when(always="dialect table as_json"),
@@ -201,6 +212,11 @@ def of_file(*paths: FilePath) -> tuple[str, ...]:
     from certifare.tables.files import kind_of
 
     return ("records", "csv") if any(kind_of(path) == "csv" for path in paths) else ("binary", "records")
+
+
+def printed(as_json: bool) -> tuple[str, ...]:
+    """Conditions of a result that is printed for people."""
+    return () if as_json else ("printed",)
 
 
 def of_records(*paths: FilePath, stated: bool) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certifare.foundation.storage import atomic_folder, check_folder, open_regular
+from certifare.foundation.version import VERIFY_PAGE
 
 if TYPE_CHECKING:
     from certifare.bundle import Bundle
@@ -61,6 +62,9 @@ Run these commands here, in this order. What each printed when the kit was made 
 {commands}
 
 After the sixth, again.csv must be encoded.csv, byte by byte. The page for auditors explains each answer.
+
+Without installing anything: open {page} in a browser, and drop
+certificate.json, producer.pub.pem and encoder.json on it; then altered.json. Nothing leaves your computer.
 """
 
 
@@ -129,7 +133,7 @@ def make_kit(
             (kit / "expected" / f"{name}.txt").write_text(f"$ {line}\n{_run(line, kit)}", "utf-8")
         (kit / "again.csv").unlink()
         (kit / "README.txt").write_text(
-            NOTE.format(fresh=FRESH, commands="\n".join(f"  {c}" for c in CHECKS.values())), "utf-8"
+            NOTE.format(fresh=FRESH, page=VERIFY_PAGE, commands="\n".join(f"  {c}" for c in CHECKS.values())), "utf-8"
         )
     return bundle
 

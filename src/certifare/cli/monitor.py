@@ -87,7 +87,7 @@ def monitor(
         _write_page(output, course, findings)
     if place.fresh:
         course.save(history)
-    latest = findings[-1] if findings else None
+    latest = course.latest() if findings else None
     certified = document.certificate.bound
     emit(
         {
@@ -168,7 +168,7 @@ def _count(known: Certified, document: Document, place: _Place, csv: CsvFile) ->
     reading, labelled = known.reading, document.certificate.claim.labelled
     encoder_digest = digest(known.encoder)
     if place.counts:
-        wanted = reading if labelled else reading.unlabelled()
+        wanted = reading if labelled and not reading.given else reading.unlabelled()
         return pool(load_counts(place.counts), encoder_digest, wanted).counted
     fitted = load_fitted(known.encoder)
     request = CountRequest(labelled=labelled, salt=checksum_salt(encoder_digest))
@@ -232,11 +232,13 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], c
 
     styles = {"REFUTED": "bold red", "CONFIRMED": "green", "NOT REFUTED": ""}
     table = RichTable(box=None, padding=(0, 2, 0, 0))
-    for name in ("period", "records", "lower limit", "T*", "", "moved"):
+    scoped = any(finding.course is not None for finding in findings)
+    for name in (*(("about",) if scoped else ()), "period", "records", "lower limit", "T*", "", "moved"):
         table.add_column(name, justify="right" if name in ("lower limit", "T*") else "left")
     for finding in findings:
         moved = ", ".join(f"{m.group} ≥ {round_down(m.lower)}" for m in finding.moved)
         table.add_row(
+            *((printable(str(finding.course)),) if scoped else ()),
             printable(finding.name),
             " + ".join(f"{n:,}" for n in finding.groups.values()),
             round_down(finding.lower),
@@ -253,13 +255,15 @@ def _show(history: History, findings: Sequence[Finding], notes: Sequence[str], c
         soft_wrap=True,
     )
     if findings:
-        out.print(findings[-1].words, soft_wrap=True)
-        for group in findings[-1].small:
-            n = findings[-1].groups.get(group, 0)
+        latest = history.latest()
+        about = "" if latest.course is None else f"{printable(latest.course)}: "
+        out.print(f"{about}{latest.words}", soft_wrap=True)
+        for group in latest.small:
+            n = latest.groups.get(group, 0)
             err.print(
                 f"{f'too few records ({n:,})' if n else 'no record'} of {printable(group)} in this period: nothing is "
                 "said of them, and the target is not confirmed",
                 soft_wrap=True,
             )
-        show_left_out(findings[-1].exclusions)
+        show_left_out(latest.exclusions)
     show_notes(notes)

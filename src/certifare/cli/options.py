@@ -168,6 +168,10 @@ MinGroupSize = Annotated[
         hidden=True,
     ),
 ]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Also print how the result was found, and a chart.", rich_help_panel=READING),
+]
 Key = Annotated[
     Path | None, typer.Option(help="Private key to sign with (certifare key new).", rich_help_panel=READING)
 ]

@@ -1,16 +1,15 @@
-"""What a search found, in the terminal: the verdict, the facts, the frontier, and what to do next."""
+"""What a search found, in the terminal: claim, price, what to do next and the report; the rest if asked for."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.panel import Panel
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from certifare.cli.terminal import err, out, printable
-from certifare.foundation.formatting import amount, one
+from certifare.cli.terminal import err, out, printable, show_left_out, show_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,57 +18,73 @@ if TYPE_CHECKING:
     from certifare.certificates import Interval
 
 VERDICTS = {"PASS": "bold green", "NO SOLUTION": "bold red", "DONE": "bold"}
+#: The joint confidence that ``verify`` asks for unless told otherwise.
+USUAL = 0.95
 
 
-def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool) -> None:
-    """Print a result: the verdict, the certificate, the frontier, and where the report is."""
+def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool, verbose: bool = False) -> None:
+    """Print a result: four lines; with ``verbose`` also how it was found, and the frontier."""
+    for line in _headlines(bundle, folder, signed=signed):
+        out.print(line, soft_wrap=True)
+    if folder is None:
+        out.print("\nWhat would help", style="bold")
+        for advice in bundle.advice:
+            out.print(f"  • {advice.text}", soft_wrap=True)
+        err.print(
+            "Nothing was written. Running again with other seeds until one passes would void the certificate.",
+            style="dim",
+            soft_wrap=True,
+        )
+    if verbose:
+        _show_details(bundle)
+    show_left_out(bundle.exclusions)
+    show_notes(bundle.notes)
+
+
+def _headlines(bundle: Bundle, folder: Path | None, *, signed: bool) -> Iterator[Text]:
+    """Yield the verdict with the claim, the price, what to do next, and where the report is."""
+    from certifare.certificates.wording import plain_claim
+
+    verdict = (bundle.verdict, VERDICTS[bundle.verdict])
+    if bundle.certificate is None or folder is None:
+        asked = "" if bundle.target is None else f" {bundle.target:g}"
+        found = f"No encoder met the target{asked}." if bundle.tested else bundle.advice[0].text
+        yield Text.assemble(verdict, f"  {printable(found)}")
+        return
+    yield Text.assemble(verdict, f"  {printable(plain_claim(bundle.certificate))}")
+    if bundle.measured is not None:
+        beside = "" if bundle.boosting is None else f"; gradient boosting without a bound: {_figures(bundle.boosting)}"
+        yield Text(f"price   {_figures(bundle.measured)}{beside}")
+    if bundle.warning is not None:
+        yield Text(f"        {bundle.warning}", "yellow")
+    # Paths are printed as they are, however long: they are there to be copied.
+    name = shlex.quote(str(folder))
+    asked = "" if bundle.confidence >= USUAL else f" --confidence {bundle.confidence:.6g}"
+    asked += "" if bundle.target is None else f" --max {bundle.target:g}"
+    yield Text(printable(f"next    certifare verify {name}{asked} && certifare encode {name} DATA OUTPUT"))
+    unsigned = "" if signed else " (the certificate is not signed)"
+    yield Text(printable(f"report  {folder / 'report.html'!s}{unsigned}"))
+
+
+def _figures(measured: Measured) -> str:
+    performance = measured.performance
+    auc = "" if performance.auc is None else f", AUC {performance.auc.estimate:.3f}"
+    return f"accuracy {performance.accuracy.estimate:.1%}{auc}"
+
+
+def _show_details(bundle: Bundle) -> None:
+    """Print what the certificate says, how the encoder was found, and the frontier."""
     from certifare.cli.chart import draw_points
 
-    out.print(Panel(_verdict(bundle), expand=False, padding=(1, 2)))
     facts = RichTable.grid(padding=(0, 3))
     for name, text in _facts(bundle):
         facts.add_row(name, printable(text))
+    out.print()
     out.print(facts)
     out.print()
     width = max(20, min(60, out.width - 12))
     points, utility = bundle.frontier.points, bundle.frontier.utility
     out.print(draw_points(points, _front(bundle), bundle.point, bundle.target, utility=utility, width=width))
-    if folder is not None:
-        out.print()
-        # Paths are printed as they are, however long: they are there to be copied.
-        unsigned = "" if signed else " (not signed)"
-        out.print(f"report        {folder / 'report.html'!s}", soft_wrap=True)
-        out.print(f"certificate   {folder / 'certificate.json'!s}{unsigned}", soft_wrap=True)
-        out.print(f"next          certifare encode {folder!s} DATA OUTPUT", soft_wrap=True)
-        out.print(f"              certifare verify {folder!s}", soft_wrap=True)
-        return
-    out.print("\nWhat would help", style="bold")
-    for advice in bundle.advice:
-        out.print(f"  • {advice.text}", soft_wrap=True)
-    err.print(
-        "Nothing was written. Running again with other seeds until one passes would void the certificate.",
-        style="dim",
-        soft_wrap=True,
-    )
-
-
-def _verdict(bundle: Bundle) -> Text:
-    from certifare.certificates.rounding import percent, round_up
-
-    asked = "" if bundle.target is None else f"  target {bundle.target:g}"
-    verdict = Text.assemble((bundle.verdict, VERDICTS[bundle.verdict]), f"{asked}\n\n")
-    certificate = bundle.certificate
-    if certificate is None:
-        return verdict.append(
-            "Not even the safest encoder met the target"
-            if bundle.tested
-            else "No encoder tells more about the label than chance does"
-        )
-    verdict.append(
-        f"With {percent(certificate.confidence)} confidence no classifier on the {certificate.counts.n_cells} cells "
-        f"has {one(certificate.claim.distance.words)} above "
-    )
-    return verdict.append(f"T* = {round_up(certificate.bound)}", "bold")
 
 
 def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
@@ -79,9 +94,11 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
     certificate, point = bundle.certificate, bundle.point
     if certificate is not None and point is not None:
         interval = f"[{round_down(certificate.lower)}, {round_up(certificate.bound)}]"
-        own = "" if certificate.sequence is None else f"; its own limit {round_up(bundle.limit)} is not claimed"
-        each = f"each limit with {percent(certificate.confidence)} confidence"
-        yield "interval", f"{interval}, {each}; estimate {certificate.estimate:.4f}{own}"
+        each = f"each limit with {percent(bundle.confidence)} confidence"
+        yield "interval", f"{interval}, {each}; estimate {certificate.estimate:.4f}"
+        if certificate.sequence is not None:
+            own = f"the chosen encoder's own bound is {round_up(bundle.limit)}"
+            yield "", f"{own}; it was chosen after testing, so the claim is the target"
         for attribute, bound in certificate.of_each.items():
             yield attribute, f"T* = {round_up(bound)}" + ("" if certificate.sequence else ", by itself")
         if certificate.intersection is not None:
@@ -93,18 +110,14 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
         yield "certified on", f"{sizes} records{fresh}"
         name = "θ" if point.kind == "calibrated" else "γ"
         gamma = "" if point.gamma is None else f", {name} = {point.gamma:.3g}"
-        reads = "; it reads the group, and so must whoever encodes" if bundle.encoder.reads_groups else ""
+        reads = "; it reads the group, and encoding needs it too" if bundle.encoder.reads_groups else ""
         yield "encoder", f"{point.kind}, {point.cells} cells{gamma}{reads}"
-    how = f"{bundle.tried:,} encoders compared on other records"
+    how = f"tried {bundle.tried:,} encoders"
     if bundle.order:
-        passed = sum(entry.met for entry in bundle.tested)
-        how += (
-            f"; {len(bundle.order)} put in order there and tested at full ε until one failed: {passed} "
-            f"{'passes' if passed == 1 else 'pass'}"
-        )
+        how += f", shortlisted {len(bundle.order)}; {sum(entry.met for entry in bundle.tested)} met the target"
     elif certificate is not None:
         several = certificate.candidates > 1
-        how += f"; {certificate.candidates:,} certified together" if several else "; one certified, once"
+        how += f"; {certificate.candidates:,} certified together" if several else "; certified one"
     yield "chosen from", how
     if bundle.measured is not None:
         yield "majority votes", f"{_measured(bundle.measured)}, on the certification records"
@@ -120,13 +133,9 @@ def _facts(bundle: Bundle) -> Iterator[tuple[str, str]]:
             yield "weights", words
         yield "look", certificate.look_words
     if point is not None:
-        yield "retained", f"{point.retained:.1%} of the spread of the columns"
+        yield "retained", f"keeps {point.retained:.1%} of the columns' variance"
     if bundle.group_aware is not None:
         yield "if groups are read", str(bundle.group_aware)
-    for exclusion in bundle.exclusions:
-        yield "left out", f"{amount(exclusion.records, 'record')}: {exclusion.reason}"
-    for note in bundle.notes:
-        yield "note", note
 
 
 def _measured(measured: Measured) -> str:

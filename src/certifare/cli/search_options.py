@@ -48,7 +48,8 @@ class SearchOptions(Options):
         ),
     ] = None
     max_cells: Annotated[
-        int | None, typer.Option(help="The most cells to try; 200 unless given.", min=2, rich_help_panel=SEARCH)
+        int | None,
+        typer.Option(help="The most cells to try; 200 unless given.", min=2, rich_help_panel=SEARCH, hidden=True),
     ] = None
     gamma: Annotated[
         list[float] | None,

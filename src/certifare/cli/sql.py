@@ -22,16 +22,9 @@ def sql(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print a tree encoder as SQL: a CASE expression, or with --table a whole query."""
+    """Print an encoder as SQL: an expression, or with --table a whole query."""
     from certifare.encoders import load_encoder
-    from certifare.errors import EncoderError
 
     fitted = load_encoder(encoder_file(encoder))
-    if not hasattr(fitted, "to_sql"):
-        raise EncoderError(
-            f"A {type(fitted).__name__} cannot be written as SQL: its cells are not made by simple rules. Encode where "
-            "Python is (certifare encode BUNDLE DATA cells.parquet --as cells --keep ID) and load the cells into the "
-            "warehouse; or fit a tree, which is SQL (certifare fit --kind tree)."
-        )
     text = fitted.to_sql(dialect, table=table)
     emit({"dialect": dialect, "sql": text}, as_json, lambda: print_exactly(text))

@@ -9,7 +9,7 @@ publication; :mod:`~certifare.document.verification` decides whether a certifica
 from certifare.document.envelopes import Document, digest, read_document, sign, write_document
 from certifare.document.keys import load_private_key, load_public_key, new_key
 from certifare.document.policy import Policy
-from certifare.document.statement import Selection, Statement, make_statement, schema
+from certifare.document.statement import Selection, Statement, Terms, make_statement, schema, with_terms
 from certifare.document.suppression import Suppression, suppress
 from certifare.document.verification import Check, Outcome, Verdict, verify_document
 
@@ -21,6 +21,7 @@ __all__ = [
     "Selection",
     "Statement",
     "Suppression",
+    "Terms",
     "Verdict",
     "digest",
     "load_private_key",
@@ -32,5 +33,6 @@ __all__ = [
     "sign",
     "suppress",
     "verify_document",
+    "with_terms",
     "write_document",
 ]

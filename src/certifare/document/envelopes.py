@@ -73,6 +73,11 @@ class Document:
         """The certificate in the statement."""
         return self.statement.predicate.certificate
 
+    @property
+    def id(self) -> str:
+        """A short name of the statement: the first 16 digits of the SHA-256 digest of its bytes."""
+        return hashlib.sha256(self.payload).hexdigest()[:16]
+
     def signed_by(self, key: SSlibKey) -> bool:
         """Return whether one of the signatures is by this key, over exactly these bytes."""
         from securesystemslib.exceptions import UnverifiedSignatureError

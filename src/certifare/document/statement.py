@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,7 +21,7 @@ from certifare.certificates.population import among_whom
 from certifare.certificates.rounding import confidence_text, percent, round_up
 from certifare.document.suppression import Suppression, suppress
 from certifare.errors import ArgumentError, CountsError, DocumentError
-from certifare.foundation.formatting import amount
+from certifare.foundation.formatting import amount, unseen
 from certifare.foundation.version import __version__
 from certifare.tables.reading import Reading
 
@@ -29,8 +29,8 @@ StatementType = Literal["https://in-toto.io/Statement/v1"]
 STATEMENT_TYPE: StatementType = "https://in-toto.io/Statement/v1"
 #: Type of the predicate, without its version.
 PREDICATE = "https://certifare.readthedocs.io/certificate/v"
-#: The newest version of the format, and the oldest that is read. Certificates of each of several attributes, or within
-#: the values of a column, are of version 4; all others are written in version 3, which older readers know.
+#: The newest version of the format, and the oldest that is read. Certificates of each of several attributes, within the
+#: values of a column, or with terms are of version 4; all others are written in version 3, which older readers know.
 VERSION, OLDEST_VERSION = 4, 3
 
 #: Format of times.
@@ -44,6 +44,10 @@ Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 #: Longest name for people.
 MAX_NAME = 200
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
+#: Longest purpose.
+MAX_PURPOSE = 500
+Purpose = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PURPOSE)]
+Day = Annotated[str, msgspec.Meta(pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +93,42 @@ class Selection(_Strict, frozen=True, kw_only=True):
     correction: Literal["none", "holdout", "simultaneous", "sequence"]
 
 
+class Terms(_Strict, frozen=True, kw_only=True, omit_defaults=True):
+    """What the producer states for the reader: who it is, what the data may be used for, and until when.
+
+    Nothing here follows from the counts. A signature shows that the holder of its key stated it.
+
+    Attributes
+    ----------
+    producer : str or None
+        The organisation or person that answers for the certificate.
+    purpose : str or None
+        What the encoded data are for.
+    valid_until : str or None
+        The last day (UTC) on which the certificate may be relied on, such as ``2030-12-31``.
+    """
+
+    producer: Name | None = None
+    purpose: Purpose | None = None
+    valid_until: Day | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("producer", "purpose"):
+            text = getattr(self, name)
+            if text is None:
+                continue
+            if (character := unseen(text)) is not None:
+                raise ValueError(f"{name}: it has a character that readers cannot see ({character}). Take it out.")
+            if not text.strip() or text != text.strip():
+                raise ValueError(f"{name}: give a text without space around it.")
+        self.last_day  # noqa: B018  (validates the day)
+
+    @property
+    def last_day(self) -> date | None:
+        """The last day as a date."""
+        return None if self.valid_until is None else date.fromisoformat(self.valid_until)
+
+
 class Tool(_Strict, frozen=True, kw_only=True):
     """The program that wrote the statement."""
 
@@ -109,6 +149,8 @@ class Predicate(_Strict, frozen=True, kw_only=True):
         How a table is read to get the records of the claim, so that others can read it in the same way.
     selection, suppression, dataset, tool, command, created
         How it was made; ``dataset`` is the producer's name for the data.
+    terms : Terms, optional
+        What the producer states for the reader. Present only if something is stated.
     """
 
     claim: Wording
@@ -122,6 +164,12 @@ class Predicate(_Strict, frozen=True, kw_only=True):
     tool: Tool
     command: Text | None = None
     created: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
+    terms: Terms | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def stated_terms(self) -> Terms:
+        """What the producer states for the reader; empty terms if nothing."""
+        return Terms() if isinstance(self.terms, msgspec.UnsetType) else self.terms
 
     @property
     def time(self) -> datetime:
@@ -141,6 +189,12 @@ class Statement(_Strict, frozen=True, kw_only=True):
     def version(self) -> int:
         """The version of the format."""
         return int(self.predicate_type.removeprefix(PREDICATE))
+
+    @property
+    def needed_version(self) -> int:
+        """The oldest version of the format that can say this, which is the one to be written."""
+        new = (self.predicate.certificate.scope, self.predicate.terms)
+        return OLDEST_VERSION if all(isinstance(part, msgspec.UnsetType) for part in new) else VERSION
 
     def digest_of(self, name: str) -> str | None:
         """Return the SHA-256 digest of a subject; None if the statement does not have it."""
@@ -177,6 +231,7 @@ def make_statement(
     suppress_below: int | None = None,
     reading: Reading | Mapping[str, Any] | None = None,
     dataset: str | None = None,
+    terms: Terms | Mapping[str, Any] | None = None,
     command: str | None = None,
     created: str | None = None,
     tool: Tool | Mapping[str, str] | None = None,
@@ -197,6 +252,8 @@ def make_statement(
         How the records were read, for auditors: ``{"sensitive": ["sex"], "label": "income"}``.
     dataset : str, optional
         Name of the data, for people; at most 200 characters.
+    terms : Terms or mapping, optional
+        What the producer states: ``{"producer": …, "purpose": …, "valid_until": "2030-12-31"}``, each optional.
     command : str, optional
         The command that made the certificate.
     created : str, optional
@@ -230,16 +287,30 @@ def make_statement(
         dataset=None if dataset is None else _made(dataset, Name, "dataset"),
         command=command,
         created=datetime.now(UTC).strftime(TIME) if created is None else created,
+        terms=_terms(terms),
     )
     digests = {"encoder": encoder_digest, "data": data_digest, "counts": counts_digest(certificate.counts)}
     subject = [{"name": name, "digest": {"sha256": value}} for name, value in digests.items() if value is not None]
-    version = OLDEST_VERSION if isinstance(certificate.scope, msgspec.UnsetType) else VERSION
-    stated = Statement(
-        subject=_made(subject, tuple[Subject, ...], "digest"),
-        predicate_type=f"{PREDICATE}{version}",
-        predicate=predicate,
-    )
+    return _stated(_made(subject, tuple[Subject, ...], "digest"), predicate)
+
+
+def with_terms(statement: Statement, terms: Terms | Mapping[str, Any]) -> Statement:
+    """Return a statement with other terms, and nothing else changed: not even its date."""
+    predicate = msgspec.structs.replace(statement.predicate, terms=_terms(terms))
+    return _stated(statement.subject, predicate)
+
+
+def _stated(subject: tuple[Subject, ...], predicate: Predicate) -> Statement:
+    """Make a statement in the oldest version that can say this, and validate it as a reader would."""
+    stated = Statement(subject=subject, predicate=predicate)
+    stated = msgspec.structs.replace(stated, predicate_type=f"{PREDICATE}{stated.needed_version}")
     return Statement.from_dict(stated.to_dict())
+
+
+def _terms(terms: Terms | Mapping[str, Any] | None) -> Terms | msgspec.UnsetType:
+    """Return the terms that are stated, if any."""
+    made = _made(terms or {}, Terms, "terms")
+    return msgspec.UNSET if made == Terms() else made
 
 
 def claim_of(certificate: Certificate) -> Wording:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +23,7 @@ from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.document.envelopes import Document, digest, read_document
 from certifare.document.keys import load_public_key
 from certifare.document.policy import Policy
-from certifare.document.statement import OLDEST_VERSION, claim_of, counts_digest, epsilon_of, groups_of
+from certifare.document.statement import claim_of, counts_digest, epsilon_of, groups_of
 from certifare.encoders.format import EncoderFile, digest_of, read_encoder_document
 from certifare.errors import (
     ArgumentError,
@@ -34,6 +34,7 @@ from certifare.errors import (
     TrainingOverlapError,
     UnprovedClaimError,
 )
+from certifare.foundation.formatting import amount
 from certifare.foundation.levels import UNKNOWN, name_of
 from certifare.foundation.randomness import stream
 from certifare.tables.reading import POOLED, Reading
@@ -63,8 +64,8 @@ class Check(msgspec.Struct, frozen=True):
     ----------
     name : str
         What was checked: version, signature, statement, figures, validity, encoder; what the policy requires
-        (confidence, bound, metric, groups, candidates, date, looks); classifier; thresholds; data, training records,
-        data bound.
+        (confidence, bound, metric, groups, candidates, date, looks); valid until, if its producer states that;
+        classifier; thresholds; data, training records, data bound.
     ok : bool or None
         Whether it holds; None if it was not checked, or is undecided.
     message : str
@@ -234,6 +235,8 @@ def verify_document(
     ]
     sound = all(check.ok is not False for check in checks[2:])
     checks += _requirements(document, policy)
+    if (last_day := document.statement.predicate.stated_terms.last_day) is not None:
+        checks.append(_expiry(last_day))
     max_bound = policy.max_bound
     if predictions is not None:
         # The required bound is then that of this classifier.
@@ -311,7 +314,7 @@ def _statement(document: Document) -> Check:
         ("it names a subject twice", len(set(subjects)) == len(subjects)),
         (
             "its version does not fit its claim",
-            (document.statement.version > OLDEST_VERSION) != isinstance(certificate.scope, msgspec.UnsetType),
+            document.statement.version == document.statement.needed_version,
         ),
         ("its records were not read as it says", stated.reading is None or _read_so(stated.reading, certificate)),
         ("what every certificate assumes and does not claim is missing in part", not certificate.silences),
@@ -468,6 +471,18 @@ def _date(document: Document, policy: Policy) -> Check:
     if policy.max_age is not None and (now - made).days > policy.max_age:
         return Check("date", False, f"{words}, more than the {policy.max_age:,} days ago that were asked for.")
     return Check("date", True, f"{words}.")
+
+
+def _expiry(last_day: date) -> Check:
+    today = datetime.now(UTC).date()
+    if today <= last_day:
+        return Check("valid until", True, f"The certificate is valid until {last_day}, by its producer's statement.")
+    days = (today - last_day).days
+    return Check(
+        "valid until",
+        False,
+        f"The certificate expired on {last_day}, {amount(days, 'day')} ago. Ask its producer for a new one.",
+    )
 
 
 def _bound(certificate: Certificate, max_bound: float) -> Check:

@@ -291,7 +291,9 @@ def draw_figures(title: str, figures: Sequence[Figure], description: str = "", *
     return Drawing(title, whole)
 
 
-def draw_shares(title: str, counts: Mapping[str, Sequence[float]], names: Sequence[str], unit: str) -> Drawing:
+def draw_shares(
+    title: str, counts: Mapping[str, Sequence[float]], names: Sequence[str], unit: str, bar: str = "cell"
+) -> Drawing:
     """Draw a bar for each cell, made up of the counts of each group; of many groups the smaller ones together.
 
     Parameters
@@ -303,6 +305,8 @@ def draw_shares(title: str, counts: Mapping[str, Sequence[float]], names: Sequen
         Of the cells.
     unit : str
         What is counted.
+    bar : str
+        What a bar is of, if not of a cell.
     """
     groups = sorted(counts, key=lambda group: -sum(counts[group]))
     others = groups[MOST_SERIES - 1 :] if len(groups) > MOST_SERIES else []
@@ -318,8 +322,8 @@ def draw_shares(title: str, counts: Mapping[str, Sequence[float]], names: Sequen
         series.append(Series(group, boxes, "boxes"))
         starts = ends
     x, height = Scale(unit, zero=True), max(60, min(20 * len(names), 1200))
-    panel = Panel(series, x, Scale("cell", names=names), height=height)
-    return draw_panels(title, [panel], f"A bar for each of {len(names):,} cells: {unit} by group.")
+    panel = Panel(series, x, Scale(bar, names=names), height=height)
+    return draw_panels(title, [panel], f"A bar for each of {len(names):,} {bar}s: {unit}.")
 
 
 def panel_width(columns: int) -> float:

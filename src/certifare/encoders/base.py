@@ -1,6 +1,5 @@
 """RestrictedEncoder: encode, score, describe and save, for every encoder with finitely many cells."""
 
-import html
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from certifare.certificates.counts import CellCounts
+from certifare.drawing.card import MOST_ROWS, html_card
 from certifare.drawing.figure import draw_shares
 from certifare.encoders.cellscores import cell_scores, score_names
 from certifare.encoders.description import Description, Statistics, describe
@@ -223,6 +223,10 @@ class RestrictedEncoder(MatchingEncoder):
             self._cell_representatives().table(), np.arange(self.n_cells_), "numpy"
         )
 
+    def representatives_like(self, frame: Any) -> Any:
+        """Return a table of the representatives, one row per cell, of the kind and column types of another table."""
+        return Frame(frame).rebuild(self._cell_representatives().table(), np.arange(self.n_cells_))
+
     def at(self, k: int) -> Self:
         """Give the encoder with k cells from the same growth."""
         raise EncoderError(f"{type(self).__name__} has no smaller encoders inside: fit one with {k} cells.")
@@ -301,7 +305,12 @@ class RestrictedEncoder(MatchingEncoder):
         """Show a fitted encoder by its cells, another as scikit-learn shows it."""
         if not hasattr(self, "n_cells_"):
             return str(self._repr_html_inner())
-        return f"<p>{html.escape(str(self))}</p>{self.describe()._repr_html_()}"
+        name, _, about = str(self).partition(": ")
+        head, rows = self.describe().rows()
+        known = self.cell_statistics() is not None and len(rows) <= MOST_ROWS
+        return html_card(
+            name, f"{about[0].upper()}{about[1:]}", rows, head=head, drawing=self.plot() if known else None
+        )
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
@@ -336,6 +345,26 @@ class RestrictedEncoder(MatchingEncoder):
         from certifare.encoders.format import EncoderFile
 
         EncoderFile.write(path, self.to_document(statistics=statistics))
+
+    def to_sql(self, dialect: str = "duckdb", table: str | Sequence[str] | None = None, name: str = "cell") -> str:
+        """Write the encoder as SQL, so that cells are computed where the data is.
+
+        An encoder that reads the group reads it from the column that was called so in ``fit``; records of other groups
+        have no cell (NULL), or one by the common thresholds: ``unknown_groups``.
+
+        Parameters
+        ----------
+        dialect : str
+            One of :data:`certifare.encoders.sql.DIALECTS`; ``duckdb``, ``postgres`` or ``sqlite`` unless it is a tree.
+        table : str or sequence of str, optional
+            A table (``"people"``, ``"schema.people"``, or the parts of its name as a sequence). The result is then
+            a query that adds the cell to every row; without it, an expression.
+        name : str
+            What to call the column of cells.
+        """
+        from certifare.encoders.sql import write_sql
+
+        return write_sql(self, dialect, table, name)
 
     def to_document(self, *, statistics: bool = True) -> Any:
         """Give what :meth:`save` writes, as one of the structures of :mod:`certifare.encoders.format`."""

@@ -70,7 +70,7 @@ class BoostedEncoder(GrownEncoder):
         Training records are scored by models that saw the other folds.
     grid : int, optional
         Bins of each score; chosen from the number of records unless given (8 to 32).
-    max_bins, categorical_features, sensitive, charge, label_weights, positive_label, output, n_jobs
+    max_bins, categorical_features, sensitive, charge, each, label_weights, positive_label, output, n_jobs
         As in :class:`FairTreeEncoder`, and so is ``allow_sensitive_feature``.
     retain : float
         From 0 to 1: weight of a label that stands for the table itself, the record's k-means cluster. The clusters
@@ -125,6 +125,7 @@ class BoostedEncoder(GrownEncoder):
         "score_model",
         "folds",
         "grid",
+        "each",
         "group_aware",
     )
 
@@ -175,7 +176,8 @@ class BoostedEncoder(GrownEncoder):
             return replace(training, derived=self._score_columns(training, scores, out_of_fold, grid, weights))
         clusters = Clusters.fit(training, self.seed) if self.retain else None
         n_clusters = 1 if clusters is None else len(clusters.centres)
-        axes = fit_axes(out_of_fold, training.labels, training.groups, grid, n_clusters, weights)
+        attributes = self._attributes(training.groups)
+        axes = fit_axes(out_of_fold, training.labels, training.groups, grid, n_clusters, weights, attributes)
         score_map = ScoreMap(scores, len(training.labels), axes, clusters)
         return replace(training, derived=Mapped(score_map, score_map.locate(out_of_fold, training.fields)))
 

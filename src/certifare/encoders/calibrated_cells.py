@@ -616,6 +616,29 @@ class CalibratedEncoder(RestrictedEncoder):
         key = mix(np.array([self._tie_key], dtype=np.uint64))
         return share_of(mix(hashes ^ mix(rows.astype(np.uint64)) ^ key))
 
+    def tie_numbers(self, values: Any) -> NDArray[np.float64]:
+        """Return the number in [0, 1) that decides about a record on a threshold, from values of the tie column.
+
+        An ONNX model takes these numbers: the first 13 hexadecimal digits of the MD5 hash of the text ``key:value``,
+        divided by 16¹³, where the key is ``tie_key`` of ``encoder.json``.
+        """
+        check_is_fitted(self)
+        (field,) = read_values(values, self.tie_column or "tie_column")
+        return hash_ties(field, self._tie_key)
+
+    def to_onnx(self) -> Any:
+        """Write the encoder as an ONNX model, as :meth:`BoostedEncoder.to_onnx` does.
+
+        It needs a tie column. That input takes :meth:`tie_numbers` (doubles) instead of the column's values.
+
+        Returns
+        -------
+        onnx.ModelProto
+        """
+        from certifare.encoders.onnx import write_onnx
+
+        return write_onnx(self)
+
     def forecasts(self, X: Any, *, sensitive_features: Any = None) -> list[NDArray[np.float64]]:
         """Forecast each label by the score models, not by the cell (as in :meth:`BoostedEncoder.forecasts`)."""
         check_is_fitted(self)

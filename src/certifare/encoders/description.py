@@ -1,6 +1,5 @@
 """Cells in words: the rules that lead to each, how many training records it holds, and of which groups and labels."""
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -8,7 +7,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from certifare.drawing.card import html_card
 from certifare.encoders.training import ColumnSchema
+from certifare.foundation.formatting import amount
 from certifare.foundation.levels import Levels
 from certifare.growth import Bins, CategoricalBins, Growth
 
@@ -74,16 +75,25 @@ class Description(Sequence[CellDescription]):
 
     __repr__ = __str__
 
+    def rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return the names of columns, and a row of texts for each cell."""
+        head = ("cell", "rules", "training records", "groups", "labels")
+        return head, [
+            (
+                str(cell.cell),
+                "; ".join(cell.rules) or "every record",
+                "" if cell.records is None else f"{cell.records:,}",
+                *(
+                    "; ".join(_shares(name, of_name) for name, of_name in part.items())
+                    for part in (cell.groups, cell.labels)
+                ),
+            )
+            for cell in self._cells
+        ]
+
     def _repr_html_(self) -> str:
-        rows = []
-        for cell in self._cells:
-            texts = ["<br>".join(html.escape(rule) for rule in cell.rules) or "every record"]
-            texts += ["" if cell.records is None else f"{cell.records:,}"]
-            for shares in (cell.groups, cell.labels):
-                texts.append("<br>".join(html.escape(_shares(name, of_name)) for name, of_name in shares.items()))
-            rows.append(f"<tr><td>{cell.cell}</td>" + "".join(f"<td>{text}</td>" for text in texts) + "</tr>")
-        head = "".join(f"<th>{name}</th>" for name in ("cell", "rules", "training records", "groups", "labels"))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        head, rows = self.rows()
+        return html_card("Encoder", amount(len(self), "cell"), rows, head=head)
 
 
 @dataclass(frozen=True, eq=False)

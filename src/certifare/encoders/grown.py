@@ -18,7 +18,7 @@ from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.training import Training
 from certifare.errors import EncoderError
-from certifare.foundation.levels import Levels
+from certifare.foundation.levels import INTERSECTION, Levels
 from certifare.growth import Charge, Codes, Criterion, Growth, GrowthMetric, Targets
 from certifare.tables.frames import Field, Frame
 
@@ -34,6 +34,7 @@ class GrownEncoder(RestrictedEncoder):
     _: KW_ONLY
     retain: float = 0.0
     charge: Charge = "every"
+    each: bool = False
     group_aware: bool = False
     unknown_groups: UnknownGroupsRule = "refuse"
     max_distance: float | None = None
@@ -175,6 +176,7 @@ class GrownEncoder(RestrictedEncoder):
             label_weights=tuple(weights),
             positive=self._positive(training.labels[0]),
             charge=self._charge,
+            attributes=self._attributes(training.groups),
         )
         if coordinates is not None:
             targets = replace(targets, coordinates=training.project(coordinates))
@@ -185,6 +187,21 @@ class GrownEncoder(RestrictedEncoder):
                 spread=coordinates.spread,
             )
         return targets, criterion
+
+    def _attributes(self, groups: Levels) -> tuple[tuple[int, ...], ...]:
+        """With ``each``: for each sensitive column, the code of its value in each group."""
+        if not self.each:
+            return ()
+        names = [name.split(INTERSECTION) for name in groups.names]
+        if len(names[0]) < 2 or len({len(parts) for parts in names}) > 1:
+            raise EncoderError("each=True is for several sensitive columns: pass them as columns of a table.")
+        if self._charge == "distance":
+            raise EncoderError("each=True: splits that pay for the distance, or read the group, are for one attribute.")
+        found = []
+        for values in zip(*names, strict=True):
+            place = {value: code for code, value in enumerate(dict.fromkeys(values))}
+            found.append(tuple(place[value] for value in values))
+        return tuple(found)
 
     def _positive(self, label: Levels) -> int:
         """Position of the positive label, which equal opportunity is about."""

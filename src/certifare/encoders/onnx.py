@@ -1,7 +1,8 @@
-"""Boosted encoders as ONNX: the same cells and scores in any runtime that reads the format, without Python.
+"""Boosted and calibrated encoders as ONNX: the same cells and scores in any runtime that reads the format.
 
 The graph is written from what an encoder's JSON holds: categories become codes, codes become means, trees add up to
-scores, scores fall into squares of the map, and a square has a cell. All numbers are doubles, as they are here.
+scores, scores fall into squares of the map (which has a cell) or between thresholds. All numbers are doubles, as they
+are here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.cellscores import score_names
 from certifare.encoders.forest import Forest
 from certifare.errors import EncoderError, MissingPackageError
@@ -21,7 +23,8 @@ from certifare.growth import CategoricalBins, Codes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from certifare.encoders.boosted import BoostedEncoder
+    from certifare.encoders.base import RestrictedEncoder
+    from certifare.encoders.calibrated_cells import CalibratedEncoder
     from certifare.encoders.scoremap import Axis
     from certifare.encoders.scores import Scores
     from certifare.encoders.scoretree import Score
@@ -34,19 +37,24 @@ MISSING_TEXT = ""
 """What stands for a missing value in a column of text: ONNX has no other."""
 
 
-def write_onnx(encoder: BoostedEncoder) -> Any:
-    """Write a boosted encoder as an ONNX model (``encoder.to_onnx``)."""
+def write_onnx(encoder: BoostedEncoder | CalibratedEncoder) -> Any:
+    """Write an encoder as an ONNX model (``encoder.to_onnx``)."""
     try:
         import onnx
     except ImportError:
         raise MissingPackageError("Writing ONNX needs the package onnx: pip install 'certifare[onnx]'.") from None
     check_is_fitted(encoder)
-    retains = bool(encoder._score_tree.table) if encoder.group_aware else encoder.score_map_.clusters is not None
-    if retains:
+    if _retains(encoder):
         raise EncoderError("An encoder with retain has no ONNX form: encode with certifare, or fit without retain.")
-    _scores_of(encoder).check_publishable()
+    scores = _scores_of(encoder)
+    if scores is not None:
+        scores.check_publishable()
     graph = _Graph(onnx)
-    _cells(graph, encoder)
+    if isinstance(encoder, BoostedEncoder):
+        _cells(graph, encoder)
+    else:
+        _calibrated_cells(graph, encoder)
+    _cell_scores(graph, encoder)
     return graph.model(encoder)
 
 
@@ -92,7 +100,7 @@ class _Graph:
     def output(self, name: str, kind: Any) -> None:
         self.outputs.append(self._onnx.helper.make_tensor_value_info(name, kind, ["records"]))
 
-    def model(self, encoder: BoostedEncoder) -> Any:
+    def model(self, encoder: RestrictedEncoder) -> Any:
         from certifare.foundation.version import __version__
 
         onnx = self._onnx
@@ -109,18 +117,23 @@ class _Graph:
         return model
 
 
-def _scores_of(encoder: BoostedEncoder) -> Scores:
-    """Give the score models, which see the group in a group-aware encoder."""
+def _scores_of(encoder: BoostedEncoder | CalibratedEncoder) -> Scores | None:
+    """Give the score models, which see the group in an encoder that reads it; None if a column is the score."""
+    if not isinstance(encoder, BoostedEncoder):
+        return encoder.directions_.scores
     return encoder._score_tree.scores if encoder.group_aware else encoder.score_map_.scores
 
 
-def _cells(graph: _Graph, encoder: BoostedEncoder) -> None:
-    """Write everything, from the columns to the cells and their scores."""
-    from onnx import TensorProto
+def _retains(encoder: BoostedEncoder | CalibratedEncoder) -> bool:
+    if not isinstance(encoder, BoostedEncoder):
+        return encoder.directions_.coordinates is not None
+    return bool(encoder._score_tree.table) if encoder.group_aware else encoder.score_map_.clusters is not None
 
-    features, codes = _features(graph, encoder)
+
+def _cells(graph: _Graph, encoder: BoostedEncoder) -> None:
+    """Write everything, from the columns to the cells."""
     group = _group(graph, encoder) if encoder.group_aware else None
-    scores = _scores(graph, encoder, features, codes, group)
+    scores = _scores(graph, encoder, group)
     n_labels = len(encoder.labels_)
     label = (
         scores[0]
@@ -138,21 +151,59 @@ def _cells(graph: _Graph, encoder: BoostedEncoder) -> None:
     square, _ = places[0]
     for place, n in places[1:]:
         square = graph.add("Add", graph.add("Mul", square, graph.constant(np.int64(n))), place)
-    cell = graph.add("Gather", graph.constant(table.astype(np.int64), "cell_of_square"), square, output="cell")
+    graph.add("Gather", graph.constant(table.astype(np.int64), "cell_of_square"), square, output="cell")
+
+
+def _calibrated_cells(graph: _Graph, encoder: CalibratedEncoder) -> None:
+    """Write the cells between thresholds: the cell is the number of its group's thresholds that a record is beyond."""
+    if encoder.directions_.columns[0].weights is not None:
+        # Their score is a sum that runtimes round differently, so that a record on a threshold might be beyond it.
+        raise EncoderError(
+            "Calibrated cells of several labels, or of a label with more than two values, have no ONNX form: encode "
+            "with certifare."
+        )
+    if encoder.tie_column is None:
+        raise EncoderError(
+            "A record's row decides about its cell where its score equals a threshold, and a model sees no rows. Fit "
+            "with a column that identifies records: tie_column (certifare fit --tie-column)."
+        )
+    at, ties = encoder.thresholds_.along()
+    group = _group(graph, encoder)
+    n_groups = graph.constant(np.int64(len(encoder.groups_)))
+    if encoder.directions_.scores is None:
+        tie, score = (graph.input(str(name), text=False) for name in (encoder.tie_column, encoder.score_column))
+    else:
+        (score,), tie = _scores(graph, encoder, group), encoder.tie_column
+    # One row more, for groups that are not known.
+    own, of_ties = (
+        graph.add("Gather", graph.constant(np.vstack([table.T, np.zeros(len(table))])), group) for table in (at, ties)
+    )
+    equal = graph.add("And", graph.add("Equal", score, own), graph.add("LessOrEqual", tie, of_ties))
+    beyond = graph.add("Not", graph.add("Or", graph.add("Less", score, own), equal))
+    axes = graph.constant(np.array([1], dtype=np.int64))
+    place = graph.add("ReduceSum", graph.add("Cast", beyond, to=7), axes, keepdims=0)
+    known = graph.add("Less", group, n_groups)
+    graph.add("Where", known, place, graph.constant(np.int64(-1)), output="cell")
+
+
+def _cell_scores(graph: _Graph, encoder: BoostedEncoder | CalibratedEncoder) -> None:
+    """Write the outputs: the cell, and the scores of its training records."""
+    from onnx import TensorProto
+
     graph.output("cell", TensorProto.INT64)
     if encoder.cell_statistics() is not None:
         of_cells = encoder.cell_scores()
         for name, i, j in score_names(encoder.labels_):
             # The last one is for the cell −1, of a group that is not known.
-            graph.add("Gather", graph.constant(np.append(of_cells[i][:, j], np.nan)), cell, output=name)
+            graph.add("Gather", graph.constant(np.append(of_cells[i][:, j], np.nan)), "cell", output=name)
             graph.output(name, TensorProto.DOUBLE)
 
 
-def _scores(
-    graph: _Graph, encoder: BoostedEncoder, features: Sequence[str], codes: dict[int, str], group: str | None
-) -> list[str]:
+def _scores(graph: _Graph, encoder: BoostedEncoder | CalibratedEncoder, group: str | None) -> list[str]:
     """Write the scores for each target."""
     fitted = _scores_of(encoder)
+    assert fitted is not None  # noqa: S101  (asked for before)
+    features, codes = _features(graph, encoder, fitted)
     if group is not None:
         n_groups = graph.constant(np.int64(len(encoder.groups_)))
         number = graph.add("Cast", group, to=11)
@@ -162,7 +213,7 @@ def _scores(
     return [_forest(graph, model, matrix) for model in fitted.models if isinstance(model, Forest)]
 
 
-def _group(graph: _Graph, encoder: BoostedEncoder) -> str:
+def _group(graph: _Graph, encoder: RestrictedEncoder) -> str:
     """Read the group, by its name: its position among those of the encoder, behind the last if it is none of them."""
     names = [name_of(group) for group in encoder.groups_]
     code = graph.add(
@@ -189,13 +240,14 @@ def _table_by_group(encoder: BoostedEncoder, shape: Sequence[int]) -> NDArray[np
     return np.where((groups == len(encoder.groups_)) & (encoder.unknown_groups == "refuse"), -1, cells)
 
 
-def _features(graph: _Graph, encoder: BoostedEncoder) -> tuple[list[str], dict[int, str]]:
+def _features(graph: _Graph, encoder: RestrictedEncoder, scores: Scores) -> tuple[list[str], dict[int, str]]:
     """Read the columns: numbers as they are, categories as codes (NaN: missing); and the codes of the latter."""
     features, codes = [], {}
-    for i, (column, bins) in enumerate(zip(encoder.columns_, _scores_of(encoder).features.bins, strict=True)):
-        text = column.type == "text"
+    for i, (column, bins) in enumerate(zip(encoder.columns_, scores.features.bins, strict=True)):
+        hashed = column.name == encoder.identifier  # a number that no tree compares
+        text = column.type == "text" and not hashed
         read = graph.input(column.name, text)
-        if not isinstance(bins, CategoricalBins):
+        if hashed or not isinstance(bins, CategoricalBins):
             features.append(read)
             continue
         if MISSING_TEXT in bins.categories:

@@ -256,6 +256,21 @@ class Thresholds:
         """Where each split leads, as in :attr:`GapPlan.children`."""
         return tree_children(self.parents)
 
+    def along(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return thresholds and tie-breaking numbers, (splits, groups), between cells in a row along one direction."""
+        last = np.zeros(len(self.parents), dtype=np.int64)  # the cell to the left of each split
+        for j in range(len(self.parents)):
+            child = self.children[j, 0]
+            while child >= 0:
+                child = self.children[child, 1]
+            last[j] = -1 - child
+        order = np.argsort(last)
+        at, ties = self.at[order], self.ties[order]
+        rises = (np.diff(at, axis=0) > 0) | ((np.diff(at, axis=0) == 0) & (np.diff(ties, axis=0) >= 0))
+        if self.directions.any() or not rises.all() or not np.isfinite(at).all():
+            raise EncoderError("The thresholds are not in the order of the cells: encode with certifare.")
+        return at, ties
+
     def cells(
         self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]], ties: NDArray[np.float64]
     ) -> NDArray[np.int32]:

@@ -21,6 +21,7 @@ from certifare.foundation.formatting import listing
 from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.foundation.storage import FilePath
 from certifare.tables.files import MISSING, TEXT, Batches, open_batches
+from certifare.tables.findings import as_notes
 from certifare.tables.joins import join_groups, read_files
 from certifare.tables.reading import Reading
 from certifare.tables.roles import Comparison, Roles, absent, parse_role
@@ -134,7 +135,7 @@ def table_of_records(
     if reading.kept_groups is not None:
         # Which groups are pooled was fixed before these records were looked at.
         table = table.pooled(reading.kept_groups)
-    return replace(table.of_labelled(), notes=(*notes, *joined, *table.notes))
+    return replace(table.of_labelled(), findings=(*as_notes((*notes, *joined)), *table.findings))
 
 
 def csv_format(reading: Reading, csv: Mapping[str, Any]) -> dict[str, Any]:

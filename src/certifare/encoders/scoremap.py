@@ -187,6 +187,7 @@ def fit_axes(
     n_bins: int | None,
     n_clusters: int,
     label_weights: Sequence[float],
+    attributes: Sequence[Sequence[int]] = (),
 ) -> tuple[Axis, ...]:
     """Lay the axes of a map, from out-of-fold scores of training records.
 
@@ -203,10 +204,13 @@ def fit_axes(
     n_clusters : int
         How many clusters multiply the squares; 1 without ``retain``.
     label_weights : sequence of float
+    attributes : sequence of sequence of int
+        If groups are intersections and each column matters by itself: the code of its value in each group. The axes of
+        the groups are then principal directions of the columns' own probabilities.
     """
     sides = split_sides(scores, len(labels))
     plans: list[tuple[str, Literal["label", "group"], NDArray[np.float64] | None, NDArray[np.float64]]] = []
-    group_side = side_axes([groups], sides["group"], [1.0], GROUP_AXES)
+    group_side = side_axes([groups], sides["group"], [1.0], GROUP_AXES, attributes)
     most_labels = MOST_AXES - len(group_side)
     label_side = side_axes(labels, sides["label"], [np.sqrt(w) for w in label_weights], most_labels)
     plans += [(name, "label", weights, truth) for name, weights, truth in label_side]
@@ -258,7 +262,11 @@ def probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def side_axes(
-    targets: Sequence[Levels], scores: NDArray[np.float64], scales: Sequence[float], most: int
+    targets: Sequence[Levels],
+    scores: NDArray[np.float64],
+    scales: Sequence[float],
+    most: int,
+    attributes: Sequence[Sequence[int]] = (),
 ) -> list[tuple[str, NDArray[np.float64] | None, NDArray[np.float64]]]:
     """Axes of one side: name, weights of the class probabilities, and what each record truly has along the axis."""
     if len(targets) == 1 and len(targets[0].values) == 2:
@@ -267,6 +275,11 @@ def side_axes(
     truth = np.hstack([target.codes[:, None] == np.arange(len(target.values)) for target in targets])
     scale = np.concatenate([np.full(len(t.values), s) for t, s in zip(targets, scales, strict=True)])
     spread, vectors = np.linalg.eigh(np.cov((scores * scale).T))
+    if attributes:
+        # Probabilities of the values of each column are sums over the groups that have them.
+        values = np.hstack([np.array(codes)[:, None] == np.arange(max(codes) + 1) for codes in attributes]) * 1.0
+        spread, vectors = np.linalg.eigh(np.cov((scores @ values).T))
+        vectors = values @ vectors
     kept = [i for i in np.argsort(-spread)[:most] if spread[i] >= LEAST_SHARE * spread.sum() > 0] or [len(spread) - 1]
     name = " and ".join(target.name for target in targets)
     axes = []

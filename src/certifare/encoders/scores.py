@@ -121,6 +121,11 @@ class FeatureMap:
         looked_up = [table[codes[i]] for i, table in zip(self.averaged, means, strict=True)]
         return np.ascontiguousarray(np.hstack([numbers, *looked_up]))
 
+    def means_of(self, means: Sequence[NDArray[np.float64]]) -> list[tuple[int, int, NDArray[np.float64]]]:
+        """List the numbers of a row that are means: where each is, its column, and the mean of each code."""
+        columns = [(i, column) for i, table in zip(self.averaged, means, strict=True) for column in table.T]
+        return [(self.n_numbers + place, i, column) for place, (i, column) in enumerate(columns)]
+
     def whole(self, means: Sequence[NDArray[np.float64]]) -> list[bool]:
         """Say which numbers of a row are whole in training."""
         own = [isinstance(b, CategoricalBins) or bool((b.edges == np.floor(b.edges)).all()) for b in self.bins]
@@ -145,10 +150,7 @@ class FeatureMap:
             for i, b in enumerate(self.bins)
             if isinstance(b, CategoricalBins)
         ]
-        place = self.n_numbers
-        for i, table in zip(self.averaged, means, strict=True):
-            tables += [(place + v, i, column) for v, column in enumerate(table.T)]
-            place += table.shape[1]
+        tables += self.means_of(means)
         found: list[tuple[int, NDArray[Any], NDArray[Any] | None]] = [
             (n, codes[i], bins[n].encode(numbers)) for n, i, numbers in tables if len(bins[n].edges)
         ]
@@ -187,7 +189,7 @@ class Scores:
         ``groups`` are the records' positions among the groups, for models that see them.
         """
         n = len(fields[0])
-        score_rows = self._looked_up(fields, groups, n_threads) if self._forests else self._predicted(fields, groups)
+        score_rows = self._looked_up(fields, groups, n_threads) if self.forests else self._predicted(fields, groups)
         outputs = [np.empty((n, 1 if classes == 2 else classes)) for classes in self.n_classes]
 
         def block(start: int) -> None:
@@ -222,7 +224,7 @@ class Scores:
                 )
 
     @cached_property
-    def _forests(self) -> LookUp | None:
+    def forests(self) -> LookUp | None:
         """The models, if all are forests."""
         forests = [model for model in self.models if isinstance(model, Forest)]
         n_numbers = self.features.n_numbers + sum(table.shape[1] for table in self.means)
@@ -232,8 +234,8 @@ class Scores:
         self, fields: Sequence[Field], groups: NDArray[Any] | None, n_threads: int
     ) -> Callable[[slice], list[NDArray[np.float64]]]:
         """Score a block of records by forests."""
-        assert self._forests is not None  # noqa: S101  (asked for before)
-        forests = self._forests
+        assert self.forests is not None  # noqa: S101  (asked for before)
+        forests = self.forests
         numbers = self.features.look_up(fields, self.means, forests.bins, n_threads)
         if self.features.n_groups:
             assert groups is not None  # noqa: S101  (asked for before records are scored)

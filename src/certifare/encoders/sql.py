@@ -1,4 +1,6 @@
-"""Tree encoders as SQL: one ``CASE`` expression that finds the same cells where the data is.
+"""Encoders as SQL: one expression that finds the same cells where the data is.
+
+Trees are a ``CASE`` expression; encoders over scores are queries within each other (:mod:`.score_sql`).
 
 Databases compare in their own ways: a collation may take ``a`` for ``A`` or leave out trailing blanks, NaN may equal
 itself, names may differ in case alone. Here text is compared byte by byte and numbers as the doubles that ``apply``
@@ -8,21 +10,20 @@ sees; NULL and NaN are both missing; a category that was not seen in training go
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import sqlglot
 from sqlglot import exp
 
-from certifare.encoders.training import ColumnSchema
 from certifare.errors import ArgumentError, EncoderError, GroupError, RoleError, TableError
 from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
-from certifare.growth import Bins, CategoricalBins, Split
+from certifare.growth import Bins, CategoricalBins, Growth, Split
 from certifare.tables.frames import Value
 from certifare.tables.roles import Comparison, absent, parse_role
 
 if TYPE_CHECKING:
-    from certifare.encoders.tree import FairTreeEncoder
+    from certifare.encoders.base import RestrictedEncoder
 
 BYTES = {
     "duckdb": "ENCODE(:text)",
@@ -85,8 +86,8 @@ class SqlColumn:
         A number or a truth value as a number: a double, or a whole number that can be compared with one.
     missing : expression
         Condition for a value that is missing; never NULL.
-    infinite : expression or None
-        Condition for a value that ``apply`` refuses.
+    refused : expression or None
+        Condition for a value that ``apply`` refuses: an infinite number.
     """
 
     name: str
@@ -94,7 +95,7 @@ class SqlColumn:
     raw: Any
     number: Any
     missing: Any
-    infinite: Any
+    refused: Any
 
 
 def sql_column(name: str, type_: str, dialect: str, wanted: str | None = None) -> SqlColumn:
@@ -168,8 +169,8 @@ def check_names(names: Iterable[str], dialect: str, table: Iterable[str] | None 
             )
 
 
-def write_sql(encoder: "FairTreeEncoder", dialect: str, table: str | Sequence[str] | None, name: str) -> str:
-    """Write a fitted tree encoder as SQL; see :meth:`FairTreeEncoder.to_sql`."""
+def write_sql(encoder: "RestrictedEncoder", dialect: str, table: str | Sequence[str] | None, name: str) -> str:
+    """Write a fitted encoder as SQL; see :meth:`RestrictedEncoder.to_sql`."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(encoder)
@@ -180,12 +181,12 @@ def write_sql(encoder: "FairTreeEncoder", dialect: str, table: str | Sequence[st
     columns = feature_columns(encoder, dialect)
     groups = group_conditions(encoder, roles, dialect) if roles else []
     if table is None:
-        return write_case(encoder, columns, dialect, 0, groups)
+        return write_cell(encoder, columns, dialect, 0, groups)
     source = quoted_table(table, dialect)
     if not name.strip():
         raise ArgumentError(f"name={name!r}: the column of cells needs a name.")
-    case = write_case(encoder, columns, dialect, 1, groups)
-    return f"SELECT\n  *,\n{case} AS {identifier(name, dialect).sql(dialect=dialect)}\nFROM {source}"
+    cell = write_cell(encoder, columns, dialect, 1, groups)
+    return f"SELECT\n  *,\n{cell} AS {identifier(name, dialect).sql(dialect=dialect)}\nFROM {source}"
 
 
 def known_dialect(dialect: str) -> str:
@@ -197,39 +198,45 @@ def known_dialect(dialect: str) -> str:
 
 
 def feature_columns(
-    encoder: "FairTreeEncoder", dialect: str, types: Mapping[str, str] | None = None
+    encoder: "RestrictedEncoder", dialect: str, types: Mapping[str, str] | None = None
 ) -> dict[str, SqlColumn]:
-    """Say how the columns that the tree looks at are read.
+    """Say how the columns that the encoder looks at are read: all of them, or those that its tree splits.
 
     Parameters
     ----------
-    encoder : FairTreeEncoder
+    encoder : RestrictedEncoder
     dialect : str
     types : mapping of str to str, optional
         Types of the table's columns; those that the encoder was fitted with unless given.
     """
-    used = {encoder.growth_.splits[j].column for j in range(encoder.n_cells_ - 1)}
-    return {
-        column.name: sql_column(
-            column.name, DEFAULT_TYPES[column.type] if types is None else types[column.name], dialect, column.type
-        )
-        for i, column in enumerate(encoder.columns_)
-        if i in used
-    }
+    from certifare.encoders.tree import FairTreeEncoder
+
+    used = set(range(len(encoder.columns_)))
+    if isinstance(encoder, FairTreeEncoder):
+        used = {encoder.growth_.splits[j].column for j in range(encoder.n_cells_ - 1)}
+    columns = {}
+    for i, column in enumerate(encoder.columns_):
+        if i in used:
+            identifies = column.name == encoder.identifier
+            default = "BIGINT" if identifies and column.type == "number" else DEFAULT_TYPES[column.type]
+            found = sql_column(column.name, default if types is None else types[column.name], dialect, column.type)
+            # Records that nothing identifies are refused: their cell may depend on it.
+            columns[column.name] = replace(found, refused=found.missing) if identifies else found
+    return columns
 
 
-def write_case(
-    encoder: "FairTreeEncoder",
+def write_cell(
+    encoder: "RestrictedEncoder",
     columns: Mapping[str, SqlColumn],
     dialect: str,
     depth: int = 0,
     groups: Sequence[Any] = (),
 ) -> str:
-    """Write the ``CASE`` expression that gives the cell.
+    """Write the expression that gives the cell.
 
     Parameters
     ----------
-    encoder : FairTreeEncoder
+    encoder : RestrictedEncoder
     columns : mapping of str to SqlColumn
         From :func:`feature_columns`.
     dialect : str
@@ -239,21 +246,35 @@ def write_case(
         For an encoder that reads groups: the condition that a record is of each, from :func:`group_conditions`. Records
         of no group have no cell, or one by the thresholds that the groups have in common: ``unknown_groups``.
     """
-    if not encoder.reads_groups:
-        lines = _tree_lines(encoder, columns, dialect, None)
-    else:
-        lines = [(0, "CASE")]
-        for group, condition in enumerate(groups):
-            lines.append((1, f"WHEN {condition.sql(dialect=dialect)}"))
-            lines += _deeper("THEN", _tree_lines(encoder, columns, dialect, group))
-        common = [(0, "NULL")]
-        if encoder.unknown_groups == "common":
-            common = _tree_lines(encoder, columns, dialect, None)
-        lines += [*_deeper("ELSE", common), (0, "END")]
+    from certifare.encoders.tree import FairTreeEncoder
+
+    if not isinstance(encoder, FairTreeEncoder):
+        from certifare.encoders.score_sql import write_scored
+
+        return "  " * depth + write_scored(encoder, columns, dialect, groups)
+    read = [columns.get(column.name) for column in encoder.columns_]
+
+    def tree(group: int | None) -> list[tuple[int, str]]:
+        return tree_lines(encoder.growth_, encoder.n_cells_, encoder.bins_, read, dialect, group)
+
+    lines = tree(None)
+    if encoder.reads_groups:
+        lines = by_group(groups, dialect, tree, encoder.unknown_groups == "common")
     return "\n".join("  " * (depth + below) + line for below, line in lines)
 
 
-def group_roles(encoder: "FairTreeEncoder") -> list[str | Comparison]:
+def by_group(
+    groups: Sequence[Any], dialect: str, tree: Callable[[int | None], list[tuple[int, str]]], common: bool
+) -> list[tuple[int, str]]:
+    """Write the tree of each group, and, if ``common``, that of records of no group."""
+    lines = [(0, "CASE")]
+    for group, condition in enumerate(groups):
+        lines.append((1, f"WHEN {condition.sql(dialect=dialect)}"))
+        lines += _deeper("THEN", tree(group))
+    return [*lines, *_deeper("ELSE", tree(None) if common else [(0, "NULL")]), (0, "END")]
+
+
+def group_roles(encoder: "RestrictedEncoder") -> list[str | Comparison]:
     """Say which columns, or comparisons, the groups of an encoder were."""
     values = group_values(encoder)
     names = [encoder.group_column_] if len(values[0]) == 1 else encoder.group_column_.split(INTERSECTION)
@@ -264,7 +285,7 @@ def group_roles(encoder: "FairTreeEncoder") -> list[str | Comparison]:
     return [_role(name, {of_group[i] for of_group in values}) for i, name in enumerate(names)]
 
 
-def group_values(encoder: "FairTreeEncoder") -> list[tuple[Value, ...]]:
+def group_values(encoder: "RestrictedEncoder") -> list[tuple[Value, ...]]:
     """Give the values of the sensitive columns that make each group.
 
     A table names its groups, in one column: the names of several are taken apart, and what names numbers or truth
@@ -296,7 +317,7 @@ def _read(names: Sequence[Value]) -> Sequence[Value]:
 
 
 def group_conditions(
-    encoder: "FairTreeEncoder",
+    encoder: "RestrictedEncoder",
     roles: Sequence[str | Comparison],
     dialect: str,
     types: Mapping[str, str] | None = None,
@@ -305,7 +326,7 @@ def group_conditions(
 
     Parameters
     ----------
-    encoder : FairTreeEncoder
+    encoder : RestrictedEncoder
     roles : sequence of str or Comparison
         The sensitive columns.
     dialect : str
@@ -368,17 +389,23 @@ def _role(name: str, values: set[Value]) -> str | Comparison:
     return name
 
 
-def _tree_lines(
-    encoder: "FairTreeEncoder", columns: Mapping[str, SqlColumn], dialect: str, group: int | None
+def tree_lines(
+    growth: Growth,
+    n_cells: int,
+    bins: Sequence[Bins],
+    columns: Sequence[SqlColumn | None],
+    dialect: str,
+    group: int | None,
 ) -> list[tuple[int, str]]:
-    """Write the tree as records of a group see it, or those of an unknown one."""
-    # Lines with their depths, children before parents: a tree may be deeper than Python can recurse, and a category
-    # may hold a line break, which must not be indented.
-    lines = {int(node): [(0, str(cell))] for cell, node in enumerate(encoder.growth_.leaves(encoder.n_cells_))}
-    for j in reversed(range(encoder.n_cells_ - 1)):
-        split = encoder.growth_.splits[j].of(group)
-        schema: ColumnSchema = encoder.columns_[split.column]
-        condition = _goes_left(split, encoder.bins_[split.column], columns[schema.name], dialect)
+    """Write a tree as records of a group see it, or those of an unknown one: lines, and how deep each is."""
+    # Children before parents: a tree may be deeper than Python can recurse, and a category may hold a line break, which
+    # must not be indented.
+    lines = {int(node): [(0, str(cell))] for cell, node in enumerate(growth.leaves(n_cells))}
+    for j in reversed(range(n_cells - 1)):
+        split = growth.splits[j].of(group)
+        column = columns[split.column]
+        assert column is not None  # noqa: S101  (the columns that are split are read)
+        condition = _goes_left(split, bins[split.column], column, dialect)
         lines[split.node] = [
             (0, f"CASE WHEN {condition.sql(dialect=dialect)}"),
             *_deeper("THEN", lines.pop(2 * j + 1)),

@@ -51,6 +51,8 @@ class FairTreeEncoder(GrownEncoder):
         different sides of the groups' overall shares. The others leave the distance as it is, so cells become
         finer at the same bound: of use with ``retain``. Or each split pays what it adds to the distance itself; with
         ``group_aware`` that is what every split pays, and "crossing" is refused.
+    each : bool
+        With several sensitive columns: pay for what separates the groups of each column, not their intersections.
     group_aware : bool
         Let every split have a threshold (or a set of categories) for each group. Where each group sends the same share
         of its records to each side, the cells tell nothing about the group: far more of them fit under the same bound.
@@ -128,27 +130,6 @@ class FairTreeEncoder(GrownEncoder):
     def is_column(self) -> bool:
         """Whether the cells are values or bins of one existing column: such a tree has neither labels nor groups."""
         return not self.labels_ and not self.groups_
-
-    def to_sql(self, dialect: str = "duckdb", table: str | Sequence[str] | None = None, name: str = "cell") -> str:
-        """Write the encoder as SQL, so that cells are computed where the data is.
-
-        With ``group_aware`` there is a tree for each group. The group is read from the column that was called so in
-        ``fit``; records of other groups have no cell (NULL), or one by the common thresholds: ``unknown_groups``.
-
-        Parameters
-        ----------
-        dialect : str
-            ``duckdb``, ``postgres``, ``sqlite``, ``spark``, ``bigquery``, ``snowflake`` and more
-            (:data:`certifare.encoders.sql.DIALECTS`).
-        table : str or sequence of str, optional
-            A table (``"people"``, ``"schema.people"``, or the parts of its name as a sequence). The result is then
-            a query that adds the cell to every row; without it, a ``CASE`` expression.
-        name : str
-            What to call the column of cells.
-        """
-        from certifare.encoders.sql import write_sql
-
-        return write_sql(self, dialect, table, name)
 
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)

@@ -1,11 +1,10 @@
-"""What a notebook shows: tables as HTML, and drawings that need no network."""
+"""Drawings that a notebook shows, and that need no network."""
 
 from __future__ import annotations
 
 import html
 import os
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,26 +26,6 @@ _PAGE = """\
 <main>{drawing}</main>
 </html>
 """
-
-
-def html_table(caption: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
-    """Write a table as HTML, with everything in it escaped; the first entry of each row names it.
-
-    >>> html_table("a < b", [])
-    '<table><caption>a &lt; b</caption><tbody></tbody></table>'
-    """
-    columns = "".join(f"<th scope='col'>{html.escape(name)}</th>" for name in head)
-    body = "".join(
-        f"<tr><th scope='row' style='text-align:left'>{html.escape(str(name))}</th>"
-        + "".join(f"<td>{html.escape(str(value))}</td>" for value in values)
-        + "</tr>"
-        for name, *values in rows
-    )
-    return undirected(
-        f"<table><caption>{html.escape(caption)}</caption>"
-        + (f"<thead><tr>{columns}</tr></thead>" if head else "")
-        + f"<tbody>{body}</tbody></table>"
-    )
 
 
 @dataclass(frozen=True, eq=False)

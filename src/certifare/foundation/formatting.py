@@ -1,6 +1,7 @@
 """Text formatting helpers: numbers, plurals, articles and lists of names."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 #: Unicode characters that change the direction of the text after them: marks, embeddings, overrides and isolates.
@@ -52,3 +53,19 @@ def undirected(text: str) -> str:
     'T* of �50.0 = x'
     """
     return _DIRECTIONS.sub("\ufffd", text)
+
+
+def unseen(text: str) -> str | None:
+    """Return the name of the first character of a text that a reader cannot see, or that reorders the others.
+
+    These are control and format characters, line breaks, and code points without a character. Joiners are allowed:
+    Persian and Indic names need them.
+
+    >>> unseen("Bank of Ghent"), unseen(f"Bank{chr(0x202E)}")
+    (None, 'U+202E RIGHT-TO-LEFT OVERRIDE')
+    """
+    for character in text:
+        kind = unicodedata.category(character)
+        if (kind[0] == "C" or kind in ("Zl", "Zp")) and character not in "\u200c\u200d":
+            return f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
+    return None

@@ -30,9 +30,10 @@ from certifare.encoders.weighting import representative_rows
 from certifare.errors import ArgumentError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
+from certifare.frontier.checking import suggested_comparison
 from certifare.frontier.job import Job, JobOptions, Progress
 from certifare.frontier.paths import RETAINED_RECORDS, GrowthPath, PartCounts
-from certifare.frontier.search import Candidate
+from certifare.frontier.search import Candidate, Found
 from certifare.frontier.settings import Setting
 from certifare.frontier.target import Prediction
 from certifare.frontier.utility import left_out_beyond_chance, utility_left_out
@@ -167,8 +168,8 @@ class CalibratedSearch(Job):
         assert isinstance(training, MemoryTraining)  # noqa: S101  (the table is in memory)
         return encoder, training
 
-    def run(self, *, progress: Progress | None = None) -> CalibratedSearch:
-        """Fit the scores and make the plans."""
+    def run(self, *, progress: Progress | None = None, found: Found | None = None) -> CalibratedSearch:
+        """Fit the scores and make the plans; ``found`` is told these."""
         report = progress or (lambda *_: None)
         report("fitting scores", 0, 1)
         with listening(lambda done, total: report("fitting scores", done, total)):
@@ -178,6 +179,8 @@ class CalibratedSearch(Job):
             raise ArgumentError(
                 "The smallest group has too few records for two cells: add records of it, or pool it with another."
             )
+        if found is not None:
+            found(self.candidates)
         return self
 
     @cached_property
@@ -303,7 +306,7 @@ class CalibratedSearch(Job):
                 " Cells that read the group have thresholds for every intersection of the sensitive columns. Leave "
                 "--group-aware out to claim --each of them, or compare a column with one of its values."
             )
-        return self._comparison() or " Leave the group out, or add records of it."
+        return suggested_comparison(self.table.groups) or " Leave the group out, or add records of it."  # type: ignore[arg-type]
 
     def certify_cells(self, encoder: Any, candidate: Candidate) -> NDArray[np.int64]:
         """Cells of the certification records."""

@@ -15,36 +15,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certifare.certificates import CellCounts, Exclusion, Subsample, one_per_cluster, thin
-from certifare.certificates.claims import Claim
+from certifare.certificates.claims import Claim, positive_of
 from certifare.certificates.exact import epsilon_at
 from certifare.certificates.looks import Look
 from certifare.certificates.population import Phrase
 from certifare.certificates.provenance import Provenance
+from certifare.certificates.rounding import percent
 from certifare.certificates.sampling import assumptions_of, check_population
 from certifare.certificates.tail import Tail
 from certifare.certification.ledger import NO_LEDGER, Ledger, Traces
-from certifare.encoders.hashes import count_repeats
-from certifare.errors import ArgumentError, GroupError, RoleError
+from certifare.errors import ArgumentError, GroupError, LooksError
 from certifare.foundation.formatting import amount
-from certifare.foundation.levels import sort_key
+from certifare.foundation.version import __version__
 from certifare.frontier.capping import CapForecast, choose_cap
+from certifare.frontier.checking import (
+    check_part,
+    check_repeats,
+    check_roles,
+    group_findings,
+    suggested_comparison,
+    training_findings,
+)
 from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.paths import PartCounts
 from certifare.frontier.utility import check_utility
-from certifare.tables.frames import Frame
 from certifare.tables.reading import POOLED, Reading
 from certifare.tables.splitting import CERTIFY, split
-from certifare.tables.table import Table, refuse_quantity, suggest_comparison
+from certifare.tables.table import Table
 
 if TYPE_CHECKING:
     from certifare.frontier.large import Elsewhere
 
-#: Labels whose names say that they are the positive one.
-POSITIVE_NAMES = frozenset({"1", "1.0", "true", "yes", "y"})
 PARTED = "The certification records are other rows of the table than the training records, parted from them at random."
 """Why the certificate of a search need not look its records up among the training records."""
-#: A sensitive column of more numbers than this is probably a quantity.
-MANY_NUMBERS = 12
 #: Told what is being done, how much of it is done, and how much there is.
 Progress = Callable[[str, int, int], None]
 
@@ -67,6 +70,8 @@ class JobOptions:
         How many growths are fitted at a time.
     ledger : Ledger
         Counts looks at the certification records; none unless given.
+    task : str
+        What else the result depends on, such as the target: the same job again is not a new look.
     """
 
     utility: str = "information"
@@ -75,6 +80,7 @@ class JobOptions:
     seed: int = 0
     n_jobs: int = 2
     ledger: Ledger = NO_LEDGER
+    task: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +122,9 @@ class Job:
         parts: Mapping[str, float],
         elsewhere: Elsewhere | None = None,
     ) -> None:
-        _check_roles(table)
+        check_roles(table)
         self.options = options
+        self.parts = dict(parts)
         self.elsewhere = elsewhere
         self.seed = int(options.seed)
         if elsewhere is None:
@@ -137,9 +144,11 @@ class Job:
             table = table if self.kept_groups is None else table.pooled(self.kept_groups)
         self.table = table
         self.ledger = options.ledger
+        self.asked = claim.confidence
+        self._traces = self._trace(claim)
         self.claim = replace(
             claim,
-            confidence=self.ledger.confidence_of_look(claim.confidence, claim.looks),
+            confidence=self.ledger.allot(self._traces, claim.confidence, claim.looks),
             positive=_positive(table, claim),
             each=table.roles.sensitive if table.roles.each else (),
             given=table.roles.given,
@@ -147,17 +156,20 @@ class Job:
         self.look: Look | None = None  # set when the certification records are used
         self.utility = check_utility(options.utility)
         self.retain = float(options.retain)
-        self.parts = dict(parts)
         check_population(claim.population, clustered=table.clusters is not None)
         self.notes: list[str] = [] if self.ledger.reason is None else [self.ledger.reason]
         self._certified = False
-        self._repeats = _check_repeats(table)
-        self.notes += [*self._repeats, *self._pooled, *self._numbers(), *self._guessed(claim)]
+        self._repeats = check_repeats(table)
+        self.notes += [*self._repeats, *self._pooled]
         self._progress: Progress | None = None
         self.cap = self._choose_cap()
         self.train = self._weighing("train")
         self.certify_sample = self._independent(CERTIFY)
         self._check_sizes()
+        assert table.groups is not None  # noqa: S101  (checked at the start)
+        #: What else is odd about the table, before anything is fitted.
+        self.findings = (*group_findings(table.groups, self.counted_sizes()), *training_findings(self.train))
+        self.notes += map(str, self.findings)
         unlabelled = int((~table.labelled).sum())
         if unlabelled:
             counted = (
@@ -220,13 +232,24 @@ class Job:
 
     def _count_look(self, statement: Sequence[str]) -> None:
         """Count this look at the certification records, before anyone sees what it found."""
-        self.look = self.ledger.count(self._traces(), statement, self.claim.confidence, self.claim.looks)
+        look = self.ledger.count(self._traces, statement, self.claim.confidence, self.claim.looks)
+        if look is not None and look.joint(self.claim.confidence) < self.asked:
+            raise LooksError(
+                "Another run looked at these certification records in the meantime, or this one was done before with "
+                f"another result: {percent(self.asked)} confidence cannot be reached any more. This look's results are "
+                "not shown. Use new records, or ask for less confidence."
+            )
+        self.look = look
 
-    def _traces(self) -> Traces:
-        """Return what the ledger knows the certification records by."""
+    def _trace(self, claim: Claim) -> Traces:
+        """Return what the ledger knows the certification records by, and this job."""
         if self.elsewhere is not None:
-            return self.ledger.origin(("records", self.certify_digest), ("table", self._records))
-        return self.ledger.trace(self.certify_sample.table, self.table)
+            traces = self.ledger.origin(("records", self.elsewhere.digest), ("table", self._records))
+        else:
+            traces = self.ledger.trace(self.table.take(self.rows[CERTIFY]), self.table)
+        how = replace(self.options, ledger=NO_LEDGER, n_jobs=1)
+        parts = (type(self).__name__, self._records, repr(self.table.roles), repr(claim), repr(how), repr(self.parts))
+        return self.ledger.of_job(traces, __version__, *parts)
 
     @property
     def _records(self) -> str:
@@ -349,34 +372,10 @@ class Job:
             raise type(error)(f"{error}{self._what_helps()}") from error
         check_part(self.train, "train")
 
-    def _guessed(self, asked: Claim) -> tuple[str, ...]:
-        """Say which label is taken for the positive one, where nobody said so and its name does not."""
-        positive = self.claim.positive
-        said = asked.positive is not None or self.table.positive is not None
-        if positive is None or said or positive.lower() in POSITIVE_NAMES:
-            return ()
-        words = self.claim.distance.words
-        return (f"the {words} is about records with the label {positive!r}; another is named with --positive",)
-
-    def _numbers(self) -> tuple[str, ...]:
-        """Note groups that are many numbers: a quantity, perhaps, that was to be compared with one."""
-        assert self.table.groups is not None  # noqa: S101  (checked at the start)
-        suggested = self._comparison()
-        each = f"each of the {len(self.table.groups.names)} values of {self.table.groups.name!r} is a group of its own."
-        return (each + suggested,) if suggested else ()
-
-    def _comparison(self) -> str:
-        """Suggest a comparison where groups are many numbers."""
-        assert self.table.groups is not None  # noqa: S101  (checked at the start)
-        names = self.table.groups.names
-        numbers = [float(name) for name in names if sort_key(name)[0] == 0]
-        if len(names) <= MANY_NUMBERS or len(numbers) < len(names):
-            return ""
-        return suggest_comparison(self.table.groups.name, numbers, "sensitive column")
-
     def _what_helps(self) -> str:
         """Say what may be done about groups that are too small."""
-        if suggested := self._comparison():
+        assert self.table.groups is not None  # noqa: S101  (checked at the start)
+        if suggested := suggested_comparison(self.table.groups):
             return suggested
         if self.claim.each:
             return ' With --each, compare a column with one of its values, such as --sensitive "race==White".'
@@ -399,50 +398,6 @@ class Job:
             effective_size=sample.effective_size,
             population=sample.population,
         )
-
-
-def _check_roles(table: Table) -> None:
-    """Refuse a table without a label or groups that something can be learnt about."""
-    if not table.labels:
-        raise RoleError("The table has no label: name one, so that encoders know what to keep.")
-    if table.roles.given is not None and len(table.strata.values) < 2:
-        raise RoleError(f"--given {table.roles.given} has one value only: leave it out.")
-    for label in table.labels:
-        refuse_quantity(label.name, label.names, "label")
-        if len(label.values) < 2:
-            found = f"one value only, {label.names[0]!r}" if label.values else "no value in any record"
-            raise RoleError(f"The label {label.name!r} has {found}: there is nothing to predict.")
-    if table.groups is None:
-        raise GroupError("The table has no groups: name a sensitive column.")
-    refuse_quantity(table.groups.name, table.groups.names, "sensitive column")
-    if len(table.groups.names) < 2:
-        raise GroupError(
-            f"The sensitive column {table.groups.name!r} has one group only, {table.groups.names[0]!r}: a distance "
-            "between groups needs two."
-        )
-
-
-def check_part(table: Table, part: str) -> None:
-    """Refuse a part of the table in which a group has no record with a label."""
-    assert table.groups is not None  # noqa: S101  (checked at the start)
-    found = table.groups.codes[table.labelled]
-    lacking = np.flatnonzero(np.bincount(found, minlength=len(table.groups.names)) == 0)
-    if len(lacking):
-        raise ArgumentError(
-            f"Group {table.groups.names[lacking[0]]!r} has no record with a label in the {part} part: pool it with "
-            "another group, or add records of it."
-        )
-
-
-def _check_repeats(table: Table) -> tuple[str, ...]:
-    """Refuse a table most of whose records repeat, before it is split: equal ones would be on both sides.
-
-    Returns what the certificate says of fewer. With clusters, equal records of one of them stay on one side.
-    """
-    if table.clusters is not None:
-        return ()
-    roles = (*table.labels, *([] if table.groups is None else [table.groups]))
-    return count_repeats(Frame(table.features).fields(), [values.codes for values in roles]).check()
 
 
 def _pool(
@@ -506,15 +461,11 @@ def _drawn(table: Table) -> NDArray[np.float64]:
 
 
 def _positive(table: Table, claim: Claim) -> str | None:
-    """Find the positive label: as given, as the label's comparison says, or the last of two; None if none is needed."""
+    """Find the positive label: as given, as the label's comparison says, or as its name does; None if not needed."""
     names = table.labels[0].names
     positive = claim.positive if claim.positive is not None else table.positive
     if positive is not None:
         if positive not in names:
             raise ArgumentError(f"positive={positive!r} is not among the labels {', '.join(map(repr, names))}.")
         return positive
-    if claim.distance.strata == "positive":
-        if len(names) != 2:
-            raise ArgumentError(f"Which label is the positive one? Name one of {', '.join(map(repr, names))}.")
-        return names[-1]
-    return None
+    return positive_of(names) if claim.distance.strata == "positive" else None

@@ -39,6 +39,7 @@ from certifare.foundation.randomness import number
 from certifare.frontier.job import Progress
 from certifare.tables.elsewhere import engine_of, open_elsewhere
 from certifare.tables.files import CsvDialect, DataFile
+from certifare.tables.findings import as_notes
 from certifare.tables.frames import Frame
 from certifare.tables.parquet import ParquetFiles
 from certifare.tables.reading import Reading
@@ -279,7 +280,7 @@ def open_large(
         roles=found,
         others=sample.others.drop_columns([PLACE]),
         records=hashlib.blake2b(digest.encode(), digest_size=32).hexdigest(),
-        notes=(*sample.notes, note),
+        findings=(*sample.findings, *as_notes([note])),
     )
     elsewhere = Elsewhere(worker, certified, rows, whole.records, sampled.totals, sampled.entries, digest)
     return sample, elsewhere

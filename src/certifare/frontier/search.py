@@ -30,17 +30,20 @@ from certifare.encoders.weighting import representative_rows
 from certifare.errors import ArgumentError, EncoderError
 from certifare.foundation.progress import listening
 from certifare.foundation.randomness import stream
+from certifare.frontier.checking import check_part
 from certifare.frontier.glimpse import WORTH_MENTIONING, best_calibrated
-from certifare.frontier.job import Job, JobOptions, Progress, check_part
+from certifare.frontier.job import Job, JobOptions, Progress
 from certifare.frontier.ordering import SHOWN, WORTH_TESTING, chain
 from certifare.frontier.paths import Explorer, GrowthPath, PartCounts
 from certifare.frontier.settings import Grid, Setting
 from certifare.frontier.target import Outlook, Prediction
 from certifare.frontier.utility import (
+    base_rates,
     beyond_chance,
     left_out_beyond_chance,
     promised,
     utility_of,
+    utility_of_records,
 )
 from certifare.tables.splitting import PARTS
 from certifare.tables.table import Table
@@ -89,6 +92,10 @@ class Candidate:
     def setting(self) -> Setting:
         """The parameters of its growth."""
         return self.path.setting
+
+
+#: Told encoders that were tried, as soon as they are known.
+Found = Callable[[Sequence[Candidate]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +162,7 @@ class Search(Job):
         super().__init__(table, claim or Claim(), JobOptions(**options), parts, elsewhere)
         self.grid = grid
         self.paths: list[GrowthPath] = []
+        self._found: dict[Setting, tuple[Candidate, ...]] = {}
         self._last_cells: tuple[Any, NDArray[np.int64]] | None = None
         self.select = self._compared()
         check_part(self.select, "select")
@@ -162,31 +170,35 @@ class Search(Job):
 
     # -- fitting ----------------------------------------------------------------------------------------------
 
-    def run(self, *, progress: Progress | None = None) -> Search:
+    def run(self, *, progress: Progress | None = None, found: Found | None = None) -> Search:
         """Fit and count every growth of the grid.
 
         Parameters
         ----------
         progress : callable, optional
+        found : callable, optional
+            Told the encoders of each growth as soon as these are counted.
         """
         report = progress or (lambda *_: None)
         settings = self.explorer.settings
-        found: dict[Setting, GrowthPath] = {}
+        walked: dict[Setting, GrowthPath] = {}
         failure: EncoderError | None = None
         for kind in dict.fromkeys(setting.kind for setting in settings):
-            report(f"preparing {kind} encoders", len(found), len(settings))
+            report(f"preparing {kind} encoders", len(walked), len(settings))
             try:
                 with listening(lambda done, total: report("fitting scores", done, total)):
                     self.explorer.prepare(kind)
                 of_kind = [setting for setting in settings if setting.kind == kind]
                 for setting, path in _parallel(self.explorer.walk, of_kind, self.explorer.n_jobs):
-                    found[setting] = path
-                    report(f"growing {kind} encoders", len(found), len(settings))
+                    walked[setting] = path
+                    if found is not None:
+                        found(self._candidates_on(path))
+                    report(f"growing {kind} encoders", len(walked), len(settings))
             except EncoderError as error:
                 # One kind may need more records than there are (folds of a rare label); the others may not.
                 failure = error
                 self.notes.append(f"no {kind} encoders: {error}")
-        self.paths = [found[setting] for setting in settings if setting in found]
+        self.paths = [walked[setting] for setting in settings if setting in walked]
         if not self.paths and failure is not None:
             raise failure
         if not self.candidates:
@@ -199,28 +211,31 @@ class Search(Job):
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         """All encoders on the paths. Numbers of candidates elsewhere are positions here."""
-        sizes = self.certify_sizes()
-        found = []
-        for path in self.paths:
-            for k in path.starts:
-                train, select = path.at("train", k), path.at("select", k)
-                outlook = self._outlook(train, select, sizes)
-                figures = path.figures(k, select.labels)
-                found.append(
-                    Candidate(
-                        path=path,
-                        cells=k,
-                        accuracy=figures.accuracy,
-                        explained=figures.explained,
-                        auc=figures.auc,
-                        utility=utility_of(self.utility, train.labels, select.labels),
-                        promising=_promising(train.labels, select.labels),
-                        retained=path.retained[k],
-                        outlook=outlook,
-                        prediction=outlook.predict(1.0 - self.claim.confidence),
-                    )
-                )
-        return tuple(found)
+        return tuple(candidate for path in self.paths for candidate in self._candidates_on(path))
+
+    def _candidates_on(self, path: GrowthPath) -> tuple[Candidate, ...]:
+        """Return the encoders of one growth, by their number of cells."""
+        if path.setting not in self._found:
+            sizes = self.certify_sizes()
+            self._found[path.setting] = tuple(self._candidate(path, k, sizes) for k in path.starts)
+        return self._found[path.setting]
+
+    def _candidate(self, path: GrowthPath, k: int, sizes: NDArray[np.int64]) -> Candidate:
+        train, select = path.at("train", k), path.at("select", k)
+        outlook = self._outlook(train, select, sizes)
+        figures = path.figures(k, select.labels)
+        return Candidate(
+            path=path,
+            cells=k,
+            accuracy=figures.accuracy,
+            explained=figures.explained,
+            auc=figures.auc,
+            utility=utility_of(self.utility, train.labels, select.labels),
+            promising=_promising(train.labels, select.labels),
+            retained=path.retained[k],
+            outlook=outlook,
+            prediction=outlook.predict(1.0 - self.claim.confidence),
+        )
 
     def _outlook(self, train: PartCounts, select: PartCounts, sizes: NDArray[np.int64]) -> Outlook:
         """Say what is to be expected of cells that were counted, on so many certification records."""
@@ -244,6 +259,15 @@ class Search(Job):
     def boosting(self, table: Table) -> list[NDArray[np.float64]] | None:
         """Forecast the labels of a table by gradient boosting on its columns; None if none was fitted."""
         return self.explorer.boosting(table)
+
+    def boosting_utility(self) -> float | None:
+        """Return the utility of gradient boosting on the select records; None if none was fitted."""
+        predicted = self.boosting(self.select)
+        if predicted is None:
+            return None
+        labels = [(train, y) for train, y in zip(self.explorer.train.labels, self.select.labels, strict=True)]
+        base = [base_rates(np.bincount(train.codes, minlength=len(train.names))[None]) for train, _ in labels]
+        return utility_of_records(self.utility, predicted, base, [y.codes for _, y in labels])
 
     def glimpse(self, limit: float, min_cells: int = 2) -> Glimpse | None:
         """Say what calibrated cells would give at T* ≤ ``limit``, from training records; None unless that is more."""
@@ -392,6 +416,7 @@ class Search(Job):
             "metric": "equalized_odds" if self.claim.metric == "equalized_odds_max" else self.claim.metric,
             "positive_label": native,
             "retain": self.retain,
+            "each": bool(self.claim.each),
             # Cells that are to retain more may be finer wherever that costs nothing of the distance.
             "charge": "crossing" if self.retain else "every",
             "random_state": self.seed,

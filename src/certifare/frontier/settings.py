@@ -52,7 +52,16 @@ class Setting:
         from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 
         if self.kind == "kmeans":
-            unused = ("metric", "positive_label", "retain", "charge", "label_weights", "group_aware", "unknown_groups")
+            unused = (
+                "metric",
+                "positive_label",
+                "retain",
+                "charge",
+                "label_weights",
+                "each",
+                "group_aware",
+                "unknown_groups",
+            )
             return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
         kind: type[RestrictedEncoder] = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
         return kind(
@@ -94,8 +103,11 @@ class Grid:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) is not None and not len(getattr(self, field.name)):
+            if (given := getattr(self, field.name)) is None:
+                continue
+            if not len(given):
                 raise ArgumentError(f"{field.name} is empty: there is nothing to try.")
+            object.__setattr__(self, field.name, tuple(given))
         unknown = sorted(set(self.kinds) - set(KINDS))
         if unknown:
             raise ArgumentError(f"Unknown kind of encoder {unknown[0]!r}: choose from {', '.join(KINDS)}.")

@@ -14,9 +14,10 @@ from certifare.certificates.claims import Claim
 from certifare.certificates.looks import Look
 from certifare.certificates.rounding import round_up
 from certifare.certification.ledger import open_ledger
+from certifare.drawing.card import html_card
 from certifare.drawing.scatter import draw_scatter
 from certifare.errors import ArgumentError
-from certifare.foundation.display import Drawing, html_table
+from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.frontier.calibrating import PARTS as CALIBRATED_PARTS
 from certifare.frontier.calibrating import CalibratedSearch
@@ -25,7 +26,7 @@ from certifare.frontier.job import Progress
 from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
 from certifare.tables.splitting import PARTS, training_quantiles
-from certifare.tables.table import Table, table_of
+from certifare.tables.table import table_of
 
 if TYPE_CHECKING:
     from certifare.bundle import Bundle
@@ -116,7 +117,7 @@ class Frontier:
         self._certificates = dict(certificates or {})
         self._encoders = dict(encoders or {})
         self.correction = correction
-        self.confidence = search.claim.confidence
+        self.confidence = search.asked
         self.metric = search.claim.metric
         self.utility = search.utility
         self.points = tuple(self._point(number) for number in range(len(search.candidates)))
@@ -271,11 +272,12 @@ class Frontier:
             )
             for point in self.pareto()
         ]
-        caption = (
+        headline = (
             f"{amount(len(self.points), 'encoder')} tried, {len(self._certificates):,} certified "
-            f"({self.correction}); those that no other beats"
+            f"({self.correction}); those that no other beats:"
         )
-        return html_table(caption, rows, ("point", "T*", self.utility, "accuracy", "cells", "encoder", "γ"))
+        head = ("point", "T*", self.utility, "accuracy", "cells", "encoder", "γ")
+        return html_card("Frontier", headline, rows, head=head, drawing=self.plot())
 
 
 def default_parts(group_aware: bool) -> Mapping[str, float]:
@@ -283,30 +285,42 @@ def default_parts(group_aware: bool) -> Mapping[str, float]:
     return CALIBRATED_PARTS if group_aware else PARTS
 
 
-def search_of(
-    table: Table,
-    grid: Grid | None,
-    claim: Claim,
-    parts: Mapping[str, float] | None = None,
-    *,
-    group_aware: bool = False,
-    tie_column: str | None = None,
-    score_column: str | None = None,
-    **options: Any,
-) -> Search | CalibratedSearch:
-    """Return the search for encoders of a table: for calibrated cells if these may read the group."""
-    parts = parts or default_parts(group_aware)
+#: Keywords of a search that make its claim; those in the second line are options of its job.
+_CLAIM = ("metric", "confidence", "positive", "population", "min_group_size", "looks")
+_JOB = ("utility", "retain", "pool_groups", "seed", "n_jobs", "task", "elsewhere")
+_CALIBRATED = ("tie_column", "score_column")
+
+
+def open_search(table: Any, grid: Grid | None = None, **keywords: Any) -> Search | CalibratedSearch:
+    """Read a table, split and check it, and return the search for its encoders, before anything is fitted.
+
+    Parameters
+    ----------
+    table : Table, dataframe or path
+    grid : Grid, optional
+    **keywords
+        As in :func:`sweep` and :func:`certifare.produce`; ``task`` says what else the result depends on.
+    """
+    group_aware, quantiles = keywords.pop("group_aware", False), keywords.pop("label_quantiles", None)
+    parts = keywords.pop("parts", None) or default_parts(group_aware)
+    ledger = open_ledger(keywords.pop("ledger", True))
+    claim, options, columns = (
+        {name: keywords.pop(name) for name in names if name in keywords} for names in (_CLAIM, _JOB, _CALIBRATED)
+    )
+    if quantiles is not None:
+        split = {"parts": parts, "seed": options.get("seed", 0), "by_group": options.get("pool_groups") is None}
+        keywords["label_cuts"] = training_quantiles(table, quantiles, **split, **keywords)
+    read, chosen = table_of(table, **keywords), grid or Grid()
     if not group_aware:
-        if tie_column is not None or score_column is not None:
+        if any(name is not None for name in columns.values()):
             raise ArgumentError("tie_column and score_column are about cells that read the group: add group_aware.")
-        return Search(table, grid or Grid(), claim, parts=parts, **options)
-    chosen = grid or Grid()
+        return Search(read, chosen, Claim(**claim), parts=parts, ledger=ledger, **options)
     if (chosen.kinds, chosen.gammas, chosen.min_cell_sizes) != (Grid().kinds, None, None):
         raise ArgumentError(
             "group_aware: calibrated cells have no kinds, gammas or smallest cells to choose from. Leave these out."
         )
-    columns: dict[str, Any] = {"tie_column": tie_column, "score_column": score_column}
-    return CalibratedSearch(table, claim, parts=parts, max_cells=max(chosen.cells), **columns, **options)
+    options |= {"max_cells": max(chosen.cells), **columns}
+    return CalibratedSearch(read, Claim(**claim), parts=parts, ledger=ledger, **options)
 
 
 def sweep(
@@ -379,33 +393,29 @@ def sweep(
         raise ArgumentError(f'correction={correction!r}: choose "simultaneous" or "holdout".')
     if candidates not in ("front", "all"):
         raise ArgumentError(f'candidates={candidates!r}: choose "front" or "all".')
-    if label_quantiles is not None:
-        roles["label_cuts"] = training_quantiles(
-            table,
-            label_quantiles,
-            parts=parts or default_parts(group_aware),
-            seed=seed,
-            by_group=pool_groups is None,
-            **roles,
-        )
-    claim = Claim(
+    search = open_search(
+        table,
+        grid,
         metric=metric,
         confidence=confidence,
         positive=positive,
-        min_group_size=min_group_size,
         population=population,
+        min_group_size=min_group_size,
         looks=looks,
+        ledger=ledger,
+        utility=utility,
+        retain=retain,
+        group_aware=group_aware,
+        tie_column=tie_column,
+        score_column=score_column,
+        pool_groups=pool_groups,
+        label_quantiles=label_quantiles,
+        parts=parts,
+        seed=seed,
+        n_jobs=n_jobs,
+        task=repr((correction, candidates, min_cells, grid or Grid(), tie_column, score_column)),
+        **roles,
     )
-    options: dict[str, Any] = {
-        "utility": utility,
-        "retain": retain,
-        "seed": seed,
-        "n_jobs": n_jobs,
-        "ledger": open_ledger(ledger),
-        "pool_groups": pool_groups,
-    }
-    columns = {"tie_column": tie_column, "score_column": score_column}
-    search = search_of(table_of(table, **roles), grid, claim, parts, group_aware=group_aware, **columns, **options)
     search.run(progress=progress)
     if correction == "holdout":
         return Frontier(search, correction)

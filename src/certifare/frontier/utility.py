@@ -120,6 +120,30 @@ def utility_left_out(utility: str, train: Sequence[Counts]) -> float:
     return float(np.mean(found))
 
 
+def utility_of_records(
+    utility: str, predicted: Sequence[Shares], base: Sequence[Shares], codes: Sequence[NDArray[np.integer[Any]]]
+) -> float:
+    """Return the utility of predictions for single records, averaged over labels.
+
+    Parameters
+    ----------
+    utility : str
+    predicted : sequence of ndarray, (records, values)
+        For each label, the shares of its values that are predicted.
+    base : sequence of ndarray, (values,)
+        Its base rates.
+    codes : sequence of ndarray, (records,)
+        The true value of each record; −1 if it is missing.
+    """
+    found = []
+    for shares, rates, true in zip(predicted, base, codes, strict=True):
+        known = np.flatnonzero(true >= 0)
+        lost = losses(utility, np.maximum(shares[known], 1e-12))[np.arange(len(known)), true[known]]
+        without = np.ones(len(known)) if utility == "accuracy" else losses(utility, rates[None])[0, true[known]]
+        found.append(1.0 - float(lost.sum() / without.sum()))
+    return float(np.mean(found))
+
+
 def _believable(gains: Shares, shares: Shares, fresh: Counts) -> float:
     """Return the largest mean gain that is plausible given fresh records.
 

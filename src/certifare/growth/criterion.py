@@ -144,6 +144,9 @@ class Criterion:
         divided by ``spread``, is then added to Gini_y, which has the remaining weight.
     spread : float
         The mean squared deviation of everything that is to be retained, in the coordinates' units.
+    attributes : tuple of tuple of int
+        If groups are intersections of several columns and each column matters by itself: for each column, the code of
+        its value in each group. Gini_s is then the mean over columns.
 
     Examples
     --------
@@ -165,9 +168,14 @@ class Criterion:
     n_coordinates: int = 0
     retain: float = 0.0
     spread: float = 1.0
+    attributes: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         _check_sizes(self.n_labels, self.n_groups)
+        if any(len(codes) != self.n_groups for codes in self.attributes):
+            raise ArgumentError(f"attributes must have a code for each of the {self.n_groups} groups.")
+        if self.attributes and self.charge == "distance":
+            raise ArgumentError("charge='distance' is for one attribute: choose 'every' or 'crossing'.")
         if not 0.0 <= self.retain <= 1.0 or (self.retain > 0.0 and self.n_coordinates == 0):
             raise ArgumentError(
                 f"retain is {self.retain!r}; give a weight from 0 to 1, and above 0 coordinates to retain."
@@ -218,8 +226,14 @@ class Criterion:
         """Return Gini_s of class counts (…, classes), over the records that the metric uses."""
         table = self._table(counts)
         others = tuple(range(table.ndim - len(self.n_labels), table.ndim - 1))
-        by_label = table.sum(axis=others)  # (…, first label, group)
-        worst = 1.0 - 1.0 / self.n_groups
+        by_group = table.sum(axis=others)  # (…, first label, group)
+        ginis = [self._gini_attribute(by_group @ members) for members in self._memberships]
+        mean: NDArray[np.float64] = np.mean(ginis, axis=0)
+        return mean
+
+    def _gini_attribute(self, by_label: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Gini_s of counts (…, first label, group of one attribute)."""
+        worst = 1.0 - 1.0 / by_label.shape[-1]
         if self.metric == "demographic_parity":
             return _gini(by_label.sum(axis=-2), empty=worst)
         sizes = by_label.sum(axis=-1)
@@ -228,12 +242,19 @@ class Criterion:
         if self.metric == "equal_opportunity":
             ginis[..., np.arange(self.n_labels[0]) != self.positive] = worst
         mean = (sizes * ginis).sum(axis=-1) / np.maximum(total, 1.0)
-        return np.where(total > 0, mean, worst)
+        found: NDArray[np.float64] = np.where(total > 0, mean, worst)
+        return found
 
     def impurity(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Return FairGini of class counts (…, classes)."""
-        worst = 1.0 - 1.0 / self.n_groups
+        worst = float(np.mean([1.0 - 1.0 / members.shape[1] for members in self._memberships]))
         return (1.0 - self.gamma) * self.gini_labels(counts) + self.gamma * (worst - self.gini_groups(counts))
+
+    @property
+    def _memberships(self) -> tuple[NDArray[np.float64], ...]:
+        """For each attribute, which groups have which of its values (groups × values); the groups if there is one."""
+        codes = [np.array(attribute) for attribute in self.attributes] or [np.arange(self.n_groups)]
+        return tuple((own[:, None] == np.arange(own.max() + 1)).astype(np.float64) for own in codes)
 
     def terms(self) -> Terms:
         """Prepare the criterion for the split search."""
@@ -253,19 +274,20 @@ class Criterion:
             axes.append(np.zeros(self.n_classes, dtype=bool))
             coefficients.append((1.0 - self.gamma) * self.retain / self.spread)
             stratum_of.append(0)
-        n_label_axes = len(axes)
+        n_label_axes, memberships = len(axes), self._memberships
         for stratum in range(min(1, len(strata) - 1), len(strata)):
-            for group in _axis_values(self.n_groups):
-                axes.append(strata[stratum] & (groups == group))
-                coefficients.append(-self.gamma * _axis_weight(self.n_groups))
-                stratum_of.append(stratum)
+            for members in memberships:
+                for value in _axis_values(members.shape[1]):
+                    axes.append(strata[stratum] & (members[groups, value] > 0.0))
+                    coefficients.append(-self.gamma * _axis_weight(members.shape[1]) / len(memberships))
+                    stratum_of.append(stratum)
         return Terms(
             weights=np.array([*strata, *axes, self._label_score(labels)], dtype=np.float64),
             coefficients=np.array(coefficients, dtype=np.float64),
             stratum_of=np.array(stratum_of, dtype=np.int64),
             n_strata=len(strata),
             n_label_axes=n_label_axes,
-            n_group_axes=len(_axis_values(self.n_groups)),
+            n_group_axes=sum(len(_axis_values(members.shape[1])) for members in memberships),
             n_coordinates=self.n_coordinates,
         )
 

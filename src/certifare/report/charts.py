@@ -5,8 +5,8 @@ Classes say what a thing is; the style sheet says how it looks, in light, in dar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
@@ -16,10 +16,15 @@ from certifare.drawing.palette import LEANS, SERIES
 from certifare.drawing.scatter import scatter_plane
 from certifare.drawing.svg import Plane, stretched, tag, ticks
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 #: Differences at which the colour changes, in units of the largest one of a cell.
 STEPS = (0.6, 0.3, 0.08, -0.08, -0.3, -0.6)
 #: Encoders whose bound is larger than the largest on the front, by this factor, are not drawn.
 BEYOND = 1.4
+#: Regions of the score map below this share of its squares are numbered in small digits.
+SMALL_REGION = 0.01
 #: Columns whose importance is drawn; the table has all.
 MOST_COLUMNS = 15
 
@@ -116,8 +121,9 @@ def _map(data: Mapping[str, Any]) -> Markup | None:
     plane = Plane((0.0, n), (0.0, m))
     shapes = [tag("path", d=d, class_=name) for name, d in sorted(areas.items())]
     plane.drawn.append(stretched(Markup("").join([*shapes, tag("path", d=borders, class_="border")]), n, m))
-    for cell, i, j in _named(grid):
-        plane.text(i + 0.5, j + 0.5, str(cell), dy=".35em", class_="name middle")
+    for cell, i, j, size in _named(grid):
+        look = "name middle" if size >= SMALL_REGION * n * m else "name small middle"
+        plane.text(i + 0.5, j + 0.5, str(cell), dy=".35em", class_=look)
     plane.axes(_quantiles(drawn["x"]["places"]), _quantiles(drawn["y"]["places"]), grid=False)
     return plane.svg("24rem")
 
@@ -183,24 +189,41 @@ def _runs(values: Sequence[Any]) -> list[tuple[Any, int, int]]:
     return runs
 
 
-def _named(grid: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
-    """Choose the square in which each cell is named: the one farthest from other cells."""
+def _named(grid: Sequence[Sequence[int]]) -> list[tuple[int, int, int, int]]:
+    """Choose the square in which each region of a cell is numbered, the one farthest from others; and its size."""
     cells = np.asarray(grid)
     named = []
     for cell in np.unique(cells).tolist():
-        inside = np.pad(cells == cell, 1)
-        while True:
-            # A square stays while its neighbours are inside, too.
-            smaller = inside.copy()
-            for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1)):
-                smaller &= np.roll(inside, step, axis)
-            if not smaller.any():
-                break
-            inside = smaller
-        squares = np.argwhere(inside) - 1
-        i, j = squares[np.abs(squares - squares.mean(axis=0)).sum(axis=1).argmin()].tolist()
-        named.append((cell, i, j))
+        for region in _regions(cells == cell):
+            inside = np.pad(region, 1)
+            while (smaller := _eroded(inside)).any():
+                inside = smaller
+            squares = np.argwhere(inside) - 1
+            i, j = squares[np.abs(squares - squares.mean(axis=0)).sum(axis=1).argmin()].tolist()
+            named.append((cell, i, j, int(region.sum())))
     return named
+
+
+def _eroded(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Keep the squares whose neighbours are inside, too."""
+    smaller = inside.copy()
+    for axis, step in ((0, 1), (0, -1), (1, 1), (1, -1)):
+        smaller &= np.roll(inside, step, axis)
+    return smaller
+
+
+def _regions(inside: NDArray[np.bool_]) -> Iterator[NDArray[np.bool_]]:
+    """Part squares into regions that hang together side by side."""
+    left = inside.copy()
+    while left.any():
+        region = np.zeros_like(left)
+        waiting = [tuple(np.argwhere(left)[0].tolist())]
+        while waiting:
+            i, j = waiting.pop()
+            if 0 <= i < left.shape[0] and 0 <= j < left.shape[1] and left[i, j]:
+                left[i, j], region[i, j] = False, True
+                waiting += [(i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1)]
+        yield region
 
 
 def _quantiles(places: Sequence[float]) -> list[tuple[float, str]]:

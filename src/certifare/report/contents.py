@@ -14,9 +14,12 @@ from certifare.certificates.claims import gaps_of, pair_of, stratum
 from certifare.certificates.consequences import WHOLE_GROUPS
 from certifare.certificates.rounding import percent, percent_up, round_down, round_up
 from certifare.certificates.tail import distance_level, raised
+from certifare.certificates.wording import plain_claim
 from certifare.document import Document, Selection, Verdict, make_statement, sign, verify_document
 from certifare.document.verification import ANY
 from certifare.errors import ArgumentError
+from certifare.foundation.version import VERIFY_PAGE
+from certifare.report.guidance import actions, confidence_words, example_rules, scope_of
 
 #: Number of cells that are listed one by one in the explanation of T*; the others are added up.
 MOST_CELLS = 24
@@ -120,6 +123,7 @@ def report_data(
     about = {
         "format": "certifare/report",
         "version": 2,
+        "id": document.id,
         "verification": {**verdict.to_dict(), "words": _verification(verdict)},
         "signature": _signature(document, verdict),
         "look": {
@@ -132,6 +136,7 @@ def report_data(
         },
         "dataset": stated.dataset,
         "producer": _producer(document, verdict),
+        "scope": scope_of(document),
         "created": stated.created,
         "tool": f"{stated.tool.name} {stated.tool.version}",
     }
@@ -149,8 +154,11 @@ def report_data(
         )
     sizes = found.counts.group_sizes
     cells = _cells(found, found.pools, encoder)
+    four_fifths = _four_fifths(found)
+    worthless = bool(measured and measured["worthless"])
     return {
         **about,
+        "headline": plain_claim(found),
         "claim": {"words": stated.claim.words, "formula": stated.claim.formula},
         "metric": found.claim.distance.words,
         "figures": {
@@ -162,7 +170,8 @@ def report_data(
             "lower": found.lower,
             "lower_text": round_down(found.lower),
             "confidence": found.confidence,
-            "confidence_text": percent(found.confidence),
+            "confidence_text": percent(found.joint_confidence),
+            "confidence_words": confidence_words(found),
             "epsilon": stated.epsilon,
             "epsilon_used": found.epsilon_used,
             "epsilon_words": _epsilon_words(found, stated.epsilon),
@@ -199,7 +208,9 @@ def report_data(
         "plan": _plan(found),
         "frontier": _frontier(frontier, chosen),
         "encoder": None if encoder is None else {**encoder, "nodes": _nodes(encoder["nodes"], cells["rows"])},
-        "four_fifths": _four_fifths(found),
+        "four_fifths": four_fifths,
+        "example": example_rules(cells, encoder, stated.reading.positive if stated.reading else None),
+        "actions": actions(document, verdict, four_fifths, worthless),
         "measured": [
             {"name": name, **_measured(figures)}
             for name, figures in (("the cells' majority votes", measured), ("gradient boosting on the table", boosting))
@@ -227,6 +238,7 @@ def report_data(
         "assumptions": list(found.assumptions),
         "not_claimed": list(found.not_claimed),
         "verify": _verify(document, {"certificate": "certificate.json", **(files or {})}),
+        "verify_page": VERIFY_PAGE,
         "subjects": [{"name": s.name, "sha256": s.digest.sha256} for s in document.statement.subject],
         "command": stated.command,
     }
@@ -252,12 +264,14 @@ def _look(certificate: Certificate) -> str:
 
 
 def _producer(document: Document, verdict: Verdict) -> str:
-    """Name the producer of the certificate, by its signature."""
+    """Name the producer of the certificate, by its own statement and by its signature."""
+    name = document.statement.predicate.stated_terms.producer
     if not document.signatures:
-        return "not known"
+        return "not known" if name is None else f"{name}, by an unsigned statement"
     keys = " and ".join(f"key {signature.keyid[:16]}…" for signature in document.signatures)
     checked = {check.name: check.ok for check in verdict.checks}.get("signature")
-    return f"holder of {keys}" if checked else f"holder of {keys}, by its own account"
+    holder = f"holder of {keys}" if name is None else f"{name}, holder of {keys}"
+    return holder if checked else f"{holder}, by its own account"
 
 
 def _verification(verdict: Verdict) -> str:
@@ -300,6 +314,7 @@ def _sequence(sequence: FixedSequence | None) -> dict[str, Any] | None:
 def _measured(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return figures with texts of their confidence intervals, rounded outwards."""
     found: dict[str, Any] = {name: figures[name] for name in ("records", "baseline", "worthless")}
+    found["little"] = figures.get("little", found["worthless"])
     for name, times, places, unit in (
         ("accuracy", 100, 1, " %"),
         ("auc", 1, 3, ""),

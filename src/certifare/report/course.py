@@ -22,58 +22,68 @@ MOST_NAMES = 12
 
 
 def course_data(history: History, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Collect the content of the page as plain data."""
+    """Collect the content of the page as plain data: a course, or one for each attribute or value of the column."""
+    names = dict.fromkeys(finding.course for finding in findings)
     return {
         "metric": metric_of(history.metric).words,
         "target": history.target,
         "confidence": percent(history.confidence),
         "planned": history.planned,
         "min_group_size": history.min_group_size,
-        "groups": list(history.reference.groups),
-        "outcome": findings[-1].outcome if findings else None,
-        "periods": [
+        "n_periods": len(history.periods),
+        "outcome": history.latest().outcome if findings else None,
+        "courses": [
             {
-                "number": finding.number,
-                "name": finding.name,
-                "groups": finding.groups,
-                "small": list(finding.small),
-                "bound": finding.bound,
-                "bound_text": round_up(finding.bound),
-                "estimate": finding.estimate,
-                "by_chance": finding.by_chance,
-                "words": finding.words,
-                "lower": finding.lower,
-                "lower_text": round_down(finding.lower),
-                "outcome": finding.outcome,
-                "movements": [
-                    {
-                        "group": movement.group,
-                        "label": movement.label,
-                        "estimate": movement.estimate,
-                        "lower": movement.lower,
-                        "text": round_down(movement.lower),
-                        "moved": movement.moved,
-                    }
-                    for movement in finding.movements
-                ],
-                "exclusions": [{"reason": e.reason, "records": e.records} for e in finding.exclusions],
+                "name": name,
+                "groups": list(dict.fromkeys(group for f in findings if f.course == name for group in f.groups)),
+                "periods": [_period_data(finding) for finding in findings if finding.course == name],
             }
-            for finding in findings
+            for name in names
         ],
+    }
+
+
+def _period_data(finding: Finding) -> dict[str, Any]:
+    return {
+        "number": finding.number,
+        "name": finding.name,
+        "groups": finding.groups,
+        "small": list(finding.small),
+        "bound": finding.bound,
+        "bound_text": round_up(finding.bound),
+        "estimate": finding.estimate,
+        "by_chance": finding.by_chance,
+        "words": finding.words,
+        "lower": finding.lower,
+        "lower_text": round_down(finding.lower),
+        "outcome": finding.outcome,
+        "movements": [
+            {
+                "group": movement.group,
+                "label": movement.label,
+                "estimate": movement.estimate,
+                "lower": movement.lower,
+                "text": round_down(movement.lower),
+                "moved": movement.moved,
+            }
+            for movement in finding.movements
+        ],
+        "exclusions": [{"reason": e.reason, "records": e.records} for e in finding.exclusions],
     }
 
 
 def render_course(data: Mapping[str, Any]) -> str:
     """Render the page; all text from data is escaped."""
     style = Markup(style_sheet())  # noqa: S704  (a file of our own)
-    drawn = {"distance": _distance(data), "sizes": _group_sizes(data)} if data["periods"] else {}
+    target = data["target"]
+    drawn = [{"distance": _distance(course, target), "sizes": _group_sizes(course)} for course in data["courses"]]
     page = environment().get_template("course.html").render(data=data, style=style, charts=drawn, series=SERIES)
     return undirected(page)
 
 
-def _distance(data: Mapping[str, Any]) -> Markup:
+def _distance(course: Mapping[str, Any], target: float) -> Markup:
     """Draw the confidence interval of each period, and the target."""
-    periods, target = data["periods"], data["target"]
+    periods = course["periods"]
     top = min(1.0, 1.12 * max(target, *(period["bound"] for period in periods)) or 0.02)
     plane = Plane((0.0, len(periods)), (0.0, top))
     plane.axes(_names(periods), ticks(0.0, top), grid=False)
@@ -88,13 +98,13 @@ def _distance(data: Mapping[str, Any]) -> Markup:
     return plane.svg("16rem")
 
 
-def _group_sizes(data: Mapping[str, Any]) -> Markup:
+def _group_sizes(course: Mapping[str, Any]) -> Markup:
     """Draw the number of records of each group in each period."""
-    periods = data["periods"]
+    periods = course["periods"]
     top = 1.1 * max(1, *(n for period in periods for n in period["groups"].values()))
     plane = Plane((0.0, len(periods)), (0.0, top))
     plane.axes(_names(periods), [(n, f"{n:,.0f}") for n, _ in ticks(0.0, top, 4)])
-    for g, group in enumerate(data["groups"][: len(SERIES)]):
+    for g, group in enumerate(course["groups"][: len(SERIES)]):
         places = [(i + 0.5, float(period["groups"].get(group, 0))) for i, period in enumerate(periods)]
         if len(places) > 1:
             plane.path(places, class_=f"course {SERIES[g]}")

@@ -40,30 +40,46 @@ def render_html(data: Mapping[str, Any]) -> str:
         A complete document. All text from data is escaped, and cannot change the direction of other text; a content
         security policy forbids all scripts and connections.
     """
-    style = Markup(style_sheet())  # noqa: S704  (a file of our own)
     if data["figures"] is None:
+        style = Markup(style_sheet(data["id"]))  # noqa: S704  (a file of our own, and hexadecimal digits)
         return undirected(environment().get_template("refused.html").render(data=data, style=style))
+    return undirected(environment().get_template("report.html").render(_context(data)))
+
+
+def render_parts(data: Mapping[str, Any], sections: Sequence[str], part: str) -> str:
+    """Render some sections of a report as a page of its own, for figures that come from another part of the records.
+
+    Parameters
+    ----------
+    data : mapping
+        The result of :func:`certifare.report.report_data`.
+    sections : sequence of str
+        Names of templates: ``encoder``, ``drives``, ``retained``, ``calibration``.
+    part : str
+        What the records are called: ``select``.
+    """
+    named = {"sections": [f"{name}.html" for name in sections], "part": part}
+    return undirected(environment().get_template("parts.html").render(_context(data), **named))
+
+
+def _context(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the templates of a report are given."""
     largest = largest_difference(data["cells"])
     points = drawn_points(data)
-    page = (
-        environment()
-        .get_template("report.html")
-        .render(
-            data=data,
-            style=style,
-            charts=draw_charts(data),
-            series=SERIES,
-            leans=LEANS,
-            lean=partial(lean, largest=largest),
-            breaks=[_signed(step * largest).replace("0.", ".", 1) for step in STEPS],
-            kinds=series_of(points),
-            beyond=len(data["frontier"]["points"]) - len(points) if data["frontier"] else 0,
-            best_points=best_points(data),
-            tree=_nested(data),
-            long=data["figures"]["cells"] > MOST_ROWS,
-        )
-    )
-    return undirected(page)
+    return {
+        "data": data,
+        "style": Markup(style_sheet(data["id"])),  # noqa: S704  (a file of our own, and hexadecimal digits)
+        "charts": draw_charts(data),
+        "series": SERIES,
+        "leans": LEANS,
+        "lean": partial(lean, largest=largest),
+        "breaks": [_signed(step * largest).replace("0.", ".", 1) for step in STEPS],
+        "kinds": series_of(points),
+        "beyond": len(data["frontier"]["points"]) - len(points) if data["frontier"] else 0,
+        "best_points": best_points(data),
+        "tree": _nested(data),
+        "long": data["figures"]["cells"] > MOST_ROWS,
+    }
 
 
 @cache
@@ -79,7 +95,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= FILTERS
-    environment.filters |= {"code": _breakable, "command": _command}
+    environment.filters |= {"code": _breakable, "command": _command, "quoted": _quoted}
     return environment
 
 
@@ -119,13 +135,18 @@ FILTERS = {
 }
 
 
-def style_sheet() -> str:
-    """Return the style sheet, with the palette in light and dark."""
+def style_sheet(certificate: str | None = None) -> str:
+    """Return the style sheet, with the palette in light and dark; a certificate's id is printed on every page."""
     sheet = files("certifare.report").joinpath("templates", "report.css").read_text("utf-8")
     return (
         f":root {{ {variables(dark=False)} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {variables(dark=True)} }} }}\n"
-        f"{sheet}\n{plane_style()}"
+        f"{sheet}\n{plane_style()}\n"
+        + (
+            ""
+            if certificate is None
+            else f'@page {{ @bottom-left {{ content: "certificate {certificate}"; font: 8pt monospace; }} }}'
+        )
     )
 
 
@@ -138,6 +159,14 @@ def _command(command: str) -> Any:
     """Allow line breaks in a command before an option, but not inside one."""
     first, *options = command.split(" --")
     return escape(first) + Markup("").join(Markup(" <span>--{}</span>").format(option) for option in options)
+
+
+def _quoted(text: str) -> Any:
+    """Show what stands between backquotes as code."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
+    )
 
 
 def _nested(data: Mapping[str, Any]) -> dict[str, Any] | None:

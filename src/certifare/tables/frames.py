@@ -409,6 +409,18 @@ def is_text(type_: Any) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
+def is_categorical(type_: pa.DataType) -> bool:
+    """Return whether a column of this Arrow type is read as categories."""
+    return bool(pa.types.is_dictionary(type_) or is_text(type_))
+
+
+def single_array(column: Any) -> pa.Array:
+    """Return a column as one array."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+
+
 def _mixed(name: str) -> TableError:
     return TableError(
         f"Column {name!r} mixes types, or holds values of an unknown type. Each argument must be a string or a number, "

@@ -29,31 +29,23 @@ from certifare.certificates.counts import (
     CellCounts,
     Exclusion,
 )
+from certifare.drawing.card import html_card
+from certifare.drawing.figure import draw_shares
 from certifare.errors import ArgumentError, GroupError, RoleError, TableError
-from certifare.foundation.formatting import exact, listing
+from certifare.foundation.display import Drawing
+from certifare.foundation.formatting import amount, exact
 from certifare.foundation.levels import UNKNOWN, Levels, intersect, sort_key
 from certifare.tables.files import MISSING, CsvDialect, read_file
-from certifare.tables.frames import Frame, is_text
+from certifare.tables.findings import TableFinding, as_notes, column_findings, people_findings
+from certifare.tables.frames import Frame, is_categorical, is_text, single_array
 from certifare.tables.joins import join_groups
 from certifare.tables.reading import POOLED
 from certifare.tables.roles import Comparison, MissingGroups, Roles, as_names
 
 #: A label or a sensitive column with more values is probably a number that needs a threshold.
 MOST_VALUES = 100
-#: A column whose first values, this many, are all different is probably an identifier.
-IDENTIFIER_ROWS = 1000
-#: Text that is probably a date, such as 31.12.2024 or 2024-12-31 23:59.
-DATE = r"^(\d{4}[./-]\d{1,2}[./-]\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4})([T ]|$)"
-#: Up to this many different dates may well be categories.
-FEW_DATES = 12
-#: Text that is probably a number, possibly with a decimal comma; with more different values than this, not a category.
-NUMBER, FEW_NUMBERS = r"^[-+]?\d+([.,]\d+)*$", 30
-#: A column probably identifies people if this many of its values would mix groups by chance, and none does …
-UNMIXED = 20
-#: … and it has at most this many records per value on average.
-MOST_VISITS = 100
-#: Number of records that are searched for such columns.
-PEOPLE_ROWS = 200_000
+#: Most groups that a notebook shows as bars.
+MOST_DRAWN = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +73,8 @@ class Table:
         The label for which a comparison such as ``income>50000`` holds.
     exclusions : tuple of Exclusion
         Records left out because they lack a group, weight or cluster; or a label (:meth:`of_labelled`).
-    notes : tuple of str
-        Assumptions and warnings for the user.
+    findings : tuple of TableFinding
+        Assumptions and warnings for the user; :attr:`notes` has them as text.
     others : pyarrow.Table or None
         The columns that are not features, as read: roles, identifiers, dropped columns.
     missing_words : tuple of str
@@ -112,7 +104,7 @@ class Table:
     roles: Roles = field(default_factory=Roles)
     positive: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
-    notes: tuple[str, ...] = ()
+    findings: tuple[TableFinding, ...] = ()
     source: Path | None = None
     others: pa.Table | None = None
     missing_words: tuple[str, ...] = ()
@@ -173,12 +165,7 @@ class Table:
             roles=roles,
             positive=first.true if isinstance(first, Comparison) else None,
             exclusions=exclusions,
-            notes=(
-                *_identifiers(seen),
-                *_dates(seen),
-                *_quantities(seen, roles),
-                *_people(native, found, columns, np.flatnonzero(keep)),
-            ),
+            findings=(*column_findings(seen, roles), *people_findings(native, found, columns, np.flatnonzero(keep))),
             others=others,
             records=digest_records(native),
         )
@@ -190,6 +177,11 @@ class Table:
     def n_rows(self) -> int:
         """Number of records."""
         return int(self.features.num_rows)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The findings as text."""
+        return tuple(map(str, self.findings))
 
     @property
     def column_names(self) -> list[str]:
@@ -291,9 +283,35 @@ class Table:
             for text, kind in ((text, self._role_kind(role)) for text in texts)
         ]
         for name, column in zip(self.features.column_names, self.features.columns, strict=True):
-            kind = "categorical" if _is_categorical(column.type) else "continuous"
+            kind = "categorical" if is_categorical(column.type) else "continuous"
             rows.append({"column": name, "role": "feature", "kind": kind, "missing": int(column.null_count)})
         return rows
+
+    def __repr__(self) -> str:
+        return f"<Table: {self._headline()}>"
+
+    def _headline(self) -> str:
+        named = self.roles.named()
+        of = [f"{role} {', '.join(named[role])}" for role in ("label", "sensitive") if named.get(role)]
+        features = amount(self.features.num_columns, "feature")
+        return ", ".join([amount(len(self), "record"), features, *of])
+
+    def _repr_html_(self) -> str:
+        rows = [(row["column"], row["role"], row["kind"], f"{row['missing']:,}") for row in self.summary()]
+        head = ("column", "role", "kind", "missing")
+        return html_card("Table", self._headline(), rows, head=head, drawing=self._draw_groups())
+
+    def _draw_groups(self) -> Drawing | None:
+        """Draw the records of each group by label; None without groups, or with too many to show."""
+        if self.groups is None or len(self.groups.names) > MOST_DRAWN:
+            return None
+        label = self.labels[0] if self.labels else Levels("", np.zeros(len(self), dtype=np.int64), ("records",))
+        counts = {
+            name: np.bincount(self.groups.codes[label.codes == code], minlength=len(self.groups.names)).tolist()
+            for code, name in enumerate(label.names)
+        }
+        unit = f"records by {label.name}" if self.labels else "records"
+        return draw_shares("Records of each group", counts, self.groups.names, unit, "group")
 
     def _role_kind(self, role: str) -> str:
         if role == "label":
@@ -369,7 +387,7 @@ def read_table(
     table = Table.from_frame(native, roles)
     return replace(
         table,
-        notes=(*notes, *joined, *table.notes),
+        findings=(*as_notes((*notes, *joined)), *table.findings),
         source=Path(path),
         missing_words=tuple(word for word in missing if word not in MISSING),
         decimal=csv.get("decimal"),
@@ -408,9 +426,9 @@ def _typed(features: pa.Table, roles: Roles) -> pa.Table:
     for name in (*roles.categorical, *roles.continuous):
         if name in features.column_names:
             column = features.column(name)
-            if name in roles.continuous and _is_categorical(column.type):
+            if name in roles.continuous and is_categorical(column.type):
                 column = _as_numbers(column, name)
-            elif name in roles.categorical and not (_is_categorical(column.type) or pa.types.is_boolean(column.type)):
+            elif name in roles.categorical and not (is_categorical(column.type) or pa.types.is_boolean(column.type)):
                 column = column.dictionary_encode()
             features = features.set_column(features.column_names.index(name), name, column)
     return features
@@ -428,10 +446,6 @@ def readable_type(type_: pa.DataType) -> bool:
         or pa.types.is_null(type_)
         or is_text(type_)
     )
-
-
-def _is_categorical(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_dictionary(type_) or is_text(type_))
 
 
 def _as_numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -469,7 +483,7 @@ def _cut(native: pa.Table, columns: Sequence[str | Comparison], roles: Roles) ->
 
 def cut_into_bands(column: pa.ChunkedArray, name: str, cuts: Sequence[float]) -> Levels:
     """Cut a numeric column into bands, from low to high."""
-    if _is_categorical(column.type) or pa.types.is_boolean(column.type) or not readable_type(column.type):
+    if is_categorical(column.type) or pa.types.is_boolean(column.type) or not readable_type(column.type):
         raise TableError(f"Column {name!r} holds {column.type}. A label with cuts must hold numbers.")
     numbers = as_numbers(column)
     place = np.searchsorted(np.array(cuts), numbers, side="right")
@@ -511,13 +525,6 @@ def _levels(native: pa.Table, columns: Sequence[str | Comparison], role: str, te
                 f'the column with a number, as in "{name}>0".'
             )
     return levels
-
-
-def _single(column: Any) -> pa.Array:
-    """Return a column as one array."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.unify_dictionaries().combine_chunks()
-    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
 
 
 def _complete(
@@ -589,107 +596,13 @@ def suggest_comparison(name: str, values: Sequence[Any], role: str) -> str:
 
 
 def _weights(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
-    if _is_categorical(column.type) or pa.types.is_boolean(column.type):
+    if is_categorical(column.type) or pa.types.is_boolean(column.type):
         raise TableError(f"Column {name!r} holds {column.type}. Weights must be numbers.")
-    weights = _single(column.cast(pa.float64())).to_numpy(zero_copy_only=False)
+    weights = single_array(column.cast(pa.float64())).to_numpy(zero_copy_only=False)
     bad = np.isinf(weights) | (weights < 0)
     if bad.any():
         raise RoleError(f"Column {name!r} has the weight {weights[bad][0]:g}. Weights must be finite and not negative.")
     return np.asarray(weights, dtype=np.float64)
-
-
-def _identifiers(features: pa.Table) -> tuple[str, ...]:
-    """Warn about columns that look like identifiers."""
-    if features.num_rows < IDENTIFIER_ROWS:
-        return ()
-    found = []
-    for column in features.schema:
-        if pa.types.is_integer(column.type) or is_text(column.type):
-            head = features.column(column.name).slice(0, IDENTIFIER_ROWS)
-            if len(head.unique()) == IDENTIFIER_ROWS and head.null_count == 0:
-                found.append(column.name)
-    if not found:
-        return ()
-    names = ", ".join(map(repr, found[:5]))
-    return (f"{names}: every record has a different value; drop such a column if it identifies records",)
-
-
-def _dates(features: pa.Table) -> tuple[str, ...]:
-    """Warn about columns whose categories look like dates."""
-    found = []
-    for column in features.schema:
-        if _is_categorical(column.type):
-            values = features.column(column.name).slice(0, IDENTIFIER_ROWS).cast(pa.string()).unique().drop_null()
-            if len(values) > FEW_DATES and pc.all(pc.match_substring_regex(values, DATE)).as_py():
-                found.append(column.name)
-    if not found:
-        return ()
-    return (
-        f"{', '.join(map(repr, found))}: dates in text form are read as categories; convert them to numbers, or "
-        f"leave them out (--drop {shlex.quote(','.join(found))})",
-    )
-
-
-def _quantities(features: pa.Table, roles: Roles) -> tuple[str, ...]:
-    """Warn about text columns that mostly hold numbers."""
-    notes = []
-    for column in features.schema:
-        if not _is_categorical(column.type) or column.name in roles.categorical:
-            continue
-        values = features.column(column.name).slice(0, IDENTIFIER_ROWS).cast(pa.string()).unique().drop_null()
-        numbers = pc.match_substring_regex(values, NUMBER)
-        share = pc.sum(numbers, min_count=0).as_py() / max(1, len(values))
-        others = values.filter(pc.invert(numbers)).slice(0, 3).to_pylist()
-        odd = others or values.filter(pc.match_substring(values, ",")).slice(0, 3).to_pylist()
-        # Only digits, some with a leading 0: these are codes.
-        if len(values) > FEW_NUMBERS and share > 0.5 and odd:
-            what = "all but a few values" if others else "values"
-            notes.append(
-                f"{column.name!r}: {what} are numbers, but it is read as text with a category for each value, because "
-                f"of {listing(odd)}; if it is numeric, write all numbers in one way (--decimal), and name the text for "
-                "missing values with --missing"
-            )
-    return tuple(notes)
-
-
-def _people(
-    native: pa.Table, found: Any, columns: Mapping[str, Sequence[Levels]], rows: NDArray[np.int64]
-) -> tuple[str, ...]:
-    """Warn about columns that seem to identify people if there is no cluster column: their records are dependent.
-
-    Such a column has several records per value, all in one group.
-    """
-    if columns["cluster"] or not columns["sensitive"]:
-        return ()
-    of_columns = np.stack([levels.codes[:PEOPLE_ROWS] for levels in columns["sensitive"]])
-    groups = np.unique(of_columns, axis=1, return_inverse=True)[1].ravel()
-    head = native.take(pa.array(rows[:PEOPLE_ROWS]))
-    shares = np.bincount(groups) / len(groups)
-    roles = {
-        role.column if isinstance(role, Comparison) else role
-        for role in (*found.label, *found.sensitive, *found.weight)
-    }
-    notes = []
-    for field_ in native.schema:
-        if field_.name in roles or not (pa.types.is_integer(field_.type) or _is_categorical(field_.type)):
-            continue
-        codes = _single(head.column(field_.name).dictionary_encode()).indices
-        known = ~codes.is_null().to_numpy(zero_copy_only=False)
-        values, of_groups = codes.drop_null().to_numpy().astype(np.int64), groups[known]
-        sizes = np.bincount(values) if len(values) else np.zeros(0, dtype=np.int64)
-        several, distinct = sizes[sizes > 1], int((sizes > 0).sum())
-        if len(several) < UNMIXED or len(values) > MOST_VISITS * distinct:
-            continue
-        first = np.zeros(len(sizes), dtype=np.int64)
-        first[values] = of_groups
-        expected = (1.0 - (shares[:, None] ** several).sum(axis=0)).sum()
-        if (of_groups == first[values]).all() and expected >= UNMIXED:
-            notes.append(
-                f"{field_.name!r} has {distinct:,} values in {len(values):,} records, and no value has records of "
-                "two groups: if it identifies people, name it with --cluster. A bound assumes independent records, and "
-                "is too low if several belong to one person"
-            )
-    return tuple(notes)
 
 
 def _combined(table: pa.Table) -> pa.Table:
@@ -706,10 +619,10 @@ def digest_records(table: pa.Table) -> str:
     state = hashlib.blake2b(digest_size=32)
     for name, column in zip(table.column_names, table.columns, strict=True):
         state.update(f"{name}\0{len(column)}\0".encode("utf-8", "surrogatepass"))
-        if _is_categorical(column.type):
+        if is_categorical(column.type):
             # Order categories by first occurrence, whatever order the library lists them in.
             plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-            encoded = _single(plain.dictionary_encode())
+            encoded = single_array(plain.dictionary_encode())
             state.update("\0".join(map(str, encoded.dictionary.to_pylist())).encode("utf-8", "surrogatepass"))
             state.update(pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy())
         elif readable_type(column.type) and not pa.types.is_null(column.type):

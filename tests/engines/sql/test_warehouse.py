@@ -14,7 +14,7 @@ import pytest
 import typer
 from tests.engines.conftest import make_people
 
-from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
+from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify, certify_counts
 from certifare.certificates.assumptions import NOT_LOOKED_UP
 from certifare.certificates.counts import GROUP_MISSING, LABEL_MISSING, Exclusion
 from certifare.certification.certifying import TableSource, certify_records, count_records
@@ -674,10 +674,31 @@ def test_query_for_other_databases(encoder: FairTreeEncoder, many_people: pd.Dat
         assert text.startswith("SELECT ")
         assert "age >= 60" in text
     kmeans = KMeansEncoder(2).fit(many_people[["age"]].fillna(0))
-    with pytest.raises(EncoderError, match="certifare count"):
+    with pytest.raises(EncoderError, match="certifare encode"):
         counts_query(kmeans, "duckdb", "people", {"age": "DOUBLE", "sex": "VARCHAR"}, sensitive="sex")
     with pytest.raises(EncoderError, match="no SQL for the dialect 'oracle'"):
         counts_query(encoder, "oracle", "people", types, sensitive="sex")
+
+
+@pytest.mark.parametrize("database", ["duck", "lite", "post"])
+@pytest.mark.parametrize("group_aware", [False, True])
+def test_boosted_encoders_are_counted_as_in_memory(
+    many_people: pd.DataFrame,
+    fresh: pd.DataFrame,
+    database: str,
+    group_aware: bool,
+    request: pytest.FixtureRequest,
+) -> None:
+    X = many_people.drop(columns=["paid", "sex", "race"])
+    encoder = BoostedEncoder(max_cells=8, folds=2, min_cell_size=20, group_aware=group_aware)
+    encoder.fit(X, many_people["paid"], sensitive_features=many_people["sex"])
+    known = fresh["sex"].notna()
+    groups = {"sensitive_features": fresh["sex"][known].to_numpy()} if group_aware else {}
+    cells = np.zeros(len(fresh), dtype=np.int64)
+    cells[known] = encoder.apply(fresh.loc[known, X.columns], **groups)
+    found = count(encoder, request.getfixturevalue(database), ("store", "people, all"), "sex")
+    assert found == CellCounts.from_cells(cells, fresh["sex"], None, encoder.n_cells_, missing="drop")
+    assert len(np.unique(cells)) == encoder.n_cells_ > 3
 
 
 def test_every_way_of_certifying_counts_records_without_a_label(

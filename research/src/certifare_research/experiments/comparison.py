@@ -150,9 +150,9 @@ def _rows(method: str, records: Sequence[Any], splits: int) -> list[list[Any]]:
         rows.append([f"{words}: measured ≤", *levels(mine, "distance", splits), _top(mine)])
     boosted = [r for r in records if r["kind"] == method and r["classifier"] == "gbm"]
     if boosted:
-        rows.append(
-            [f"{method}, boosting as consumer: measured ≤", *levels(boosted, "distance", splits), _top(boosted)]
-        )
+        some = f" ({_splits(boosted)})" if len({r["split"] for r in boosted}) < splits else ""
+        words = f"{method}{some}, boosting as consumer: measured ≤"
+        rows.append([words, *levels(boosted, "distance", splits), _top(boosted)])
     return rows
 
 

@@ -34,10 +34,10 @@ from certifare.encoders.sql import (
     quoted_table,
     sql_column,
     text_literal,
-    write_case,
+    write_cell,
 )
 from certifare.engines.counting import check_counted_by
-from certifare.errors import EncoderError, TableError
+from certifare.errors import TableError
 from certifare.tables.roles import Comparison, Names, as_names, parse_role
 
 REFUSED = -1
@@ -60,7 +60,7 @@ def counts_query(
 
     Parameters
     ----------
-    encoder : FairTreeEncoder
+    encoder : RestrictedEncoder
     dialect : str
         One of :data:`certifare.encoders.sql.DIALECTS`.
     table : str or sequence of str
@@ -91,10 +91,6 @@ def counts_query(
     'SELECT "cell", MIN("group_0"), COUNT(*) AS "records"'
     """
     dialect = known_dialect(dialect)
-    if not hasattr(encoder, "to_sql"):
-        raise EncoderError(
-            f"{type(encoder).__name__} cannot be written as SQL. Count the records with certifare count instead."
-        )
     known = list(columns)
     roles = {f"group_{i}": parse_role(text, known, "sensitive") for i, text in enumerate(as_names(sensitive))}
     if label is not None:
@@ -107,8 +103,8 @@ def counts_query(
         check_counted_by(encoder, [str(role) for name, role in roles.items() if name != "label"])
         group_columns = [role for name, role in roles.items() if name != "label"]
         conditions = group_conditions(encoder, group_columns, dialect, columns)
-    cell = write_case(encoder, features, dialect, 0, conditions)
-    refused = [column.infinite for column in features.values() if column.infinite is not None]
+    cell = write_cell(encoder, features, dialect, 0, conditions)
+    refused = [column.refused for column in features.values() if column.refused is not None]
     if refused:
         cell = f"CASE WHEN {_sql(exp.or_(*refused), dialect)} THEN {REFUSED} ELSE {cell} END"
     quoted = {name: _sql(identifier(name, dialect), dialect) for name in ("cell", *roles, "records", "rows")}

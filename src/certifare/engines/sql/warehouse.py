@@ -1,4 +1,4 @@
-"""Count records inside a database: it runs the encoder's CASE expression and counts by cell, group and label.
+"""Count records inside a database: it runs the encoder's expression and counts by cell, group and label.
 
 Only the counts leave the database.
 """
@@ -6,6 +6,7 @@ Only the counts leave the database.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 import sqlite3
 import warnings
@@ -66,12 +67,13 @@ class DuckDB(Warehouse):
 
 
 class SQLite(Warehouse):
-    """A sqlite3 connection."""
+    """A sqlite3 connection; it is given the function MD5, which other databases have and SQLite lacks."""
 
     dialect = "sqlite"
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        connection.create_function("MD5", 1, _md5, deterministic=True)
 
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
         # In SQLite a column may hold values of any type, whatever was declared: ask for the types of its values.
@@ -325,11 +327,16 @@ def _entry(row: Sequence[Any], reading: Reading) -> Entry:
         )
     if cell == REFUSED:
         raise TableError(
-            f"{int(records):,} records hold an infinite number in a column that the encoder uses. Make it missing "
-            "(NULL) or finite, for example in a view."
+            f"{int(records):,} records hold an infinite number in a column that the encoder uses, or no value in the "
+            "one that breaks ties. Make the number missing (NULL) or finite, fill in the value, or leave such records "
+            "out, for example in a view."
         )
     names = [_name(value) for value in values]
     return Entry(int(cell), tuple(names[:n_groups]), names[n_groups] if labelled else None, int(records))
+
+
+def _md5(text: str | None) -> str | None:
+    return None if text is None else hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def _name(value: Any) -> str | None:

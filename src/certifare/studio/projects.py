@@ -1,0 +1,395 @@
+"""One project: a table with its roles, the encoders that were tried, and the certificates that were issued.
+
+Each window of the browser has a project of its own, in a folder of its own. What the user has decided is kept in
+``project.json`` there, so that a project can be opened again after a restart; searches are run again.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from certifare.bundle import produce
+from certifare.certificates.claims import Claim
+from certifare.certificates.issuing import certify_counts
+from certifare.certificates.planning import plan_table
+from certifare.errors import ArgumentError, CertifareError, FileError
+from certifare.foundation.storage import atomic_file
+from certifare.frontier import Grid
+from certifare.frontier.search import Candidate
+from certifare.frontier.sweeping import search_of
+from certifare.studio.guessing import guess_roles
+from certifare.studio.issued import CONFIDENCE, Issued, describe_result, take_groups
+from certifare.tables.files import read_file
+from certifare.tables.splitting import CERTIFY, PARTS, split
+from certifare.tables.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Parts of calibrated cells. The certify part is that of the other encoders (:data:`PARTS`), record by record: what is
+#: explored with either of them, no certification record has been looked at.
+AWARE_PARTS = {"train": PARTS["train"] + PARTS["select"], CERTIFY: PARTS[CERTIFY]}
+PLANNED = (2, 4, 8, 16, 32)
+PREVIEWED = 8
+MOST_POINTS = 1500
+#: Stages of a job in which no certification record has been looked at: it can be cancelled, as if it had not begun.
+BEFORE_THE_LOOK = ("preparing", "growing", "fitting scores", "planning")
+#: Sections of a report that are about the encoder, not about a certificate.
+SECTIONS = ("encoder", "drives", "retained", "calibration")
+
+
+class Cancelled(Exception):  # noqa: N818  (not an error: the user asked for it)
+    """The user has stopped the work that is going on."""
+
+
+class Project:
+    """The state of one window.
+
+    Attributes
+    ----------
+    id : str
+    folder : Path
+        Its files are below it.
+    events : list of dict
+        What happened, in order; the page is told, and after a reload told again.
+    running : str or None
+        The work that is going on: ``explore`` or ``issue``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.id = folder.name
+        self.events: list[dict[str, Any]] = []
+        self.running: str | None = None
+        self._kept: dict[str, Any] = {"source": None, "name": None, "roles": None, "choice": {}, "issued": []}
+        self._native: pa.Table | None = None
+        self._notes: tuple[str, ...] = ()
+        self._table: Table | None = None
+        self._searches: dict[str, Any] = {}
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, folder: Path) -> Project:
+        """Open a project of an earlier run of the server."""
+        project = cls(folder)
+        try:
+            project._kept |= json.loads((folder / "project.json").read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise FileError(f"The project {folder.name} cannot be opened again: {error}.") from error
+        return project
+
+    # -- opening ----------------------------------------------------------------------------------------------
+
+    def open(self, source: Path, name: str) -> None:
+        """Read a table, and guess the roles of its columns."""
+        native, notes = read_file(source)
+        with self._idle():
+            self._native, self._notes, self._table, self._searches = native, notes, None, {}
+            self._keep(source=str(source), name=name[:200], roles=guess_roles(native), choice={}, issued=[])
+            self.events = []
+
+    def set_roles(self, roles: Mapping[str, Any]) -> None:
+        """Set which columns are the label, the group, and left out."""
+        names = self._frame().column_names
+        chosen = {role: [str(name) for name in roles.get(role, ())] for role in ("label", "sensitive", "drop")}
+        for role, columns in chosen.items():
+            for column in columns:
+                if column not in names:
+                    raise ArgumentError(f"No column {column!r} ({role}).")
+        if not chosen["label"] or not chosen["sensitive"]:
+            raise ArgumentError("Choose a label, which is to be predicted, and at least one column of groups.")
+        with self._idle():
+            if chosen != self._kept["roles"]:
+                self._table, self._searches = None, {}
+                self.events = []
+                self._keep(roles=chosen, choice={})
+
+    def state(self) -> dict[str, Any]:
+        """Return what the page shows, as plain data."""
+        kept = self._kept
+        found: dict[str, Any] = {
+            "id": self.id,
+            "running": self.running,
+            "name": kept["name"],
+            "choice": kept["choice"],
+            "issued": kept["issued"],
+            "roles": kept["roles"],
+            "events": len(self.events),
+        }
+        if kept["source"] is not None:
+            found["table"] = self._described()
+            try:
+                found["counts"] = self._counts()
+            except CertifareError as error:
+                found["problem"] = str(error)
+        return found
+
+    def _described(self) -> dict[str, Any]:
+        """Return the columns of the table, and its first records."""
+        frame = self._frame()
+        head = frame.slice(0, PREVIEWED).to_pylist()
+        return {
+            "records": frame.num_rows,
+            "notes": list(self._notes),
+            "columns": frame.column_names,
+            "head": [["" if v is None else str(v)[:80] for v in row.values()] for row in head],
+        }
+
+    def _counts(self) -> dict[str, Any] | None:
+        """Return groups and labels with their numbers of records, and what was left out."""
+        roles = self._kept["roles"]
+        if not roles["label"] or not roles["sensitive"]:
+            return None
+        table = self._read()
+        groups = table.count(np.zeros(len(table), dtype=np.int64), 1).group_sizes
+        labels = {
+            label.name: dict(zip(label.names, np.bincount(label.codes[label.codes >= 0]).tolist(), strict=False))
+            for label in table.labels
+        }
+        return {
+            "records": len(table),
+            "groups": groups,
+            "labels": labels,
+            "left_out": [f"{e.records:,} records: {e.reason}" for e in table.exclusions],
+            "notes": list(table.notes),
+        }
+
+    def plan(self) -> dict[str, Any]:
+        """Return the T* that calibrated cells can have, by their number, before anything is fitted."""
+        table = self._read()
+        sizes = table.count(np.zeros(len(table), dtype=np.int64), 1).group_sizes
+        certify = {group: max(1, int(n * AWARE_PARTS[CERTIFY])) for group, n in sizes.items()}
+        rows = plan_table(certify, PLANNED, 1.0 - CONFIDENCE)
+        return {"records": certify, "rows": [{"cells": row.cells, "bound": row.bound} for row in rows]}
+
+    # -- exploring --------------------------------------------------------------------------------------------
+
+    def explore(self) -> None:
+        """Try encoders on training and select records, and tell the page of each growth. Runs in a thread."""
+        table = self._read()
+        self._searches = {}
+        # Trees first: their points are there after a second.
+        blind = search_of(table, Grid(kinds=("tree", "boosted")), Claim(confidence=CONFIDENCE), PARTS)
+        blind.run(progress=self._progress, found=self._tell_points)
+        price = blind.boosting_utility()  # type: ignore[union-attr]
+        self._searches["blind"] = blind
+        self._tell(kind="order", family="blind", order=[_point(blind.candidates[i], i) for i in blind.chain()])  # type: ignore[union-attr]
+        self._tell(kind="price", utility=price)
+        try:
+            aware = search_of(table, None, Claim(confidence=CONFIDENCE), AWARE_PARTS, group_aware=True)
+            aware.run(progress=self._progress)
+        except CertifareError as error:
+            self._tell(kind="note", text=f"No cells that read the group: {error}")
+            return
+        useful = set(aware.useful())
+        front = [_point(aware.candidates[i], i) for i in aware.front() if i in useful]
+        self._searches["aware"] = aware
+        self._tell(kind="points", points=front[:MOST_POINTS])
+        self._tell(kind="order", family="aware", order=front)
+
+    def _tell_points(self, candidates: Any) -> None:
+        self._tell(kind="points", points=[_point(candidate) for candidate in candidates])
+
+    def choose(self, target: float, family: str) -> None:
+        """Keep the target, and whether cells may read the group, for the next time that the page is opened."""
+        _check_choice(target, family)
+        self._keep(choice={"target": target, "family": family})
+
+    # -- understanding ----------------------------------------------------------------------------------------
+
+    def understand(self, number: int) -> str:
+        """Return the parts of a report that are about an encoder, from select records, as a page."""
+        from certifare.report import describe_encoder, report_data
+        from certifare.report.evaluation import evaluate
+        from certifare.report.html import render_parts
+
+        encoder, select = self._tried(number), self._searches["blind"].select
+        cells = np.asarray(encoder.apply(select.features), dtype=np.int64)
+        counted = certify_counts(select.count(cells, encoder.n_cells_), min_group_size=1)
+        data = report_data(
+            counted, encoder=describe_encoder(encoder), evaluation=evaluate(encoder, select, cells=cells)
+        )
+        return render_parts(data, SECTIONS, "select")
+
+    def explain(self, number: int | None, record: int) -> dict[str, Any]:
+        """Explain why a record is in its cell: by an encoder that was tried, or by the issued one.
+
+        Records are those of the select part: none of those that certify.
+        """
+        table = self._read()
+        rows = split(table, PARTS)["select"]
+        if not 1 <= record <= len(rows):
+            raise ArgumentError(f"There is no record {record:,}: choose one from 1 to {len(rows):,}.")
+        encoder = self.last_issued().encoder() if number is None else self._tried(number)
+        one = table.take(rows[record - 1 : record])
+        whole = one.select(one.column_names)
+        groups = take_groups(encoder, whole, self._kept["roles"]["sensitive"])
+        given = {} if groups is None else {"sensitive_features": groups}
+        explanation = encoder.explain(whole.select([column.name for column in encoder.columns_]), **given)
+        values = {name: "" if v is None else str(v)[:80] for name, v in explanation.values.items()}
+        return {"record": record, "of": len(rows), "text": str(explanation), "values": values}
+
+    def _tried(self, number: int) -> Any:
+        search = self._searches.get("blind")
+        if search is None or not 0 <= number < len(search.candidates):
+            raise ArgumentError("This encoder is not in memory any more: explore once more.")
+        return search.encoder(number)
+
+    # -- issuing ----------------------------------------------------------------------------------------------
+
+    def command(self, target: float, family: str) -> str:
+        """Return the command that issues the same certificate."""
+        roles, name = self._kept["roles"], self._kept["name"]
+        words = ["certifare", "fit", name]
+        for role in ("label", "sensitive", "drop"):
+            words += [word for column in roles[role] for word in (f"--{role}", column)]
+        words += ["--target", f"{target:g}"]
+        if family == "aware":
+            words += ["--group-aware", "--split", ",".join(f"{share:g}" for share in AWARE_PARTS.values())]
+        return shlex.join(words)
+
+    def issue(self, target: float, family: str, key: Path | None) -> None:
+        """Certify: the ordinary job, as ``certifare fit`` does it, which counts the look. Runs in a thread."""
+        _check_choice(target, family)
+        roles, number = self._kept["roles"], len(self._kept["issued"]) + 1
+        aware = family == "aware"
+        bundle = produce(
+            self._kept["source"],
+            **self._named(),
+            target=target,
+            confidence=CONFIDENCE,
+            group_aware=aware,
+            parts=AWARE_PARTS if aware else PARTS,
+            progress=self._progress,
+        )
+        folder = self.folder / f"issue-{number}"
+        result = {
+            **describe_result(bundle),
+            "command": self.command(target, family),
+            "folder": folder.name,
+            "signed": key is not None,
+        }
+        try:
+            if bundle.certificate is not None:
+                self._progress("writing the report", 0, 1)
+                bundle.save(folder, key=key, dataset=self._kept["name"], command=result["command"])
+                issued = Issued(folder, target, key is not None)
+                issued.encode(self._frame(), roles)
+                result["words"] = issued.words()
+        except BaseException as error:
+            result |= {"verdict": "NOT WRITTEN", "bound": None, "advice": [str(error)]}
+            raise
+        finally:
+            self._keep(issued=[*self._kept["issued"], result])  # the look was taken, whatever came of it
+        self._tell(kind="issued", result=result)
+
+    def last_issued(self) -> Issued:
+        """Return the last certificate that was issued."""
+        for result in reversed(self._kept["issued"]):
+            if result["bound"] is not None:
+                return Issued(self.folder / str(result["folder"]), float(result["target"]), bool(result["signed"]))
+        raise ArgumentError("No certificate has been issued in this project yet.")
+
+    # -- work that takes long ---------------------------------------------------------------------------------
+
+    def begin(self, name: str) -> None:
+        """Note that work begins; refuse a second one."""
+        with self._lock:
+            if self.running is not None:
+                raise ArgumentError("Something is running in this project: wait for it, or cancel it.")
+            self.running = name
+            self._cancelled.clear()
+            if name == "explore":
+                self.events = []
+            self._tell(kind="started", work=name)
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Do work that has begun, and tell the page how it ended."""
+        try:
+            work()
+            self._end("finished")
+        except Cancelled:
+            self._end("cancelled")
+        except CertifareError as error:
+            self._end("failed", text=str(error))
+        except Exception as error:  # the page must not wait for ever
+            self._end("failed", text=f"A mistake in certifare itself: {type(error).__name__}: {error}")
+            raise
+
+    def cancel(self) -> None:
+        """Ask the work that is going on to stop."""
+        self._cancelled.set()
+
+    def _end(self, kind: str, **details: Any) -> None:
+        work, self.running = self.running, None
+        self._tell(kind=kind, work=work, **details)
+
+    def _progress(self, stage: str, done: int, total: int) -> None:
+        looking = self.running == "issue" and not stage.startswith(BEFORE_THE_LOOK)
+        if self._cancelled.is_set() and not looking:
+            raise Cancelled
+        # How far the tests went is a part of their result.
+        self._tell(kind="progress", stage=stage, done=0 if looking else done, total=total)
+
+    def _tell(self, **event: Any) -> None:
+        self.events.append(event)
+
+    # -- what others need -------------------------------------------------------------------------------------
+
+    def _frame(self) -> pa.Table:
+        if self._kept["source"] is None:
+            raise ArgumentError("Open a table first.")
+        if self._native is None:
+            self._native, self._notes = read_file(self._kept["source"])
+        return self._native
+
+    def _read(self) -> Table:
+        """Return the table with its roles, as ``certifare fit`` reads it."""
+        if self._table is None:
+            self._table = Table.from_frame(self._frame(), **self._named())
+        return self._table
+
+    def _named(self) -> dict[str, Any]:
+        """Return the roles as keywords."""
+        return {role: tuple(columns) for role, columns in self._kept["roles"].items()}
+
+    def _idle(self) -> Any:
+        if self.running is not None:
+            raise ArgumentError("Something is running in this project: wait for it, or cancel it.")
+        return self._lock
+
+    def _keep(self, **decided: Any) -> None:
+        self._kept |= decided
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with atomic_file(self.folder / "project.json") as path:
+            path.write_text(json.dumps(self._kept), "utf-8")
+
+
+def _point(candidate: Candidate, number: int | None = None) -> dict[str, Any]:
+    """Return what the page draws of an encoder."""
+    gamma = candidate.setting.gamma
+    return {
+        "number": number,
+        "kind": candidate.setting.kind,
+        "cells": candidate.cells,
+        "gamma": gamma,
+        "bound": float(candidate.prediction.bound),
+        "utility": float(candidate.utility),
+        "accuracy": float(candidate.accuracy),
+        "auc": None if candidate.auc is None else float(candidate.auc),
+    }
+
+
+def _check_choice(target: float, family: str) -> None:
+    if not 0.0 < target <= 1.0:
+        raise ArgumentError(f"The target {target:g} is no distance: choose one above 0, at most 1.")
+    if family not in ("blind", "aware"):
+        raise ArgumentError("Choose whether cells may read the group.")

@@ -1,0 +1,399 @@
+"use strict";
+// The page of the studio. Text from data becomes text nodes only; nothing is computed here but places on the chart.
+
+const here = location.pathname.replace(/\/$/, "");
+const $ = (id) => document.getElementById(id);
+const steps = ["open", "plan", "explore", "understand", "issue", "check"];
+const SERIES = { tree: "series-1", boosted: "series-2", calibrated: "series-3" };
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const count = (n) => n.toLocaleString("en-US");
+const up = (x) => (Math.ceil(x * 1e4 - 1e-9) / 1e4).toFixed(4);
+let state = {}, points = [], orders = {}, price = null, scale = null, chosen = null, shownParts = null;
+
+// -- small helpers --------------------------------------------------------------------------------------------------
+
+function el(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children.map((child) => (child instanceof Node ? child : String(child))));
+  return node;
+}
+
+function svg(name, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+function fill(node, ...children) { node.replaceChildren(...children.filter(Boolean)); return node; }
+const items = (texts) => texts.map((text) => el("li", {}, text));
+
+function table(node, caption, headings, rows, numbers = true) {
+  const kind = numbers ? { class: "number" } : {};
+  fill(node, el("caption", {}, caption),
+    el("thead", {}, el("tr", {}, ...headings.map((text) => el("th", { scope: "col", ...kind }, text)))),
+    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text) => el("td", kind, text))))));
+}
+
+function problem(text) {
+  $("problem").hidden = !text;
+  $("problem").textContent = text || "";
+}
+
+const STOPPED = "The studio does not answer: it was stopped. Start `certifare studio` again and open the address that it prints. Projects and certificates are kept in its folder.";
+
+async function ask(path, options = {}) {
+  let answer;
+  try { answer = await fetch(here + path, options); } catch { throw new Error(STOPPED); }
+  if (answer.ok) return answer.json();
+  const text = await answer.text();
+  let words = text;
+  try { words = JSON.parse(text).error; } catch { /* a refusal in plain text */ }
+  throw new Error(words);
+}
+
+const post = (path, body = {}) => ask(path, { method: "POST", body: JSON.stringify(body) });
+const put = (path, file) => ask(`${path}${path.includes("?") ? "&" : "?"}name=${encodeURIComponent(file.name)}`, { method: "PUT", body: file });
+
+async function attempt(work, busy) {
+  problem("");
+  if (busy) busy.disabled = true;
+  try { return await work(); } catch (error) { problem(error.message); return undefined; } finally { if (busy) busy.disabled = false; }
+}
+
+// -- steps ----------------------------------------------------------------------------------------------------------
+
+function reachable(step) {
+  if (step === "open") return true;
+  if (!state.counts) return false;
+  if (step === "plan" || step === "explore") return true;
+  if (step === "check") return issued() !== null;
+  return Object.keys(orders).length > 0 || (state.issued || []).length > 0;
+}
+
+const issued = () => [...(state.issued || [])].reverse().find((result) => result.bound !== null) || null;
+
+function show() {
+  let step = location.hash.slice(1);
+  if (!steps.includes(step)) step = "open";
+  if (!reachable(step)) step = steps.filter((name) => steps.indexOf(name) < steps.indexOf(step) && reachable(name)).pop();
+  for (const name of steps) $(name).hidden = name !== step;
+  for (const link of document.querySelectorAll("#steps a")) {
+    const name = link.hash.slice(1);
+    name === step ? link.setAttribute("aria-current", "step") : link.removeAttribute("aria-current");
+    reachable(name) ? link.removeAttribute("aria-disabled") : link.setAttribute("aria-disabled", "true");
+  }
+  document.title = `${$(`${step}-title`).textContent} · certifare studio`;
+  const begin = { plan: showPlan, explore: draw, understand: showUnderstand, issue: showIssue, check: showCheck }[step];
+  if (begin) attempt(begin);
+}
+
+addEventListener("hashchange", () => { problem(""); show(); scrollTo(0, 0); $("main").focus({ preventScroll: true }); });
+
+// -- open -----------------------------------------------------------------------------------------------------------
+
+function setState(found) {
+  state = found;
+  $("project").textContent = state.name || "";
+  const others = (state.earlier || []).filter((other) => other.id !== state.id);
+  $("earlier").hidden = Boolean(state.table) || !others.length;
+  fill($("earlier").querySelector("ul"), ...others.map((other) => el("li", {},
+    el("a", { href: `/projects/${encodeURIComponent(other.id)}` }, other.name), other.issued ? `, ${other.issued} issued` : "")));
+  $("opened").hidden = !state.table;
+  if (state.table) showTable();
+}
+
+function showTable() {
+  const { columns, head, records, notes } = state.table;
+  $("table-name").textContent = state.name;
+  $("table-size").textContent = `${count(records)} records, ${count(columns.length)} columns`;
+  fill($("preview"), el("caption", {}, "First records"),
+    el("thead", {}, el("tr", {}, ...columns.map((name) => el("th", { scope: "col" }, name)))),
+    el("tbody", {}, ...head.map((row) => el("tr", {}, ...row.map((text) => el("td", {}, text))))));
+  fill($("table-notes"), ...items(notes));
+  const { label, sensitive, drop } = state.roles;
+  for (const [id, value] of [["label", label[0]], ["sensitive", sensitive[0]], ["sensitive-2", sensitive[1]]]) {
+    const none = el("option", { value: "" }, id === "sensitive-2" ? "nothing else" : "choose a column");
+    fill($(id), none, ...columns.map((name) => el("option", { value: name }, name)));
+    $(id).value = value || "";
+  }
+  fill($("drop"), ...columns.filter((name) => ![...label, ...sensitive].includes(name)).map((name) => {
+    const box = el("input", { type: "checkbox", value: name });
+    box.checked = drop.includes(name);
+    box.addEventListener("change", sendRoles);
+    return el("label", {}, box, ` ${name}`);
+  }));
+  const counts = state.counts;
+  $("roles-problem").hidden = !state.problem;
+  $("roles-problem").textContent = state.problem || "";
+  const listed = counts ? { groups: counts.groups, ...counts.labels } : {};
+  fill($("counts"), ...Object.entries(listed).map(([name, values]) => el("div", {}, el("h3", {}, name), bars(values))));
+  fill($("counts-notes"), ...(counts ? items([...counts.left_out, ...counts.notes]) : []));
+  show();
+}
+
+function bars(values) {
+  const total = Object.values(values).reduce((sum, n) => sum + n, 0);
+  const list = el("dl", { class: "count" });
+  for (const [name, n] of Object.entries(values)) {
+    const bar = el("i");
+    bar.style.width = percent(n / total).replace(" ", "");
+    list.append(el("dt", {}, el("span", {}, name), el("span", { class: "number" }, `${count(n)} · ${percent(n / total)}`)), el("dd", {}, bar));
+  }
+  return list;
+}
+
+async function sendRoles() {
+  const dropped = [...$("drop").querySelectorAll("input:checked")].map((box) => box.value);
+  const sensitive = [$("sensitive").value, $("sensitive-2").value].filter(Boolean);
+  const roles = { label: [$("label").value].filter(Boolean), sensitive, drop: dropped.filter((name) => name !== $("label").value && !sensitive.includes(name)) };
+  await attempt(async () => { const found = await post("/roles", roles); forget(); setState(found); });
+}
+
+function forget() { points = []; orders = {}; price = null; chosen = null; shownParts = null; $("frontier").hidden = true; }
+
+async function opening(work, busy) {
+  await attempt(async () => { const found = await work(); forget(); setState(found); }, busy);
+}
+
+// -- plan -----------------------------------------------------------------------------------------------------------
+
+async function showPlan() {
+  const plan = await ask("/plan");
+  const groups = Object.entries(plan.records).map(([name, n]) => `${count(n)} of ${name}`).join(", ");
+  $("plan-records").textContent = `Of your records, 40 % will certify: ${groups}.`;
+  table($("plan-table"), "The smallest T* that these records allow", ["cells", "T*", "selection rates differ by at most"],
+    plan.rows.map((row) => [row.cells, up(row.bound), `${(100 * Math.ceil(1000 * row.bound) / 1000).toFixed(1)} percentage points`]));
+}
+
+// -- explore --------------------------------------------------------------------------------------------------------
+
+function listen() {
+  const stream = new EventSource(`${here}/events`);
+  stream.onmessage = (message) => heard(JSON.parse(message.data));
+  stream.onerror = () => { if (stream.readyState === EventSource.CLOSED || state.running) problem(STOPPED); };
+  stream.onopen = () => { if ($("problem").textContent === STOPPED) problem(""); };
+}
+
+let waiting = 0;
+function drawSoon() { if (!waiting) waiting = requestAnimationFrame(() => { waiting = 0; draw(); }); }
+
+function heard(event) {
+  const { kind, work } = event;
+  if (kind === "started") {
+    if (work === "explore") { forget(); fill($("explore-notes")); performance.mark("started"); }
+    running(work);
+  } else if (kind === "progress") {
+    const line = state.running === "issue" ? $("issue-stage") : $("stage");
+    line.textContent = `${event.stage} …`;
+    $("progress").value = event.total ? event.done / event.total : 0;
+  } else if (kind === "points") {
+    if (!points.length) performance.measure("first point", "started");
+    points.push(...event.points);
+    drawSoon();
+  } else if (kind === "order") {
+    orders[event.family] = event.order;
+    drawSoon();
+  } else if (kind === "price") { price = event.utility; drawSoon(); }
+  else if (kind === "note") $("explore-notes").append(el("li", {}, event.text));
+  else if (kind === "issued") { if (!state.issued.some((r) => r.folder === event.result.folder)) state.issued.push(event.result); }
+  else ended(kind, work, event.text);
+}
+
+function running(work) {
+  state.running = work;
+  $("start").hidden = $("certify").disabled = work !== null;
+  $("start").textContent = points.length ? "Search again" : "Start the search";
+  $("cancel").hidden = $("progress").hidden = work !== "explore";
+  $("cancel-issue").hidden = work !== "issue";
+}
+
+function ended(kind, work, text) {
+  running(null);
+  const line = work === "issue" ? $("issue-stage") : $("stage");
+  line.textContent = { finished: work === "explore" ? `${count(points.length)} encoders` : "", cancelled: "Cancelled.", failed: "" }[kind];
+  show();
+  if (kind === "failed") problem(text);
+}
+
+function draw() {
+  $("frontier").hidden = !points.length;
+  if (!points.length) return;
+  const best = Object.values(orders).flat();
+  const reach = best.length ? Math.max(0.12, 1.15 * Math.max(...best.map((p) => p.bound))) : 0.5;
+  const right = Math.min(1, Math.max(0.05, Math.min(reach, 1.05 * Math.max(...points.map((p) => p.bound)))));
+  const shown = points.filter((p) => p.bound <= right);
+  const heights = [...shown.map((p) => p.utility), ...(price === null ? [] : [price])];
+  const low = Math.max(0, Math.min(...heights)), high = Math.max(...heights, low + 0.01), margin = 0.05 * (high - low);
+  scale = { right, low: low - margin, high: high + margin };
+  const x = (v) => `${(100 * v / right).toFixed(2)}%`, y = (v) => `${(100 * (scale.high - v) / (scale.high - scale.low)).toFixed(2)}%`;
+  const drawing = svg("svg", { class: "plane", "aria-hidden": "true", focusable: "false" });
+  for (const v of ticks(0, right, innerWidth < 600 ? 4 : 7)) drawing.append(svg("line", { x1: x(v), x2: x(v), y1: "0", y2: "100%", class: "grid" }), svg("text", { x: x(v), y: "100%", dy: "1.4em", class: "muted middle" }, v.toFixed(2)));
+  for (const v of ticks(scale.low, scale.high, 6)) drawing.append(svg("line", { x1: "0", x2: "100%", y1: y(v), y2: y(v), class: "grid" }), svg("text", { x: "0", y: y(v), dx: "-8", dy: ".35em", class: "muted end" }, `${(100 * v).toFixed(0)} %`));
+  if (price !== null) drawing.append(svg("line", { x1: "0", x2: "100%", y1: y(price), y2: y(price), class: "price" }), svg("text", { x: "100%", y: y(price), dy: "-.5em", class: "muted end" }, "gradient boosting, no bound"));
+  for (const p of shown) drawing.append(svg("circle", { cx: x(p.bound), cy: y(p.utility), r: "2.4", class: `predicted ${SERIES[p.kind]}` }));
+  for (const [family, order] of Object.entries(orders)) {
+    let d = "", before = null;
+    for (const p of order.filter((q) => q.bound <= right)) {
+      const place = [1000 * p.bound / right, 1000 * (scale.high - p.utility) / (scale.high - scale.low)];
+      d += before ? `H${place[0].toFixed(1)}V${place[1].toFixed(1)}` : `M${place[0].toFixed(1)} ${place[1].toFixed(1)}`;
+      before = place;
+    }
+    if (d) drawing.append(svg("svg", { viewBox: "0 0 1000 1000", preserveAspectRatio: "none", class: "stretched" }, svg("path", { d: `${d}H1000`, class: `line ${family === "aware" ? "series-3" : "series-2"}` })));
+  }
+  drawing.append(svg("g", { id: "marker" }));
+  fill($("plane"), drawing);
+  $("target").max = Math.min(0.5, Math.max(0.05, right)).toFixed(3);
+  if (!document.activeElement || document.activeElement.id !== "target") $("target").value = state.choice?.target ?? $("target").value;
+  const rows = Object.values(orders).flat().sort((a, b) => a.bound - b.bound).slice(0, 400);
+  table($("best"), "Encoders that no other beats, by predicted T*", ["kind", "cells", "predicted T*", "information", "accuracy"],
+    rows.map((p) => [p.kind, p.cells, up(p.bound), percent(p.utility), percent(p.accuracy)]));
+  for (const radio of document.querySelectorAll("input[name=family]")) radio.disabled = !orders[radio.value];
+  mark();
+}
+
+function ticks(low, high, most) {
+  const least = (high - low) / most, power = 10 ** Math.floor(Math.log10(least));
+  const step = power * [1, 2, 5, 10].find((f) => f * power >= least * (1 - 1e-9));
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-12; i++) found.push(i * step);
+  return found;
+}
+
+const family = () => document.querySelector("input[name=family]:checked").value;
+const target = () => Number($("target").value);
+
+// Move the chosen point: the best encoder whose predicted T* is within the target.
+function mark() {
+  const order = orders[family()] || [];
+  chosen = order.filter((p) => p.bound <= target()).pop() || null;
+  $("target-text").textContent = target().toFixed(3);
+  const marker = $("marker");
+  if (marker && scale) {
+    const x = (v) => `${(100 * v / scale.right).toFixed(2)}%`, y = (v) => `${(100 * (scale.high - v) / (scale.high - scale.low)).toFixed(2)}%`;
+    const side = target() > scale.right / 2 ? "end" : "start";
+    const parts = [svg("line", { x1: x(target()), x2: x(target()), y1: "0", y2: "100%", class: "target" }), svg("text", { x: x(target()), y: "0", dy: "-.6em", class: `warm ${side}` }, `target ${target().toFixed(3)}`)];
+    if (chosen) parts.push(svg("circle", { cx: x(chosen.bound), cy: y(chosen.utility), r: "9", class: "ring" }));
+    fill(marker, ...parts);
+  }
+  const fact = (name, value) => el("div", {}, el("dt", {}, name), el("dd", {}, value));
+  if (chosen) {
+    fill($("chosen"), fact("encoder", chosen.kind), fact("cells", chosen.cells), fact("predicted T*", up(chosen.bound)), fact("accuracy", percent(chosen.accuracy)), fact("information", percent(chosen.utility)),
+      price === null ? null : fact("price of the bound", `${(100 * Math.max(0, price - chosen.utility)).toFixed(1)} points`));
+  } else fill($("chosen"), el("div", {}, el("dt", {}, "encoder"), el("dd", {}, order.length ? "none within this target" : "not known yet")));
+}
+
+let saving = 0;
+function choose() {
+  mark();
+  state.choice = { target: target(), family: family() };
+  clearTimeout(saving);
+  saving = setTimeout(() => attempt(() => post("/choice", state.choice)), 250);
+}
+
+// -- understand -----------------------------------------------------------------------------------------------------
+
+function frame(node, path) {
+  node.hidden = false;
+  node.onload = () => { const page = node.contentDocument; if (page) node.style.height = `${page.documentElement.scrollHeight + 24}px`; };
+  node.src = here + path;
+}
+
+function showUnderstand() {
+  mark();
+  const last = issued(), tried = chosen && chosen.number !== null && family() === "blind";
+  $("explanation").hidden = true;
+  $("one-record").hidden = !tried && !last;
+  const wanted = tried ? `/understand?number=${chosen.number}` : last ? "/files/report.html" : null;
+  $("understand-what").textContent = tried
+    ? `A ${chosen.kind} encoder with ${chosen.cells} cells, predicted T* ${up(chosen.bound)}. All figures below come from select records.`
+    : last ? `The issued encoder: ${last.kind}, ${last.cells} cells.`
+      : "Cells that read the group get their thresholds from the records that certify, so there is nothing to see before: issue the certificate, and its report appears here.";
+  if (!wanted) $("parts").hidden = true;
+  else if (wanted !== shownParts) { shownParts = wanted; frame($("parts"), wanted); }
+}
+
+async function explain() {
+  const number = chosen && chosen.number !== null && family() === "blind" ? chosen.number : "issued";
+  const found = await ask(`/explain?number=${number}&record=${encodeURIComponent($("record").value)}`);
+  $("record").max = found.of;
+  $("explanation").hidden = false;
+  $("explanation").textContent = `Record ${count(found.record)} of ${count(found.of)} select records\n${Object.entries(found.values).map(([name, value]) => `${name}: ${value}`).join(", ")}\n\n${found.text}`;
+}
+
+// -- issue ----------------------------------------------------------------------------------------------------------
+
+async function showIssue() {
+  mark();
+  const last = [...state.issued].pop();
+  $("issue-what").textContent = `Target: T* at most ${target().toFixed(3)}. ${family() === "aware" ? "Cells may read the group." : "Cells do not read the group."}`;
+  $("command").textContent = (await post("/choice", { target: target(), family: family() })).command;
+  $("again-line").hidden = !last;
+  if (last) $("again-text").textContent = `Look again at the same records${last.next ? `: all looks then hold together with ${percent(last.next)} confidence` : ""}`;
+  $("result").hidden = !last;
+  if (!last) return;
+  const passed = last.bound !== null;
+  fill($("result"), el("h2", {}, "Result ", el("strong", { class: `badge ${passed ? "good" : "bad"}` }, last.verdict)),
+    passed ? el("strong", { class: "bound" }, `T* = ${up(last.bound)}`) : null,
+    passed ? el("p", { class: "claim" }, last.words) : null,
+    passed ? el("p", {}, `A ${last.kind} encoder with ${last.cells} cells; accuracy of majority votes ${percent(last.accuracy)}.${last.look ? ` Look ${last.look} at these records.` : ""} ${last.signed ? "Signed." : "Not signed."}`) : null,
+    el("ul", {}, ...items(passed ? last.follows : last.advice)),
+    passed ? el("p", { class: "actions" }, ...[["bundle.zip", "Download the bundle"], ["encoded.csv", "Download the encoded table"], ["report.html", "Read the report"]].map(([name, text]) =>
+      el("a", { class: "button", href: `${here}/files/${name}`, ...(name === "report.html" ? { target: "_blank", rel: "noopener" } : { download: name }) }, text)), el("a", { class: "button strong", href: "#check" }, "Check it")) : null,
+    el("ul", { class: "notes" }, ...items(last.notes)));
+}
+
+async function certify() {
+  await post("/issue", { target: target(), family: family(), sign: $("sign").checked, again: $("again").checked });
+  $("again").checked = false;
+}
+
+// -- check ----------------------------------------------------------------------------------------------------------
+
+function verdict(node, found) {
+  fill(node, ...found.checks.map((check) => {
+    const [mark, look] = check.ok === true ? ["✓", "good"] : check.ok === false ? ["✗", "bad"] : [check.undecided ? "?" : "–", "quiet"];
+    return el("li", {}, el("b", { class: look, "aria-hidden": "true" }, mark), el("b", {}, check.name), el("span", {}, check.message));
+  }), el("li", {}, el("span"), el("b", {}, "outcome"), el("strong", { class: found.outcome === "PASS" ? "good" : found.outcome === "FAIL" ? "bad" : "" }, found.outcome)));
+}
+
+async function showCheck() {
+  const found = await ask("/check");
+  $("check-claim").textContent = found.claim || "";
+  verdict($("checks"), found);
+  if (found.history) frame($("history"), "/history");
+}
+
+async function addPeriod(file) {
+  $("check-status").textContent = "counting …";
+  try { await put(`/fresh?period=${encodeURIComponent($("period").value)}`, file); frame($("history"), "/history"); }
+  finally { $("check-status").textContent = ""; }
+}
+
+// -- begin ----------------------------------------------------------------------------------------------------------
+
+function chosenFile(input, work) {
+  input.addEventListener("change", async () => { if (input.files.length) await attempt(() => work(input.files[0]), input); input.value = ""; });
+}
+
+chosenFile($("file"), (file) => opening(() => put("/table", file)));
+chosenFile($("fresh"), async (file) => verdict($("fresh-checks"), await put("/fresh", file)));
+chosenFile($("period-file"), addPeriod);
+$("example").addEventListener("click", () => opening(() => post("/example"), $("example")));
+for (const id of ["label", "sensitive", "sensitive-2"]) $(id).addEventListener("change", sendRoles);
+$("start").addEventListener("click", () => attempt(() => post("/explore"), $("start")));
+for (const id of ["cancel", "cancel-issue"]) $(id).addEventListener("click", () => attempt(() => post("/cancel")));
+$("target").addEventListener("input", choose);
+for (const radio of document.querySelectorAll("input[name=family]")) radio.addEventListener("change", choose);
+$("explain").addEventListener("click", () => attempt(explain, $("explain")));
+$("certify").addEventListener("click", () => attempt(certify));
+
+attempt(async () => {
+  setState(await ask("/state"));
+  running(state.running);
+  if (state.choice.family) document.querySelector(`input[name=family][value=${state.choice.family === "aware" ? "aware" : "blind"}]`).checked = true;
+  if (state.choice.target) { $("target").max = "0.5"; $("target").value = state.choice.target; }
+  show();
+  listen();
+});

@@ -1,0 +1,298 @@
+"""What the page can ask for, and what it cannot: files elsewhere, too much, and certificates by accident."""
+
+import io
+import json
+import re
+import zipfile
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from certifare import produce
+from certifare.data import adult
+from certifare.document import Policy, verify_document
+from certifare.errors import FileError
+from certifare.frontier.search import Search
+from certifare.studio.projects import AWARE_PARTS, Cancelled
+from certifare.studio.server import Studio, make_app
+from certifare.tables.splitting import PARTS, split
+
+from .conftest import ADDRESS, PORT, SCRIPT, messy_csv, own_project, wait
+from .served import TOKEN
+
+TRAVERSALS = [
+    "../../etc/passwd",
+    "..%2f..%2fetc%2fpasswd",
+    "/etc/passwd",
+    "..\\..\\secret",
+    "producer.pem",
+    "project.json",
+    "a%00b",
+]
+
+
+def test_a_messy_table_is_read_and_its_roles_are_guessed(server, project):
+    state = server.client.get(f"{project}/state").json()
+    assert state["name"] == "people.csv"
+    assert state["table"]["columns"][1] == "Sex"
+    assert state["roles"] == {"label": ["hired"], "sensitive": ["Sex"], "drop": ["id"]}
+    assert set(state["counts"]["groups"]) == {"m", "w", SCRIPT}
+    assert state["counts"]["left_out"] == ["16 records: group missing"]
+    assert sum(state["counts"]["labels"]["hired"].values()) == state["counts"]["records"] == 1484
+
+
+def test_roles_are_corrected_and_wrong_ones_refused_in_words(server, project):
+    roles = {"label": ["hired"], "sensitive": [f"note {SCRIPT}"], "drop": ["id"]}
+    assert server.client.post(f"{project}/roles", json=roles).json()["counts"]["groups"]["a"] > 0
+    for wrong, words in (
+        ({"label": ["absent"]}, "absent"),
+        ({"sensitive": []}, "Choose a label"),
+        ({"drop": "id"}, "lists"),
+    ):
+        answer = server.client.post(f"{project}/roles", json={**roles, **wrong})
+        assert answer.status_code == 400
+        assert words in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\x01\x02" * 50, b"a,b\n1,2\n3\n", b"PAR1 nonsense PAR1", b"\xff\xfe\x00"]
+)
+def test_a_malformed_file_is_an_error_in_words(server, content):
+    own = own_project(server.client)
+    answer = server.client.put(f"{own}/table?name=people.csv", content=content)
+    assert answer.status_code == 400
+    assert len(answer.json()["error"]) > 20
+    assert str(server.folder) not in answer.json()["error"]
+    assert server.client.get(f"{own}/state").json()["name"] is None
+
+
+def test_a_malformed_file_leaves_the_table_that_is_open(server, project):
+    assert server.client.put(f"{project}/table?name=broken.parquet", content=b"PAR1 nonsense PAR1").status_code == 400
+    again = TestClient(make_app(Studio(server.folder), TOKEN, PORT), base_url=ADDRESS, cookies=server.client.cookies)
+    assert again.get(f"{project}/state").json()["counts"]["records"] == 1484
+    assert server.client.put(f"{project}/table?name=b.csv", content=messy_csv(300)).status_code == 200
+    assert len(list((server.folder / project.rpartition("/")[2]).glob("table-*"))) == 1
+
+
+def test_an_upload_that_is_too_large_is_refused_and_leaves_nothing(server):
+    own = own_project(server.client)
+    folder = server.folder / own.rpartition("/")[2]
+    stated = server.client.put(f"{own}/table?name=big.csv", content=b"x" * ((1 << 20) + 1))
+    pieces = server.client.put(f"{own}/table?name=big.csv", content=(b"x" * 65536 for _ in range(40)))
+    for answer in (stated, pieces):
+        assert answer.status_code == 413
+        assert "larger than 1 MB" in answer.json()["error"]
+    assert not folder.exists() or not any(folder.iterdir())
+    answer = server.client.post(f"{own}/roles", content=b" " * (2 << 20))
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("name", TRAVERSALS)
+def test_no_parameter_leads_out_of_the_folder(server, project, name):
+    client, secret = server.client, server.folder.parent / "secret.csv"
+    secret.write_bytes(messy_csv(50))
+    server.studio.key(public=False)
+    before = set(server.folder.parent.rglob("*"))
+    for path in (
+        f"/projects/{name}", f"/projects/{name}/state", f"{project}/files/{name}", f"/static/{name}",
+        f"{project}/understand?number={name}", f"{project}/explain?number={name}&record=1",
+        f"{project}/explain?number=issued&record={name}",
+    ):  # fmt: skip
+        answer = client.get(path)
+        assert answer.status_code in (400, 404)
+        assert "root:" not in answer.text
+        assert "PRIVATE KEY" not in answer.text
+    client.put(f"{project}/table", params={"name": f"{name}.csv"}, content=messy_csv(60))
+    client.put(f"{project}/fresh", params={"name": f"{name}.csv", "period": name}, content=b"a,b\n1,2\n")
+    own = server.folder / project.rpartition("/")[2]
+    (stored,) = set(server.folder.parent.rglob("*")) - before
+    assert stored.parent == own
+    assert re.fullmatch(r"table-[0-9a-f]{8}\.csv", stored.name)
+    assert client.post(f"{project}/roles", json={"label": [name], "sensitive": [name]}).status_code == 400
+    assert client.post(f"{project}/choice", json={"target": name, "family": name}).status_code == 400
+
+
+def test_both_kinds_of_cells_keep_the_same_records_aside():
+    table = adult()
+    blind, aware = split(table, PARTS), split(table, AWARE_PARTS)
+    assert np.array_equal(blind["certify"], aware["certify"])
+
+
+def test_exploring_looks_at_no_certification_record(server, project, monkeypatch):
+    looked = []
+    monkeypatch.setattr(Search, "certify_cells", lambda *_: looked.append("cells"))
+    monkeypatch.setattr("certifare.frontier.job.Job._use", lambda *_: looked.append("use"))
+    server.client.post(f"{project}/explore")
+    assert wait(server, project)["kind"] == "finished"
+    found = server.studio.project(project.rpartition("/")[2])
+    events = {event["kind"] for event in found.events}
+    assert {"points", "order", "price"} <= events
+    orders = {event["family"]: event["order"] for event in found.events if event["kind"] == "order"}
+    assert orders["blind"]
+    assert orders["aware"]
+    number = orders["blind"][0]["number"]
+    page = server.client.get(f"{project}/understand?number={number}")
+    assert "select records" in page.text
+    assert "certification records" not in page.text
+    assert SCRIPT not in page.text
+    assert "sandbox" in page.headers["content-security-policy"]
+    explained = server.client.get(f"{project}/explain?number={number}&record=1").json()
+    assert "cell" in explained["text"]
+    refused = server.client.get(f"{project}/explain?number={number}&record=999999")
+    assert "There is no record" in refused.json()["error"]
+    assert looked == []
+
+
+@pytest.mark.parametrize("family", ["blind", "aware"])
+def test_the_certificate_is_the_one_that_fit_gives_and_the_look_is_counted(
+    server, project, family, tmp_path, monkeypatch
+):
+    client = server.client
+    body = {"target": 0.35, "family": family, "sign": True}
+    assert client.post(f"{project}/issue", json=body).status_code == 200
+    assert wait(server, project)["kind"] == "finished"
+    result = client.get(f"{project}/state").json()["issued"][0]
+    assert result["verdict"] == "PASS"
+    assert result["look"] == 1
+    # What certifare fit does, counted in a ledger of its own.
+    monkeypatch.setenv("CERTIFARE_STATE", str(tmp_path / "other"))
+    (source,) = (server.folder / project.rpartition("/")[2]).glob("table-*.csv")
+    roles = {"label": ("hired",), "sensitive": ("Sex",), "drop": ("id",)}
+    own = produce(
+        source, **roles, target=0.35, group_aware=family == "aware", parts=AWARE_PARTS if family == "aware" else None
+    )
+    packed = zipfile.ZipFile(io.BytesIO(client.get(f"{project}/files/bundle.zip").content))
+    assert "bundle/producer.pub.pem" in packed.namelist()
+    assert not any("private" in name for name in packed.namelist())
+    packed.extractall(tmp_path / "taken")
+    folder = tmp_path / "taken" / "bundle"
+    verdict = verify_document(folder, Policy(max_bound=0.35), key=folder / "producer.pub.pem")
+    assert verdict.outcome == "PASS"
+    assert verdict.bound == own.certificate.bound
+    written = json.loads((server.folder / project.rpartition("/")[2] / "issue-1" / "private" / "run.json").read_text())
+    assert written["certify_digest"] == own.run["certify_digest"]
+    assert written["encoder"] == own.point.to_dict()
+    assert ("--group-aware --split 0.6,0.4" in result["command"]) is (family == "aware")
+    rows = client.get(f"{project}/files/encoded.csv").text.splitlines()
+    assert len(rows) == (1485 if family == "aware" else 1501)  # of those without a group, nothing is known
+    report = client.get(f"{project}/files/report.html")
+    assert "sandbox" in report.headers["content-security-policy"]
+    assert SCRIPT not in report.text
+    assert client.get(f"{project}/explain?number=issued&record=2").status_code == 200
+
+
+def test_another_look_has_to_be_confirmed_and_is_counted(server, project):
+    client = server.client
+    assert client.post(f"{project}/issue", json={"target": 0.35, "family": "aware"}).status_code == 200
+    wait(server, project)
+    refused = client.post(f"{project}/issue", json={"target": 0.3, "family": "aware"})
+    assert "another look" in refused.json()["error"]
+    assert client.post(f"{project}/issue", json={"target": 0.3, "family": "aware", "again": True}).status_code == 200
+    wait(server, project)
+    first, second = client.get(f"{project}/state").json()["issued"]
+    assert (first["look"], second["look"]) == (1, 2)
+    assert first["next"] == pytest.approx(0.9)
+    assert second["joint"] == pytest.approx(0.9)
+
+
+def test_a_certificate_is_checked_on_fresh_records_and_over_time(server, project):
+    client = server.client
+    client.post(f"{project}/issue", json={"target": 0.35, "family": "blind", "sign": True})
+    wait(server, project)
+    checks = {check["name"]: check["ok"] for check in client.get(f"{project}/check").json()["checks"]}
+    assert checks["signature"]
+    assert checks["figures"]
+    assert checks["encoder"]
+    fresh = client.put(f"{project}/fresh?name=new.csv", content=messy_csv(900, seed=5)).json()
+    assert "data" in {check["name"] for check in fresh["checks"]}
+    for i, month in enumerate(("January", SCRIPT)):
+        answer = client.put(
+            f"{project}/fresh", params={"name": "m.csv", "period": month}, content=messy_csv(900, seed=7 + i)
+        )
+        assert answer.status_code == 200, answer.text
+    again = client.put(f"{project}/fresh", params={"name": "m.csv", "period": "March"}, content=messy_csv(900, seed=7))
+    assert again.status_code == 400
+    page = client.get(f"{project}/history").text
+    assert "January" in page
+    assert SCRIPT not in page
+    assert not list(server.folder.rglob("fresh*"))
+
+
+def test_a_look_counts_even_if_its_certificate_cannot_be_written(server, project, monkeypatch):
+    def full(*_, **__):
+        raise FileError("The disk is full.")
+
+    monkeypatch.setattr("certifare.bundle.Bundle.save", full)
+    server.client.post(f"{project}/issue", json={"target": 0.35, "family": "aware"})
+    assert wait(server, project)["text"] == "The disk is full."
+    (result,) = server.client.get(f"{project}/state").json()["issued"]
+    assert result["verdict"] == "NOT WRITTEN"
+    assert result["look"] == 1
+
+
+def test_a_job_cannot_be_cancelled_once_it_looks_and_does_not_show_how_far_the_tests_went(server, project):
+    found = server.studio.project(project.rpartition("/")[2])
+    found.begin("issue")
+    found.cancel()
+    with pytest.raises(Cancelled):
+        found._progress("growing boosted encoders", 1, 5)
+    found._progress("certifying", 3, 12)
+    assert found.events[-1]["done"] == 0
+    found.run(lambda: None)
+
+
+def test_a_target_out_of_reach_is_no_certificate_but_advice(server, project):
+    server.client.post(f"{project}/issue", json={"target": 0.001, "family": "aware"})
+    wait(server, project)
+    (result,) = server.client.get(f"{project}/state").json()["issued"]
+    assert result["verdict"] == "NO SOLUTION"
+    assert result["advice"]
+    assert server.client.get(f"{project}/files/bundle.zip").status_code == 400
+
+
+def test_a_search_is_cancelled_and_two_projects_do_not_mix(server, project):
+    other = own_project(server.client)
+    assert other != project
+    server.client.post(f"{project}/explore")
+    busy = server.client.post(f"{project}/explore")
+    server.client.post(f"{project}/cancel")
+    assert wait(server, project)["kind"] in ("cancelled", "finished")
+    assert busy.status_code == 400
+    assert server.client.get(f"{other}/state").json()["name"] is None
+    assert server.studio.project(other.rpartition("/")[2]).events == []
+    assert server.client.get(f"{project}/state").json()["name"] == "people.csv"
+
+
+def test_after_a_restart_projects_are_opened_again_and_the_old_token_is_refused_in_words(server, project):
+    server.client.post(f"{project}/choice", json={"target": 0.2, "family": "aware"})
+    again = make_app(Studio(server.folder), "another token", PORT)
+    with TestClient(again, base_url=ADDRESS, headers={"Origin": ADDRESS}, cookies=server.client.cookies) as client:
+        refused = client.get(f"{project}/state")
+        assert refused.status_code == 403
+        assert "after a restart it prints a new one" in refused.text
+        client.cookies.clear()
+        client.get("/?token=another token")
+        state = client.get(f"{project}/state").json()
+        assert state["choice"] == {"target": 0.2, "family": "aware"}
+        assert state["counts"]["records"] == 1484
+        assert [other["id"] for other in state["earlier"]] == [project.rpartition("/")[2]]
+        lost = client.get("/projects/0123456789abcdef/state")
+        assert lost.status_code == 404
+        assert "does not know this project" in lost.json()["error"]
+
+
+def test_the_file_of_the_command_line_is_open_at_once(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_bytes(messy_csv(200))
+    with TestClient(make_app(Studio(tmp_path / "s", path), TOKEN, PORT), base_url=ADDRESS) as client:
+        client.get(f"/?token={TOKEN}")
+        assert client.get(f"{own_project(client)}/state").json()["name"] == "mine.csv"
+
+
+def test_nothing_comes_from_the_network(server):
+    own = own_project(server.client)
+    for path in (own, "/static/studio.js", "/static/studio.css", "/static/report.css"):
+        text = server.client.get(path).text.replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|//cdn|@import", text)
+        assert "innerHTML" not in text

@@ -1,0 +1,43 @@
+"""The command serves one machine, and prints the address with its token."""
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+
+def test_the_command_prints_an_address_that_opens_and_stops_when_asked(tmp_path):
+    command = [sys.executable, "-m", "certifare", "studio", "--no-browser", "--folder", str(tmp_path / "s")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "Ctrl-C" in line:
+                break
+        text = "".join(lines)
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{40,})", text)
+        assert found, text
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(f"http://127.0.0.1:{found[1]}/")
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        page = opener.open(found[0]).read().decode()
+        assert "Open a table about people" in page
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) in (0, 130)
+
+
+def test_a_port_that_is_taken_is_an_error_in_words(tmp_path):
+    import socket
+
+    from certifare.errors import ArgumentError
+    from certifare.studio.serving import serve
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ArgumentError, match="--port"):
+            serve(tmp_path, port=taken.getsockname()[1], show=print)
