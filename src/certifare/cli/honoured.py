@@ -28,7 +28,7 @@ CONDITIONS = {
     "sql": "a database (--sql)",
     "counts": "counts files",
     "memory": "a table that fits into memory",
-    "large": "a Parquet file too large for memory",
+    "large": "a Parquet file too large for memory, or on a cluster",
     "certificate": "a certificate alone",
     "encoder": "an encoder",
     "stated": "a certificate that says how records are read",
@@ -92,6 +92,7 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         **_SEARCH,
         **_when(
             always="replace key suppress dataset producer purpose valid_until target min_ratio min_rate",
+            binary="engine",
             printed="verbose",
         ),
     },
@@ -131,7 +132,9 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         capped="cap",
         csv=_FILE,
     ),
-    "verify": _when(always="key encoder data predictions as_json confidence max_bound metric group max_age max_looks"),
+    "verify": _when(
+        always="key encoder data certified_on predictions as_json confidence max_bound metric group max_age max_looks"
+    ),
     "monitor": _when(
         always="history target confidence periods min_group_size output key sql as_json",
         records="period",

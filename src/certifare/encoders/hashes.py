@@ -67,6 +67,11 @@ def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return bits ^ (bits >> np.uint64(31))
 
 
+def share_of(hashes: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return hashes as numbers from 0 to 1, exclusive."""
+    return (hashes >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+
 @dataclass(frozen=True, eq=False)
 class HashSample:
     """Hashes up to ``2^(64-halvings) - 1``, and how many records have each.
