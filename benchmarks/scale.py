@@ -1,6 +1,6 @@
 """Trees from tables larger than memory: time and memory by rows, columns, cells and workers.
 
-    python benchmarks/scale.py                        # 1, 10 and 100 million rows, and all curves: about 15 minutes
+    python benchmarks/scale.py                        # 1, 10 and 100 million rows, and all curves: an hour or two
     python benchmarks/scale.py --rows 1e6 1e7         # other numbers of rows
     python benchmarks/scale.py --only rows others     # some parts only; also columns, cells, workers, blocks, job
     python benchmarks/scale.py --results scale.json   # also keep the figures; parts measured before stay in the file
@@ -10,10 +10,12 @@ values per column, are written as Parquet in row groups of a million. Each measu
 is its peak resident set, mapped files included. ``anonymous`` leaves out mapped pages, which the system can write away.
 Core time counts what all threads worked, so it depends little on what else the machine does.
 LightGBM (bins and one tree, same leaves) and scikit-learn's DecisionTreeClassifier read the same files; they need the
-table in memory, and run where that takes no more than half of the machine's.
+table in memory, and run where that takes no more than half of the machine's. ``job`` is the whole job, plain and
+group-aware, by each engine; memory is then that of all processes together.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -42,9 +44,9 @@ MANY = 5_000_000
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
-def make_chunk(n: int, n_columns: int, rng: np.random.Generator) -> pa.Table:
+def make_chunk(n: int, n_columns: int, rng: np.random.Generator, made_up: bool) -> pa.Table:
     """People like those of the ACS; columns beyond nine repeat the nine with other people's values."""
-    if DATA.exists():
+    if DATA.exists() and not made_up:
         people = pq.read_table(DATA, columns=[*COLUMNS, "PINCP_GT50K", "SEX"])
         rows = rng.integers(0, people.num_rows, n)
         values = {name: people[name].to_numpy()[rows].astype(np.int16) for name in people.column_names}
@@ -63,13 +65,13 @@ def make_chunk(n: int, n_columns: int, rng: np.random.Generator) -> pa.Table:
     return pa.table(columns | {"SEX": values["SEX"], "label": values["PINCP_GT50K"]})
 
 
-def make_file(folder: Path, n_rows: int, n_columns: int = 9, seed: int = 0) -> Path:
-    path = folder / f"people_{n_rows}_{n_columns}_{seed}.parquet"
+def make_file(folder: Path, n_rows: int, n_columns: int = 9, seed: int = 0, made_up: bool = False) -> Path:
+    path = folder / f"people_{n_rows}_{n_columns}_{seed}{'_made_up' if made_up else ''}.parquet"
     if not path.exists():
         rng = np.random.default_rng(seed)
         writer = None
         for start in range(0, n_rows, CHUNK):
-            table = make_chunk(min(CHUNK, n_rows - start), n_columns, rng)
+            table = make_chunk(min(CHUNK, n_rows - start), n_columns, rng, made_up)
             writer = writer or pq.ParquetWriter(path, table.schema)
             writer.write_table(table, row_group_size=CHUNK)
         if writer is not None:
@@ -86,9 +88,11 @@ def names_of(path: Path) -> tuple[list[str], list[str]]:
 
 
 class Watch:
-    """The peak of resident memory, and of its part that is not mapped from files."""
+    """The peak of resident memory, and of its part that is not mapped from files; of workers, too, if asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, descendants: bool = False) -> None:
+        self.descendants = descendants
+        self.core_seconds: dict[int, float] = {}
         self.resident = self.anonymous = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -101,8 +105,23 @@ class Watch:
         self._stop.set()
         self._thread.join()
 
+    def _of_all(self) -> int:
+        """Return the resident memory of this process and of all that it started, and note what they have worked."""
+        import psutil
+
+        own, total = psutil.Process(), 0
+        for process in (own, *own.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_info().rss
+                times = process.cpu_times()
+                self.core_seconds[process.pid] = times.user + times.system
+        return total
+
     def _watch(self) -> None:
-        while not self._stop.wait(0.02):
+        while not self._stop.wait(0.2 if self.descendants else 0.02):
+            if self.descendants:
+                self.resident = max(self.resident, self._of_all())
+                continue
             status = dict(
                 line.split(":", 1)
                 for line in Path("/proc/self/status").read_text().splitlines()
@@ -215,7 +234,7 @@ def run_dask(path: Path, n_workers: int = 2, ahead: int = 16, n_blocks: int = 0)
     from distributed import Client, LocalCluster
 
     from certifare import FairTreeEncoder
-    from certifare.engines.dask import cluster as engine
+    from certifare.engines.dask import growing as engine
 
     _, categorical = names_of(path)
     with (
@@ -247,21 +266,74 @@ def run_dask(path: Path, n_workers: int = 2, ahead: int = 16, n_blocks: int = 0)
         }
 
 
-def run_job(path: Path) -> dict[str, Any]:
-    """Do the whole job with every default, as ``certifare fit`` does."""
+def run_job(path: Path, engine: str = "parquet", group_aware: bool = False) -> dict[str, Any]:
+    """Do the whole job with every default, as ``certifare fit`` does, on files that are left where they are."""
     from certifare.bundle import produce
+    from certifare.frontier import large
 
-    begun, core = time.perf_counter(), time.process_time()
-    bundle = produce(path, label="label", sensitive="SEX", target=0.05, ledger=False)
+    large.LARGE = 0
+    with opened(engine, path) as table, Watch(descendants=True) as watch:
+        begun = time.perf_counter()
+        steps: dict[str, float] = {}
+        last = [begun]
+
+        def progress(step: str, *_: int) -> None:
+            now = time.perf_counter()
+            steps[step] = steps.get(step, 0.0) + now - last[0]
+            last[0] = now
+
+        bundle = produce(
+            table,
+            label="label",
+            sensitive="SEX",
+            target=0.05,
+            ledger=False,
+            group_aware=group_aware,
+            progress=progress,
+        )
+        seconds = time.perf_counter() - begun
     return {
-        "seconds": time.perf_counter() - begun,
-        "core_seconds": time.process_time() - core,
+        "seconds": seconds,
+        "core_seconds": sum(watch.core_seconds.values()),
+        "memory": watch.resident,
+        "steps": steps,
         "kind": bundle.point.kind,
         "accuracy": bundle.measured.performance.accuracy.estimate,
         "cells": bundle.encoder.n_cells_,
         "bound": bundle.certificate.bound,
         "certified": bundle.certificate.counts.n_records,
     }
+
+
+@contextlib.contextmanager
+def opened(engine: str, path: Path) -> Iterator[Any]:
+    """Open a file as a stream, or on a cluster of two workers of one thread each."""
+    if engine == "parquet":
+        yield path
+    elif engine == "dask":
+        import dask.dataframe as dd
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
+            Client(cluster),
+        ):
+            yield dd.read_parquet(path, split_row_groups=True)
+    else:
+        from pyspark.sql import SparkSession
+
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        session = (
+            builder.config("spark.driver.memory", "4g").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        )
+        session.sparkContext.setLogLevel("OFF")
+        try:
+            # Sixteen megabytes of such a file are several million rows: smaller partitions.
+            session.conf.set("spark.sql.files.maxPartitionBytes", "4m")
+            yield session.read.parquet(str(path))
+        finally:
+            session.stop()
 
 
 RUNS = {
@@ -394,19 +466,54 @@ def by_blocks(folder: Path) -> list[Row]:
     return show(title, ["blocks", "rounds", "ms a round", "ms a block and round"], lines())
 
 
-def by_job(folder: Path) -> list[Row]:
-    def lines() -> Iterator[tuple[Row, list[str]]]:
-        n = 26_000_000
-        r = {"rows": n} | measure("job", make_file(folder, n))
-        cells = [f"{n:,}", f"{r['seconds']:.0f}", f"{r['core_seconds']:.0f}", gigabytes(r["resident"])]
-        yield (
-            r,
-            [*cells, f"{r['kind']}, {r['cells']}", f"{r['bound']:.4f}", f"{r['certified']:,}", f"{r['accuracy']:.3f}"],
-        )
+ENGINES = {"parquet": "Parquet stream", "dask": "Dask", "spark": "Spark"}
 
-    title = "job: certifare fit with every default and the target 0.05"
-    names = ["rows", "seconds", "core seconds", "peak GB", "encoder, cells", "T*", "certified on", "accuracy"]
+
+def by_job(folder: Path, sizes: list[int]) -> list[Row]:
+    def lines() -> Iterator[tuple[Row, list[str]]]:
+        for n in sizes:
+            # People drawn with replacement are refused: too many records are equal.
+            path = make_file(folder, n, made_up=True)
+            for engine, title in ENGINES.items():
+                for group_aware in (False, True):
+                    asked = {"engine": engine, "group_aware": group_aware}
+                    r = {"rows": n} | asked | measure("job", path, **asked)
+                    cells = [f"{n:,}", title, "yes" if group_aware else "no"]
+                    if "failed" in r:
+                        yield r, [*cells, "failed", *[""] * 6]
+                        continue
+                    cells += [f"{r['seconds']:.0f}", f"{r['core_seconds']:.0f}"]
+                    cells += [gigabytes(r["memory"]), f"{r['cells']}", f"{r['bound']:.4f}"]
+                    yield r, [*cells, f"{r['certified']:,}", f"{r['accuracy']:.3f}"]
+
+    title = "job: produce with every default and the target 0.05, two workers or threads"
+    names = ["rows", "engine", "group-aware", "seconds", "core seconds", "peak GB", "cells", "T*"]
+    names += ["certified on", "accuracy"]
     return show(title, names, lines())
+
+
+def by_whole_job(jobs: list[Row]) -> None:
+    """Work out from two sizes what the whole job would take for a billion rows of these columns on a cluster."""
+    n, cores = 10**9, 16
+
+    def lines() -> Iterator[tuple[Row, list[str]]]:
+        for engine, title in ENGINES.items():
+            for group_aware in (False, True):
+                own = [r for r in jobs if (r["engine"], r["group_aware"]) == (engine, group_aware) and "seconds" in r]
+                own.sort(key=lambda r: r["rows"])
+                if len(own) < 2:
+                    continue
+                first, last = own[0], own[-1]
+                # What a row costs is spread over all cores; all else is done by one, on the client.
+                a_row = max(last["core_seconds"] - first["core_seconds"], 0.0) / (last["rows"] - first["rows"])
+                fixed = first["core_seconds"] - a_row * first["rows"]
+                cells = [title, "yes" if group_aware else "no", f"{fixed:.0f}", f"{1e6 * a_row:.1f}"]
+                machines = (1,) if engine == "parquet" else (1, 10, 100)
+                seconds = [f"{fixed + a_row * n / (cores * m):,.0f}" for m in machines]
+                yield {}, [*cells, *seconds, *[""] * (3 - len(seconds))]
+
+    names = ["engine", "group-aware", "fixed, s", "core µs a row", "1 machine, s", "10 machines, s", "100 machines, s"]
+    show("model: the whole job for a billion rows × 9 columns, machines of 16 cores", names, lines())
 
 
 def by_model(measured: dict[str, list[Row]]) -> None:
@@ -478,11 +585,13 @@ def main() -> None:
         known = options.results is not None and options.results.exists()
         measured: dict[str, list[Row]] = json.loads(options.results.read_text()) if known else {}
         for name in options.only:
-            measured[name] = PARTS[name](folder, *([sizes] if name in ("rows", "others") else []))
+            measured[name] = PARTS[name](folder, *([sizes] if name in ("rows", "others", "job") else []))
             if options.results is not None:
                 options.results.write_text(json.dumps(measured, indent=1) + "\n")
         if {"columns", "workers", "blocks"} <= measured.keys():
             by_model(measured)
+        if "job" in measured:
+            by_whole_job(measured["job"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The commands and the code of the README and of the pages run as printed, and print what is printed there."""
 
 import ast
+import importlib.util
 import json
 import os
 import re
@@ -19,10 +20,12 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from scipy.stats import beta, norm
+from tests.engines.conftest import s3_server  # noqa: F401  (a fixture)
 
 from certifare import CellCounts, certify_counts
 from certifare.cli import main
 from certifare.data import adult
+from certifare.tables.stores import store_file
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"
@@ -575,13 +578,28 @@ def test_the_quickstart_runs_as_printed(tmp_path, monkeypatch, capsys):
     assert run_all("docs/quickstart.md", monkeypatch, capsys) == ["fit", "fit", "verify", "fit", "fit", "encode"]
 
 
-def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch):
-    """The first of its blocks; the others need a cluster, and have tests with a real one."""
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
+def test_the_page_on_large_tables_runs_as_printed(tmp_path, monkeypatch, capsys, request):
+    """In memory, from files, from an S3 server, on Dask, on Spark if Java is there; the folders that these write."""
+    pytest.importorskip("distributed", reason="Dask is not installed (pip install 'certifare[dask]')")
+    spark = shutil.which("java") is not None and importlib.util.find_spec("pyspark") is not None
     monkeypatch.chdir(tmp_path)
+    for name, value in {**request.getfixturevalue("s3_server"), "PYSPARK_PYTHON": sys.executable}.items():
+        monkeypatch.setenv(name, value)
     for folder, rows in (("people", range(6000)), ("fresh", range(6000, 12_000))):
         Path(folder).mkdir()
         write_people(Path(folder) / "part.parquet", rows)
-    assert execute("docs/scale.md")["certificate"].bound < 1.0
+    with store_file("s3://people/2024/part.parquet") as local:
+        local.write_bytes(Path("people/part.parquet").read_bytes())
+    names = {}
+    for text in [text for _, text in blocks("docs/scale.md", "python")]:
+        if spark or "SparkSession" not in text:
+            exec(compile(text, "docs/scale.md", "exec"), names)  # noqa: S102  (our own document)
+    assert names["certificate"].bound < 1.0
+    assert run_all("docs/scale.md", monkeypatch, capsys) == ["fit", "encode", "fit", "encode", "fit"]
+    written = ["encoded-by-dask", *(["encoded-by-spark"] if spark else [])]
+    for encoded in [*map(pq.read_table, written), pq.read_table("encoded.parquet")]:
+        assert encoded.num_rows == 6000
 
 
 def test_the_page_on_encoders_runs_as_printed(capsys):

@@ -46,6 +46,8 @@ from certifare.frontier.utility import Performance, base_rates, beyond_chance
 from certifare.report.evaluation import evaluate
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from certifare.document import Terms
 
 #: Below this AUC, or this share of the label's variance if there is no AUC, cells predict almost nothing.
@@ -331,6 +333,16 @@ class Bundle:
             self._save_private(temporary / "private", command)
         return Path(folder)
 
+    def certification_records(self) -> pa.Table:
+        """Return the certification records, as they were drawn; for calibrated cells, who set the thresholds.
+
+        An auditor may check these with ``certifare verify --certified-on``. They are personal data.
+        """
+        if self.frontier.search.elsewhere is not None:
+            raise ArgumentError("The certification records are not in memory: they stayed where they are.")
+        table = self.frontier.search.certify_sample.table
+        return table.select(table.column_names)
+
     def _evaluate(self, calibrated: bool) -> dict[str, Any]:
         search = self.frontier.search
         assert self.point is not None  # noqa: S101  (there is a certificate)
@@ -504,13 +516,9 @@ def produce(
             "label_quantiles needs the whole table in memory, and this one is too large for that: cut the label at "
             "fixed numbers (label_cuts)."
         )
-    elif group_aware:
-        raise ArgumentError(
-            "group_aware: calibrated cells need the table in memory, and this one is too large for that. Fit and "
-            "calibrate on a sample of its records."
-        )
     else:
-        sample, elsewhere = open_large(table, roles, parts or default_parts(group_aware), seed, progress)
+        shares, besides = parts or default_parts(group_aware), (tie_column, score_column)
+        sample, elsewhere = open_large(table, roles, shares, seed, progress, besides=besides)
         search = open_search(sample, grid, elsewhere=elsewhere, **how)
     if ratio is not None:
         search.notes.append(ratio)

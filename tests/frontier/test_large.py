@@ -12,7 +12,10 @@ from certifare import CellCounts, Policy
 from certifare.bundle import produce
 from certifare.certificates import Claim
 from certifare.document import verify_document
-from certifare.engines.parts import share_of
+from certifare.encoders.calibrated_cells import CalibratedEncoder
+from certifare.encoders.hashes import share_of
+from certifare.encoders.loading import load_encoder
+from certifare.engines import thresholds
 from certifare.errors import ArgumentError, GroupError, RoleError, TableError
 from certifare.frontier import large
 from certifare.frontier.large import Elsewhere, is_large, open_large
@@ -41,11 +44,17 @@ def path(people: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def places_of(frame: pd.DataFrame, elsewhere: Elsewhere) -> Any:
-    """The place of each record of a file."""
+    """The place of each record of a file, from 0 to 1."""
+    return share_of(hashes_of(frame, elsewhere))
+
+
+def hashes_of(frame: pd.DataFrame, elsewhere: Elsewhere) -> Any:
+    """The place of each record of a file, as it is hashed."""
     places = elsewhere.certified.places
     starts = range(0, len(frame), ROWS)
-    found = [places.of(Frame(frame.iloc[start : start + ROWS]), i << 20) for i, start in enumerate(starts)]
-    return share_of(np.concatenate(found))
+    return np.concatenate(
+        [places.of(Frame(frame.iloc[start : start + ROWS]), i << 20) for i, start in enumerate(starts)]
+    )
 
 
 def search_in(path: Path, n: int, claim: Claim | None = None, grid: Grid = GRID, **options: Any) -> Search:
@@ -202,3 +211,83 @@ def test_records_without_a_label(people: pd.DataFrame, tmp_path: Path, metric: s
         assert certificate.counts == wanted
         assert certificate.population == (() if labels is None else ("with a known label",))
     assert search.certify_sizes().sum() == certificate.counts.n_records
+
+
+#: Roles and options of jobs for calibrated cells.
+CALIBRATED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "one score": ({"label": "paid", "sensitive": "sex", "drop": ["id"]}, {}),
+    "a column breaks ties": ({"label": "paid", "sensitive": "sex"}, {"tie_column": "id"}),
+    "a score of few values": ({"label": "paid", "sensitive": "sex", "drop": ["id"]}, {"score_column": "age"}),
+    "opportunity": ({"label": "paid", "sensitive": ["sex", "member"]}, {"metric": "equal_opportunity"}),
+    "several directions": ({"label": ["paid", "member"], "sensitive": "sex", "drop": ["id"]}, {"retain": 0.2}),
+}
+
+
+@pytest.mark.parametrize("most", [1 << 20, 400])
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_calibrated_cells_are_those_of_memory_for_the_same_split(
+    people: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int
+) -> None:
+    """The records that stay where they are set the thresholds that they would set in memory.
+
+    Whether they are listed at once, or between edges that close in.
+    """
+    roles, options = CALIBRATED[name]
+    people = people.assign(id=np.random.default_rng(0).permutation(len(people)), age=people["age"] // 10)
+    people.loc[::50, "sex"] = None
+    people.to_parquet(tmp_path / "people.parquet", row_group_size=ROWS)
+    monkeypatch.setattr(large, "LARGE", 100_000)
+    monkeypatch.setattr(large, "SAMPLE_RECORDS", 6000)
+    monkeypatch.setattr(thresholds, "MOST_LISTED", most)
+    keys, key_ties = [], CalibratedEncoder.key_ties
+    monkeypatch.setattr(CalibratedEncoder, "key_ties", lambda *given: keys.append(key_ties(*given)) or keys[-1])
+    grid = Grid(cells=[2, 3, 4, 6])
+    told: list[tuple[str, int, int]] = []
+    bundle = produce(
+        tmp_path / "people.parquet", **roles, **options, grid=grid, group_aware=True, target=0.3, seed=3,
+        progress=lambda *what: told.append(what),
+    )  # fmt: skip
+    encoder, certificate = bundle.encoder, bundle.certificate
+    assert told.count(("setting thresholds", 100, 100)) >= (3 if most == 400 else 2)
+    hashes = hashes_of(people, bundle.frontier.search.elsewhere)
+    start = bundle.frontier.search.elsewhere.certified.start
+    certified = (share_of(hashes) >= start) & people["sex"].notna().to_numpy()
+    rows = people[certified]
+    fields = encoder.read_fields(Frame(rows))
+    names = ["sex"] if roles["sensitive"] == "sex" else ["sex", "member"]
+    groups = encoder.read_group_codes(Frame(rows), rows[names])
+    ties = encoder.calibration_ties(fields, hashes[certified], keys[-1])
+    setting = np.ones(len(rows), dtype=bool) if "metric" not in options else (rows["paid"] == 1).to_numpy()
+    wanted = encoder.plan_.calibrate(
+        encoder.directions_.values(fields, groups)[setting], groups[setting], ties[setting]
+    )
+    np.testing.assert_array_equal(encoder.thresholds_.at, wanted.at)
+    np.testing.assert_array_equal(encoder.thresholds_.ties, wanted.ties)
+    assert certificate.method == "calibrated"
+    assert certificate.counts.n_records == len(rows)
+    assert sum(exclusion.records for exclusion in certificate.counts.exclusions) == pytest.approx(480 * 0.875, abs=40)
+    if name == "one score":
+        assert encoder.tied_ == 0
+    if name == "a score of few values":
+        assert encoder.tied_ > 1000
+    overlap = encoder.training_overlap(rows)
+    assert overlap.excessive or name == "a score of few values"  # the records that set thresholds are no fresh ones
+    fresh = make_people(500, seed=9).assign(id=np.arange(10**6, 10**6 + 500))
+    again = load_encoder(bundle.save(tmp_path / "bundle") / "encoder.json")
+    one, other = (of.apply(fresh, sensitive_features=fresh[names]) for of in (again, encoder))
+    np.testing.assert_array_equal(one, other)
+    assert verify_document(tmp_path / "bundle", Policy(max_bound=0.3)).passed
+
+
+def test_a_column_that_repeats_breaks_no_ties_where_records_are(
+    people: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One value twice is found, wherever it lies."""
+    people = people.assign(id=np.arange(len(people)) // 2)
+    people.to_parquet(tmp_path / "people.parquet", row_group_size=ROWS)
+    monkeypatch.setattr(large, "LARGE", 100_000)
+    with pytest.raises(TableError, match="same value in several certification records"):
+        produce(
+            tmp_path / "people.parquet", label="paid", sensitive="sex", target=0.2, grid=Grid(cells=[2]),
+            group_aware=True, tie_column="id",
+        )  # fmt: skip

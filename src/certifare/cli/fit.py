@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,6 +44,16 @@ def fit(
         float | None,
         typer.Option("--min-rate", help="With --min-ratio: the selection rate from which it must hold.", hidden=True),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ADDRESS",
+            help="Work on a cluster, which reads the Parquet files itself: dask://host:8786, spark://host:7077; dask: "
+            "starts workers on this machine, spark: a session as configured here.",
+            hidden=True,
+        ),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-bundle"),
     replace: Replace = False,
     *,
@@ -61,14 +72,16 @@ def fit(
     they are tested in that order, each at full ε, on records that were not looked at before, until one fails; the last
     that passed is taken. If cells may read the group, the other records set its thresholds instead, by a plan
     whose bound is known beforehand. Exit status 1 means that no encoder meets the target: nothing is written then. A
-    Parquet file too large for memory is read as a stream: encoders are compared on a sample of it.
+    Parquet file too large for memory is read as a stream, or on a cluster (--engine): encoders are compared on a sample
+    of it.
     """
     from certifare.bundle import check_output, produce
     from certifare.errors import ArgumentError
     from certifare.frontier.large import is_large
 
     terms = stated.terms()
-    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=is_large(data)), *printed(as_json))
+    large = engine is not None or is_large(data)
+    refuse_ignored(context, *of_search(data, search.metric, search.kind, large=large), *printed(as_json))
     check_distance("--target", target)
     if suppress is not None and search.group_aware:
         raise ArgumentError(
@@ -76,10 +89,10 @@ def fit(
         )
     check_output(output, replace=replace)
     signer = signing_key(key)
-    with stages(quiet=as_json) as progress:
+    with stages(quiet=as_json) as progress, _table(data, engine) as table:
         progress(f"reading {data.name}", 0, 1)
         bundle = produce(
-            data,
+            table,
             label=tuple(label),
             sensitive=tuple(sensitive),
             label_quantiles=search.label_quantiles,
@@ -104,3 +117,10 @@ def fit(
         outcome=bundle.verdict,
         status=0 if solved else REFUSED,
     )
+
+
+def _table(data: Path, engine: str | None) -> AbstractContextManager[Any]:
+    """Open the table on a cluster, if one is named."""
+    from certifare.engines.clusters import open_on
+
+    return nullcontext(data) if engine is None else open_on(engine, data)

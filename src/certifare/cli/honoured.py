@@ -28,7 +28,7 @@ CONDITIONS = {
     "sql": "a database (--sql)",
     "counts": "counts files",
     "memory": "a table that fits into memory",
-    "large": "a Parquet file too large for memory",
+    "large": "a Parquet file too large for memory, or on a cluster",
     "certificate": "a certificate alone",
     "encoder": "an encoder",
     "stated": "a certificate that says how records are read",
@@ -47,7 +47,6 @@ CONDITIONS = {
     "grown": "--kind boosted or tree",
     "listed": "the cells of an encoder in words (no --json)",
     "certified": "a certificate",
-    "by_group": "an encoder that reads the group (fit --group-aware)",
     "printed": "a result that is printed (no --json)",
     "written": "a report that is written (no --json)",
     "as_csv": "an output that ends in .csv",
@@ -93,13 +92,13 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         **_SEARCH,
         **_when(
             always="replace key suppress dataset producer purpose valid_until target min_ratio min_rate",
+            binary="engine",
             printed="verbose",
         ),
     },
     "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
         always="form keep replace as_json",
-        by_group="unknown_groups",
         csv=_FILE,
         unread_csv="missing decimal",
         as_csv="spreadsheet_safe",
@@ -133,7 +132,9 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
         capped="cap",
         csv=_FILE,
     ),
-    "verify": _when(always="key encoder data predictions as_json confidence max_bound metric group max_age max_looks"),
+    "verify": _when(
+        always="key encoder data certified_on predictions as_json confidence max_bound metric group max_age max_looks"
+    ),
     "monitor": _when(
         always="history target confidence periods min_group_size output key sql as_json",
         records="period",

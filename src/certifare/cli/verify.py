@@ -28,6 +28,13 @@ def verify(
         Path | None,
         typer.Option(help="Records of your own, on which the encoder is certified anew; read as the certificate says."),
     ] = None,
+    certified_on: Annotated[
+        Path | None,
+        typer.Option(
+            "--certified-on",
+            help="The certification records themselves, for cells that read the group: are the thresholds theirs?",
+        ),
+    ] = None,
     predictions: Annotated[
         Path | None,
         typer.Option(help="A table with columns cell and prediction: the classifier whose own distance you ask for."),
@@ -74,7 +81,8 @@ def verify(
         max_looks=max_looks,
     )
     decided = None if predictions is None else read_predictions(predictions)
-    verdict = verify_document(certificate, policy, key=key, encoder=encoder, data=data, predictions=decided)
+    given = {"key": key, "encoder": encoder, "data": data, "certified_on": certified_on}
+    verdict = verify_document(certificate, policy, **given, predictions=decided)  # type: ignore[arg-type]
     status = STATUS[verdict.outcome]
     emit(verdict.to_dict(), as_json, lambda: print_verdict(verdict), outcome=verdict.outcome, status=status)
 

@@ -35,7 +35,7 @@ from certifare.errors import (
     UnprovedClaimError,
 )
 from certifare.foundation.formatting import amount
-from certifare.foundation.levels import UNKNOWN
+from certifare.foundation.levels import UNKNOWN, name_of
 from certifare.foundation.randomness import stream
 from certifare.tables.reading import POOLED, Reading
 
@@ -65,7 +65,7 @@ class Check(msgspec.Struct, frozen=True):
     name : str
         What was checked: version, signature, statement, figures, validity, encoder; what the policy requires
         (confidence, bound, metric, groups, candidates, date, looks); valid until, if its producer states that;
-        classifier; data, training records, data bound.
+        classifier; thresholds; data, training records, data bound.
     ok : bool or None
         Whether it holds; None if it was not checked, or is undecided.
     message : str
@@ -157,6 +157,7 @@ def verify_document(
     weight: str | None = None,
     cluster: str | None = None,
     predictions: ArrayLike | None = None,
+    certified_on: Table | str | os.PathLike[str] | None = None,
 ) -> Verdict:
     """Verify a certificate: check it, compare it with a policy, and test its claim on other records.
 
@@ -178,6 +179,9 @@ def verify_document(
         names.
     predictions : array-like, optional
         One classifier, as its prediction for each cell, to get a confidence interval of its distance.
+    certified_on : Table or path, optional
+        The certification records themselves, for cells whose thresholds they have set: are the thresholds the order
+        statistics that the plan asks for? Needs ``encoder``.
 
     Returns
     -------
@@ -213,8 +217,8 @@ def verify_document(
             encoder = folder / "encoder.json"
     if encoder is not None:
         encoder = EncoderFile.of(encoder)
-    if data is not None and encoder is None:
-        raise ArgumentError("Your records can only be certified with the encoder. Give its file as well.")
+    if encoder is None and not (data is None and certified_on is None):
+        raise ArgumentError("Records can only be looked at with the encoder. Give its file as well.")
     public = load_public_key(key) if isinstance(key, str | os.PathLike) else key
     try:
         document = source if isinstance(source, Document) else read_document(source)
@@ -241,6 +245,9 @@ def verify_document(
         max_bound = None
     elif max_bound is not None:
         checks.append(_bound(document.certificate, max_bound))
+    if certified_on is not None and encoder is not None:
+        unmade = Check("thresholds", None, "The records were not looked at: what fails above comes first.")
+        checks.append(_thresholds(document, encoder, certified_on) if sound else unmade)
     if data is None or encoder is None:
         checks.append(Check("data", None, "No records of your own were given: the counts are the producer's word."))
     elif not sound:
@@ -598,6 +605,50 @@ def _records(
             )
         )
     return checks
+
+
+def _thresholds(document: Document, encoder: str | os.PathLike[str], records: Table | str | os.PathLike[str]) -> Check:
+    """Check that the thresholds of calibrated cells are the order statistics that the certificate's gaps ask for."""
+    from certifare.encoders.calibrated_cells import CalibratedEncoder
+    from certifare.encoders.records import load_fitted, read_records
+
+    certificate, fitted = document.certificate, load_fitted(encoder)
+    if certificate.method != "calibrated" or not isinstance(fitted, CalibratedEncoder):
+        raise ArgumentError("certified_on: only thresholds of cells that read the group are set by records.")
+    labelled = certificate.claim.labelled
+    if isinstance(records, str | os.PathLike):
+        # These records were drawn already: their weights and clusters are of no use any more.
+        reading = msgspec.structs.replace(_reading(document, {}), weight=None, cluster=None)
+        records = read_records(fitted, records, reading, labelled=labelled)
+    names = [name_of(group) for group in fitted.groups_]
+    table = certificate.counts.table
+    positive = (certificate.counts.labels or ()).index(str(certificate.positive)) if labelled else 0
+    counts = table.reshape(*table.shape[:2], -1)[:, :, positive]
+    order = [certificate.counts.groups.index(name) for name in names if name in certificate.counts.groups]
+    if len(order) < len(names) or not np.array_equal(counts[:, order], fitted.plan_.counts):
+        return Check("thresholds", False, "The encoder's plan is not the one that the certificate counts.")
+    features = records.select([column.name for column in fitted.columns_])
+    setting = np.ones(len(records), dtype=bool)
+    if labelled:
+        setting = np.array([name == certificate.positive for name in records.labels[0].names])[records.labels[0].codes]
+    try:
+        wrong = fitted.misplaced(features, setting, sensitive_features=records.sensitive)
+    except CertifareError as error:
+        return Check("thresholds", False, f"These are not the records that set the thresholds: {error}")
+    n = len(names) * (fitted.n_cells_ - 1)
+    if wrong:
+        split, group = wrong[0]
+        words = (
+            f"{len(wrong):,} of {n:,} thresholds are not the order statistics of these records that the plan asks for, "
+            f"such as {fitted.thresholds_.at[split, group]:.6g} for {names[group]!r}."
+        )
+        return Check("thresholds", False, words)
+    how = "" if fitted.tie_column else ", up to the random numbers that put equal scores in order"
+    return Check(
+        "thresholds",
+        True,
+        f"All {n:,} thresholds are the order statistics of these records that the plan asks for{how}.",
+    )
 
 
 def _reading(document: Document, roles: Mapping[str, Any]) -> Reading:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from typing import Any, Self
@@ -24,9 +25,9 @@ from certifare.certificates.provenance import Provenance
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
 from certifare.encoders.direction_tree import Directed, grow_directions
-from certifare.encoders.fingerprint import Fingerprint
+from certifare.encoders.fingerprint import Fingerprint, merge_samples, samples_of
 from certifare.encoders.groups import group_codes
-from certifare.encoders.hashes import hash_records, mix
+from certifare.encoders.hashes import HashSample, hash_records, mix, share_of
 from certifare.encoders.partition import ScoredRecords, plan_along
 from certifare.encoders.plans import GapPlan, PlanPath, Thresholds, threshold_rules
 from certifare.encoders.proxies import Coordinates, check_retain
@@ -34,7 +35,7 @@ from certifare.encoders.representatives import Representatives, find_representat
 from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
 from certifare.encoders.scores import Scores, fit_scores
 from certifare.encoders.training import MemoryTraining, Training, in_memory
-from certifare.errors import ArgumentError, EncoderError, GroupError, MissingColumnError, TableError
+from certifare.errors import ArgumentError, EncoderError, MissingColumnError, TableError
 from certifare.foundation.levels import Levels, name_of
 from certifare.foundation.randomness import number, stream
 from certifare.growth import Bins, CategoricalBins, encode
@@ -480,22 +481,17 @@ class CalibratedEncoder(RestrictedEncoder):
         """
         counted = np.ones(len(groups), dtype=bool) if labels is None else self.counted(labels)
         records = hashlib.blake2b(hash_records(fields, b"").tobytes() + groups.tobytes()).hexdigest()
-        self._tie_key = number(self.seed, "ties of encoded records", records, bits=63)
+        self.key_ties(records)
         if self.tie_column is None:
             ties = stream(self.seed, "ties", records).random(len(groups))
         else:
             ties = self._break_ties(fields, np.arange(len(groups)))
             if len(np.unique(ties)) < len(ties):
-                raise TableError(
-                    f"Column {self.tie_column!r} (tie_column) has the same value in several certification records. "
-                    "Name a column that differs between records; if it identifies people, also name it as the cluster."
-                )
+                raise self.repeated_ties()
         values = self.directions_.values(fields, groups, self.n_threads)
-        self.thresholds_ = self.plan_.calibrate(values[counted], groups[counted], ties[counted])
-        self.calibrated_ = True
-        self.tied_ = int(self.thresholds_.on_threshold(values, groups).sum()) - self.plan_.n_groups * (
-            self.n_cells_ - 1
-        )
+        thresholds = self.plan_.calibrate(values[counted], groups[counted], ties[counted])
+        tied = int(thresholds.on_threshold(values, groups).sum()) - self.plan_.n_groups * (self.n_cells_ - 1)
+        self.take_thresholds(thresholds, tied)
         if self._training is not None:
             self.fingerprint_ = Fingerprint.of_parts([self._training.fields, fields])
         names = [name_of(group) for group in self.groups_]
@@ -507,6 +503,64 @@ class CalibratedEncoder(RestrictedEncoder):
         table = np.bincount(places, minlength=int(np.prod(shape))).reshape(shape)
         table[:, :, labels.names.index(self._positive_name(labels))] = self.plan_.counts
         return CellCounts(table, names, labels.names)
+
+    def misplaced(self, X: Any, setting: NDArray[np.bool_], *, sensitive_features: Any = None) -> list[tuple[int, int]]:
+        """Return the splits and groups whose thresholds certification records did not set by the plan.
+
+        Parameters
+        ----------
+        X : dataframe
+            The certification records, in any order.
+        setting : ndarray of bool
+            Which of them set thresholds: for equal opportunity, those with the positive label.
+        sensitive_features : array, series or table
+        """
+        frame = Frame(X)
+        groups = self.read_group_codes(frame, sensitive_features)
+        assert groups is not None  # noqa: S101  (the encoder reads groups)
+        fields = self.read_fields(frame)
+        values, groups = self.directions_.values(fields, groups, self.n_threads)[setting], groups[setting]
+        self.plan_.check_sizes(groups)
+        if self.tie_column is None:
+            return self.plan_.misplaced(self.thresholds_, values, groups)
+        wanted = self.plan_.calibrate(values, groups, self._break_ties(fields, np.arange(len(frame)))[setting])
+        wrong = (wanted.at != self.thresholds_.at) | (wanted.ties != self.thresholds_.ties)
+        return [(int(j), int(group)) for j, group in np.argwhere(wrong)]
+
+    def key_ties(self, records: str) -> int:
+        """Let ties be broken by keys that depend on the certification records; return the key of these themselves."""
+        self._tie_key = number(self.seed, "ties of encoded records", records, bits=63)
+        return number(self.seed, "ties", records, bits=63)
+
+    def take_thresholds(self, thresholds: Thresholds, tied: int) -> None:
+        """Take the thresholds that certification records have set, and how many others equal one of them."""
+        self.thresholds_, self.tied_, self.calibrated_ = thresholds, tied, True
+
+    def know_records(self, samples: Sequence[HashSample], salt: bytes, n_records: int) -> None:
+        """Let the fingerprint know the training records and certification records that were hashed with a salt."""
+        if self._training is not None:
+            own = samples_of(self._training.fields, salt, n_records)
+            names = [column.name for column in self.columns_]
+            self.fingerprint_ = Fingerprint.from_samples(salt, names, merge_samples([own, samples]))
+
+    def without_records(self) -> CalibratedEncoder:
+        """Return the encoder without its training records, to be sent to other machines."""
+        sent = copy(self)
+        sent._training = sent.fingerprint_ = None
+        return sent
+
+    def calibration_ties(self, fields: Sequence[Field], places: NDArray[np.uint64], key: int) -> NDArray[np.float64]:
+        """Return the tie-breaking numbers of certification records that have random places of their own."""
+        if self.tie_column is not None:
+            return self._break_ties(fields, places.view(np.int64))
+        return share_of(mix(places ^ mix(np.array([key], dtype=np.uint64))))
+
+    def repeated_ties(self) -> TableError:
+        """Return the error that several certification records have the same value in the column that breaks ties."""
+        return TableError(
+            f"Column {self.tie_column!r} (tie_column) has the same value in several certification records. "
+            "Name a column that differs between records; if it identifies people, also name it as the cluster."
+        )
 
     def _positive_name(self, labels: Levels) -> str:
         return labels.names[-1 if self.positive_label is None else labels.values.index(self.positive_label)]
@@ -525,19 +579,7 @@ class CalibratedEncoder(RestrictedEncoder):
 
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
         """Find the groups of records; one without thresholds is refused."""
-        groups = group_codes(fields, self.groups_, self.group_column_, "common")
-        unknown = int((groups == len(self.groups_)).sum())
-        if unknown:
-            raise GroupError(
-                f"{unknown:,} of {len(groups):,} records have a group that the encoder was not fitted with, or none "
-                f"({self.group_column_!r}); it knows {', '.join(map(name_of, self.groups_))}. Only these have "
-                "thresholds: leave the other records out."
-            )
-        return groups
-
-    def count_unknown_groups(self, sensitive_features: Any) -> int:
-        """Count no record: one of an unknown group is refused."""
-        return 0
+        return group_codes(fields, self.groups_, self.group_column_)
 
     def find_cells(
         self,
@@ -560,7 +602,7 @@ class CalibratedEncoder(RestrictedEncoder):
             return hash_ties(next(field for field in fields if field.name == self.tie_column), self._tie_key)
         hashes = hash_records(fields, b"")
         key = mix(np.array([self._tie_key], dtype=np.uint64))
-        return (mix(hashes ^ mix(rows.astype(np.uint64)) ^ key) >> np.uint64(11)).astype(np.float64) / 2.0**53
+        return share_of(mix(hashes ^ mix(rows.astype(np.uint64)) ^ key))
 
     def tie_numbers(self, values: Any) -> NDArray[np.float64]:
         """Return the number in [0, 1) that decides about a record on a threshold, from values of the tie column.

@@ -20,6 +20,9 @@ from certifare.certificates.calibrated import Gaps
 from certifare.errors import EncoderError
 from certifare.foundation.compiler import kernel
 
+#: Where records are that no split waits for.
+IN_A_CELL, SET_A_THRESHOLD = -1, -2
+
 
 @dataclass(frozen=True, eq=False)
 class GapPlan:
@@ -95,6 +98,24 @@ class GapPlan:
         """Where each split leads, (splits, 2): to another split, or to a cell c, written as −1 − c."""
         return tree_children(self.parents)
 
+    @cached_property
+    def chains(self) -> tuple[NDArray[np.int64], Gaps]:
+        """For each split, the first of the splits above it that compare the same direction, and ranks there.
+
+        So the threshold of group g at split j has the rank ``ranks[j, g]`` among the records that reach split
+        ``first[j]``. The thresholds of cells in a row are order statistics of all records of a group.
+        """
+        split_of = {int(node): j for j, node in enumerate(self.parents)}
+        first = np.arange(len(self.parents))
+        below = np.zeros_like(self.left)  # the rank of the threshold just left of each split's node
+        for j in range(len(self.parents)):
+            for side, node in enumerate((2 * j + 1, 2 * j + 2)):
+                child = split_of.get(node)
+                if child is not None and self.directions[child] == self.directions[j]:
+                    first[child] = first[j]
+                    below[child] = below[j] + (self.left[j] if side else 0)
+        return first, below + self.left
+
     @property
     def gaps(self) -> Gaps:
         """Gaps of the cells from left to right, (cells, groups): what T* is computed from."""
@@ -115,6 +136,15 @@ class GapPlan:
         counts[-1] -= 1
         return counts
 
+    def check_sizes(self, groups: NDArray[np.integer[Any]]) -> None:
+        """Raise if there are other numbers of records by group than the plan is for."""
+        sizes = np.bincount(groups, minlength=self.n_groups)
+        if not np.array_equal(sizes + 1, self.totals):
+            raise EncoderError(
+                f"The plan is for {', '.join(f'{n:,}' for n in self.totals - 1)} certification records by group, and "
+                f"there are {', '.join(f'{n:,}' for n in sizes)}."
+            )
+
     def calibrate(
         self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]], ties: NDArray[np.float64]
     ) -> Thresholds:
@@ -127,12 +157,7 @@ class GapPlan:
         ties : ndarray of float64, (records,)
             Independent uniform numbers, which put equal values in order.
         """
-        sizes = np.bincount(groups, minlength=self.n_groups)
-        if not np.array_equal(sizes + 1, self.totals):
-            raise EncoderError(
-                f"The plan is for {', '.join(f'{n:,}' for n in self.totals - 1)} certification records by group, and "
-                f"there are {', '.join(f'{n:,}' for n in sizes)}."
-            )
+        self.check_sizes(groups)
         at = np.empty((len(self.parents), self.n_groups))
         tie = np.empty_like(at)
         for group in range(self.n_groups):
@@ -144,6 +169,31 @@ class GapPlan:
                 at[j, group], tie[j, group] = values[rows[rank - 1], direction], ties[rows[rank - 1]]
                 inside[2 * j + 1], inside[2 * j + 2] = rows[: rank - 1], rows[rank:]
         return Thresholds(self.parents, self.directions, at, tie)
+
+    def misplaced(
+        self, thresholds: Thresholds, values: NDArray[np.float64], groups: NDArray[np.integer[Any]]
+    ) -> list[tuple[int, int]]:
+        """Return the splits and groups whose threshold is not the order statistic of records that the plan asks for.
+
+        Records whose value equals a threshold may have gone to either side: random numbers have put them in order. So
+        a threshold is in its place if some order of equal values puts it there.
+        """
+        found = []
+        for group in range(self.n_groups):
+            surely = {0: np.flatnonzero(groups == group)}
+            perhaps = dict(surely)
+            for j, (parent, direction) in enumerate(zip(self.parents.tolist(), self.directions.tolist(), strict=True)):
+                inside, around = surely.pop(parent), perhaps.pop(parent)
+                here, at = values[around, direction], thresholds.at[j, group]
+                own = values[inside, direction]
+                rank, n = int(self.left[j, group]), int(self.node_gaps[parent, group]) - 1
+                below, above = int((own < at).sum()), int((own > at).sum())
+                enough = (here <= at).sum() >= rank and (here >= at).sum() > n - rank
+                if below >= rank or above > n - rank or not enough or not (here == at).any():
+                    found.append((j, group))
+                surely[2 * j + 1], surely[2 * j + 2] = inside[own < at], inside[own > at]
+                perhaps[2 * j + 1], perhaps[2 * j + 2] = around[here <= at], around[here >= at]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,6 +288,20 @@ class Thresholds:
         middle = np.full(len(values), 0.5)
         return _walk(np.ascontiguousarray(values), groups.astype(np.int64), middle, tree)[1]  # type: ignore[no-any-return]
 
+    def reach(
+        self,
+        values: NDArray[np.float64],
+        groups: NDArray[np.integer[Any]],
+        ties: NDArray[np.float64],
+        known: NDArray[np.bool_],
+    ) -> NDArray[np.int32]:
+        """Lead each record to the first split whose threshold is not known yet.
+
+        Returns splits, or IN_A_CELL, or SET_A_THRESHOLD for a record that equals a known one in value and tie.
+        """
+        tree = self.children, self.directions, self.at, self.ties
+        return _reach(np.ascontiguousarray(values), groups.astype(np.int64), ties, tree, known)  # type: ignore[no-any-return]
+
 
 def tree_children(parents: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return where each split of a tree leads: to another split, or to a cell c, written as −1 − c.
@@ -283,6 +347,26 @@ def _walk(values: Any, groups: Any, ties: Any, tree: Any) -> Any:
             split = children[split, 0 if goes_left else 1]
         cells[i] = -1 - split
     return cells, equal
+
+
+@kernel
+def _reach(values: Any, groups: Any, ties: Any, tree: Any, known: Any) -> Any:
+    """Lead each record down the tree as far as thresholds are known."""
+    children, directions, at, tie = tree
+    reached = np.empty(len(values), dtype=np.int32)
+    for i in range(len(values)):
+        g, split = groups[i], 0
+        while split >= 0 and known[split]:
+            value, threshold = values[i, directions[split]], at[split, g]
+            goes_left = value < threshold
+            if value == threshold:
+                goes_left = ties[i] < tie[split, g]
+                if ties[i] == tie[split, g]:
+                    split = SET_A_THRESHOLD
+                    break
+            split = max(children[split, 0 if goes_left else 1], IN_A_CELL)
+        reached[i] = split
+    return reached
 
 
 def round_to_gaps(shares: NDArray[np.float64], totals: Sequence[int] | NDArray[np.int64]) -> Gaps:

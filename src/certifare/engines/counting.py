@@ -222,11 +222,12 @@ def merge_tallies(tallies: Sequence[Tally]) -> Tally:
         entries=add_entries(tally.entries for tally in tallies),
         found=None if tallies[0].found is None else np.sum([t.found for t in tallies if t.found is not None], axis=0),
         sample=RepeatSample.merge([t.sample for t in tallies if t.sample is not None]),
-        checksum=_add_checksums([tally.checksum for tally in tallies]),
+        checksum=merge_checksums([tally.checksum for tally in tallies]),
     )
 
 
-def _add_checksums(sums: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def merge_checksums(sums: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Add up checksums."""
     return sum(one for one, _ in sums) % 2**64, sum(two for _, two in sums) % 2**64
 
 
@@ -313,7 +314,7 @@ class Squares:
 
     def find_cells(self, fields: Sequence[Field]) -> NDArray[Any]:
         """Return the squares of records."""
-        return self.encoder.codes_of(fields, None).columns[0]
+        return self.encoder.codes_of(fields).columns[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,7 +344,7 @@ class CertificationTally:
         return cls(
             tuple(add_entries(of_encoder) for of_encoder in zip(*(part.entries for part in parts), strict=True)),
             RepeatSample.merge([part.sample for part in parts]),
-            _add_checksums([part.checksum for part in parts]),
+            merge_checksums([part.checksum for part in parts]),
             Totals.merge([part.totals for part in parts]),
         )
 
@@ -383,7 +384,7 @@ class CertificationCounter:
                 checksum_of(block.fields, salt),
                 totals,
             )
-            for block, totals in self.certified.blocks(piece, self.reading)
+            for block, _, totals in self.certified.blocks(piece, self.reading)
         ]
         return CertificationTally.merge(parts)
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.encoders.hashes import hash_records, mix
+from certifare.encoders.hashes import hash_records, mix, share_of
 from certifare.engines.blocks import Block, BlockReader, Piece
 from certifare.engines.entries import Entry, add_entries, entries_of
 from certifare.errors import TableError
@@ -105,11 +105,6 @@ class RandomPlaces:
             yield table, frame, self.of(frame, (piece.number << 20) + i)
 
 
-def share_of(places: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return places as numbers from 0 to 1."""
-    return (places >> np.uint64(11)).astype(np.float64) / 2.0**53
-
-
 @dataclass(frozen=True, slots=True)
 class CertifyPart:
     """Which records are certification records: those whose place is at least ``start``."""
@@ -117,10 +112,11 @@ class CertifyPart:
     places: RandomPlaces
     start: float
 
-    def blocks(self, piece: Piece, reading: BlockReader) -> Iterator[tuple[Block, Totals]]:
-        """Read the certification records of a piece, in blocks, with the totals of the places of all its records."""
+    def blocks(self, piece: Piece, reading: BlockReader) -> Iterator[tuple[Block, NDArray[np.uint64], Totals]]:
+        """Read the certification records of a piece, in blocks, with their places and the totals of all its records."""
         for table, frame, places in self.places.tables(piece, reading.columns, reading.text):
-            yield reading.read(table, frame).take(share_of(places) >= self.start), Totals.of(places)
+            certified = share_of(places) >= self.start
+            yield reading.read(table, frame).take(certified), places[certified], Totals.of(places)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,21 +21,23 @@ from certifare.encoders.format import parse_document
 from certifare.encoders.loading import build_encoder
 from certifare.engines.counting import BlockCounter, CertificationCounter, CertificationTally, Tally
 from certifare.engines.parts import RecordHasher, Sampled, SampleDrawer, Totals
+from certifare.engines.thresholds import CalibratedCounter, CalibratedTally, LineTally, ThresholdCounter
 from certifare.errors import ArgumentError
 
-#: What can be done with the pieces of a table on other machines.
-WORKS = {work.__name__: work for work in (RecordHasher, SampleDrawer, BlockCounter, CertificationCounter)}
-#: What each of these returns.
+#: What can be done with the pieces of a table on other machines, and what it returns.
 RESULTS: dict[type, type] = {
     RecordHasher: Totals,
     SampleDrawer: Sampled,
     BlockCounter: Tally,
     CertificationCounter: CertificationTally,
+    ThresholdCounter: LineTally,
+    CalibratedCounter: CalibratedTally,
 }
+WORKS = {work.__name__: work for work in RESULTS}
 #: Fields of works that hold encoders.
 ENCODERS = ("encoder", "encoders")
 #: Parameters of a fitted encoder that its document does not hold, and that decide how it finds groups.
-PARAMETERS = ("sensitive", "unknown_groups", "output")
+PARAMETERS = ("sensitive", "output")
 
 
 class EncoderBytes(msgspec.Struct):

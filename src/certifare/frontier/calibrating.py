@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,9 @@ from certifare.tables.roles import absent
 from certifare.tables.splitting import CERTIFY
 from certifare.tables.table import Table
 
+if TYPE_CHECKING:
+    from certifare.frontier.large import Elsewhere
+
 #: Shares of the records that scores and plan are learnt from, and that set the thresholds.
 PARTS = {"train": 0.5, CERTIFY: 0.5}
 #: Noted of figures that are measured on the records that set the thresholds.
@@ -73,6 +76,8 @@ class CalibratedSearch(Job):
         The most cells of a plan.
     tie_column, score_column : str, optional
         As in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`; columns of the table, dropped or not.
+    elsewhere : Elsewhere, optional
+        As for :class:`~certifare.frontier.job.Job`.
     **options
         Of :class:`~certifare.frontier.job.JobOptions`.
     """
@@ -86,6 +91,7 @@ class CalibratedSearch(Job):
         max_cells: int = 200,
         tie_column: str | None = None,
         score_column: str | None = None,
+        elsewhere: Elsewhere | None = None,
         **options: Any,
     ) -> None:
         if sorted(parts) != sorted(PARTS):
@@ -104,7 +110,8 @@ class CalibratedSearch(Job):
             )
         self.tie_column, self.score_column = tie_column, score_column
         by_intersection = replace(table, roles=replace(table.roles, each=False))
-        super().__init__(_arranged(by_intersection, tie_column, score_column), claim, JobOptions(**options), parts)
+        arranged = _arranged(by_intersection, tie_column, score_column)
+        super().__init__(arranged, claim, JobOptions(**options), parts, elsewhere)
         self.max_cells = max_cells
         if table.roles.each:
             self.notes.append(BY_INTERSECTION)
@@ -276,16 +283,21 @@ class CalibratedSearch(Job):
         path, table = self._plan_paths[i], self.certify_sample.table
         encoder = CalibratedEncoder(**first.get_params(deep=False))
         encoder.fit_plan(training, path.plans[k], path.cells(k))
-        frame = Frame(self.features(table))
-        groups = encoder.read_group_codes(frame, table.sensitive)
-        assert groups is not None  # noqa: S101  (the encoder reads groups)
-        counts = encoder.set_thresholds(encoder.read_fields(frame), groups, table.labels[0] if claim.labelled else None)
+        if self.elsewhere is None:
+            frame = Frame(self.features(table))
+            groups = encoder.read_group_codes(frame, table.sensitive)
+            assert groups is not None  # noqa: S101  (the encoder reads groups)
+            labels = table.labels[0] if claim.labelled else None
+            counts = encoder.set_thresholds(encoder.read_fields(frame), groups, labels)
+            counts = counts.with_exclusions(self._exclusions())
+        else:
+            counts, self._repeats = self.elsewhere.calibrate(encoder, table, claim, self._progress)
+            self.notes += [note for note in self._repeats if note not in self.notes]
         if APPROXIMATE not in self.notes:
             self.notes.append(APPROXIMATE)
         if encoder.tied_:
             self.notes.append(f"{encoder.tied_:,} certification records equal a threshold; random numbers part them")
-        evidence = Evidence(counts.with_exclusions(self._exclusions()))
-        return encoder, issue(evidence, replace(claim, method="calibrated"), self._provenance(READS_GROUP))
+        return encoder, issue(Evidence(counts), replace(claim, method="calibrated"), self._provenance(READS_GROUP))
 
     def _what_helps(self) -> str:
         """Say what may be done about groups that are too small; they cannot be pooled, since cells read the group."""

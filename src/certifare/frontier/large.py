@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,12 +20,21 @@ from numpy.typing import NDArray
 from certifare.certificates import CellCounts
 from certifare.certificates.claims import Claim
 from certifare.certificates.counts import given_missing
+from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.engines.blocks import BlockReader, Feature, Worker, roles_of
-from certifare.engines.counting import CertificationCounter, CertificationTally, write_checksum
+from certifare.engines.counting import CertificationCounter, CertificationTally, reader_for, write_checksum
 from certifare.engines.entries import Entry, lay_out, name_entry
 from certifare.engines.parts import PLACE, CertifyPart, RandomPlaces, RecordHasher, Sampled, SampleDrawer, Totals
+from certifare.engines.thresholds import (
+    CalibratedCounter,
+    CalibratedTally,
+    CalibrationRecords,
+    LineTally,
+    ThresholdCounter,
+    find_thresholds,
+)
 from certifare.errors import ArgumentError, GroupError, RoleError, TableError
-from certifare.foundation.levels import INTERSECTION
+from certifare.foundation.levels import INTERSECTION, name_of
 from certifare.foundation.randomness import number
 from certifare.frontier.job import Progress
 from certifare.tables.elsewhere import engine_of, open_elsewhere
@@ -132,6 +142,55 @@ class Elsewhere:
             found.append(counts if claim.given is None else counts.with_exclusions(given_missing(counts)))
         return found, notes
 
+    def calibrate(
+        self, encoder: CalibratedEncoder, table: Table, claim: Claim, progress: Progress | None = None
+    ) -> tuple[CellCounts, tuple[str, ...]]:
+        """Let the certification records set the thresholds of an encoder; return their counts, and what to note.
+
+        Parameters
+        ----------
+        encoder : CalibratedEncoder
+            With a plan for the numbers of these records.
+        table : Table
+            Certification records of the sample; they suggest where thresholds lie.
+        claim : Claim
+        progress : callable, optional
+        """
+        share = None if progress is None else lambda done: progress("setting thresholds", round(100 * done), 100)
+        tie_key = encoder.key_ties(self.digest)
+        roles = _roles(self.worker, table.roles)
+        reading = reader_for(encoder, roles.labels, roles.groups)
+        positive = claim.positive if claim.distance.strata == "positive" else None
+        records = CalibrationRecords(reading, self.certified, positive, tie_key)
+        sent = encoder.without_records()
+        frame = Frame(table.select([column.name for column in encoder.columns_]))
+        groups = encoder.read_group_codes(frame, table.sensitive)
+        assert groups is not None  # noqa: S101  (the encoder reads groups)
+        values = encoder.directions_.values(encoder.read_fields(frame), groups, encoder.n_threads)
+
+        def count(work: ThresholdCounter) -> LineTally:
+            tally = self.worker.reduce(work, LineTally.merge, progress=share)
+            self._check_unchanged(tally.totals)
+            return tally
+
+        work = ThresholdCounter(sent, records, np.zeros(encoder.n_cells_ - 1, dtype=bool), ())
+        thresholds = find_thresholds(work, count, values, groups)
+        salt = secrets.token_bytes(16)
+        counter = CalibratedCounter(sent, records, salt, self.n_records)
+        tally = self.worker.reduce(counter, CalibratedTally.merge, progress=share)
+        self._check_unchanged(tally.totals)
+        if tally.identifiers is not None and (tally.identifiers.sorted().counts > 1).any():
+            raise encoder.repeated_ties()
+        self.digest = hashlib.sha256(write_checksum(tally.checksum).encode()).hexdigest()
+        notes = tally.sample.judge().check("certification records")
+        named = [name_entry(entry, _naming(table, None)) for entry in tally.entries]
+        counts = lay_out(named, encoder.n_cells_, labelled=claim.labelled, missing="drop")
+        if not np.array_equal(tally.inside, encoder.plan_.gaps - 1):
+            raise encoder.repeated_ties()  # a record that set a threshold equals another in all respects
+        encoder.take_thresholds(thresholds, tally.tied - encoder.plan_.n_groups * (encoder.n_cells_ - 1))
+        encoder.know_records(tally.hashes, salt, self.n_records)
+        return _as_planned(counts, encoder, positive), notes
+
     def _reader(self, table: Table) -> BlockReader:
         """Return a reader of all records, with columns as in the sample."""
         fields = Frame(table.features).fields()
@@ -154,6 +213,7 @@ def open_large(
     seed: int = 0,
     progress: Progress | None = None,
     sample_records: int | None = None,
+    besides: Sequence[str | None] = (),
 ) -> tuple[Table, Elsewhere]:
     """Survey a table, and draw a sample of it.
 
@@ -168,6 +228,8 @@ def open_large(
     progress : callable, optional
     sample_records : int, optional
         About how many records to read into memory; by default a million.
+    besides : sequence of str or None
+        Columns that are read although they have no role.
 
     Returns
     -------
@@ -182,7 +244,7 @@ def open_large(
     columns = found.find(names)
     readable = {f.name for f in worker.schema if readable_type(f.type)}
     role_columns = {str(getattr(c, "column", c)) for c in (*columns.label, *columns.sensitive, *columns.given)}
-    used = [name for name in names if name in role_columns or name in columns.features]
+    used = [name for name in names if name in role_columns or name in columns.features or name in besides]
     hashed = tuple(name for name in used if name in readable)
 
     def report(step: str) -> Any:
@@ -202,8 +264,10 @@ def open_large(
     sampled = worker.reduce(work, Sampled.merge, progress=report("drawing a sample"))
     if sampled.table is None:
         raise TableError(f"A sample of {whole.records:,} records is empty: there are too few.")
-    # The places travel as a column without a role, so that records without a group take theirs along.
-    sample = Table.from_frame(sampled.table.combine_chunks(), replace(found, drop=(*found.drop, PLACE)))
+    # The places travel as a column without a role, so that records without a group take theirs along. Other columns
+    # without a role were not read, so the sample cannot drop them.
+    dropped = tuple(name for name in used if name not in role_columns and name not in columns.features)
+    sample = Table.from_frame(sampled.table.combine_chunks(), replace(found, drop=(*dropped, PLACE)))
     assert sample.others is not None  # noqa: S101  (made from a frame)
     part_of = np.searchsorted(stops[:-1], sample.others.column(PLACE).to_numpy(), side="right")
     rows = {part: np.flatnonzero(part_of == i) for i, part in enumerate(ordered)}
@@ -220,6 +284,15 @@ def open_large(
     )
     elsewhere = Elsewhere(worker, certified, rows, whole.records, sampled.totals, sampled.entries, digest)
     return sample, elsewhere
+
+
+def _as_planned(counts: CellCounts, encoder: CalibratedEncoder, positive: str | None) -> CellCounts:
+    """Return counts in which the records that set thresholds are where the plan counts them."""
+    order = [[name_of(group) for group in encoder.groups_].index(name) for name in counts.groups]
+    table = counts.table.copy()
+    label = 0 if positive is None else (counts.labels or ()).index(positive)
+    table.reshape(*table.shape[:2], -1)[:, :, label] = encoder.plan_.counts[:, order]
+    return CellCounts(table, counts.groups, counts.labels, counts.exclusions)
 
 
 def _naming(table: Table, kept_groups: Sequence[str] | None) -> Reading:
@@ -254,7 +327,10 @@ def _checked_roles(keywords: dict[str, Any]) -> Roles:
     roles = Roles.of(keywords.pop("roles", None), **keywords)
     for role in ("weight", "cluster", "continuous", "features", "missing_groups"):
         if getattr(roles, role) not in (None, (), "drop"):
-            raise ArgumentError(f"{role} needs the whole table in memory, but this one is too large for that.")
+            raise ArgumentError(
+                f"{role} needs the whole table in memory, but this one is too large for that. Leave it out, or draw a "
+                "sample of it that fits, and fit that."
+            )
     return roles
 
 

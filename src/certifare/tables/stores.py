@@ -39,21 +39,14 @@ def store_address(path: str | os.PathLike[str]) -> str | None:
 class Store:
     """A file, folder or pattern in an object store.
 
-    Parameters
-    ----------
-    address : str
-        Such as ``s3://bucket/people/*.parquet``.
-
-    Attributes
-    ----------
-    address : str
-    path : str
-        The address without its scheme.
+    - ``address``: such as ``s3://bucket/people/*.parquet``.
+    - ``path``: the address without its scheme.
     """
 
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
-        if parts.username or parts.password or parts.query:
+        container = parts.scheme in ("abfs", "abfss")  # abfs://container@account.dfs.core.windows.net/path
+        if (parts.username and not container) or parts.password or parts.query:
             raise ArgumentError(
                 f"The {parts.scheme}:// address holds more than a bucket and a path. Take out credentials and options: "
                 "they belong into the environment (such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL)."

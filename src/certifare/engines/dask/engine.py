@@ -84,20 +84,12 @@ def encode_dask(encoder: RestrictedEncoder, frame: Any, sensitive_features: Any 
     if sensitive_features is not None and groups is None:
         raise GroupError("sensitive_features: name the columns of the Dask DataFrame that hold the groups.")
     encode = functools.partial(_encode, encoder=encoder, groups=groups)
-    return frame.map_partitions(encode, meta=encode(frame._meta_nonempty).iloc[:0])
+    return frame.map_partitions(encode, meta=encode(frame._meta))
 
 
 def _encode(frame: Any, encoder: RestrictedEncoder, groups: Sequence[str] | None) -> Any:
-    if not len(frame):
-        # Types follow from the encoder, not from the records.
-        return _encode(_any_record(frame), encoder, groups).iloc[:0]
+    # Types follow from the encoder, not from the records: there may be none.
     return encoder.transform(frame, sensitive_features=None if groups is None else frame[list(groups)])
-
-
-def _any_record(frame: Any) -> Any:
-    from dask.dataframe.utils import meta_nonempty
-
-    return meta_nonempty(frame)
 
 
 def tree_merge(client: Client, merge: Callable[[Sequence[T]], T], parts: Sequence[Future | Delayed]) -> Future:

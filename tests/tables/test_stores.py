@@ -1,0 +1,77 @@
+"""Addresses in object stores: which ones are known, what they may hold, and that files appear whole or not at all."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from tests.engines.conftest import bucket, s3_server  # noqa: F401  (fixtures)
+
+from certifare.errors import ArgumentError, FileError
+from certifare.tables.stores import SCHEMES, Store, reachable, store_address, store_file
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_addresses_of_every_store_are_known(scheme: str) -> None:
+    """Also if a path on a command line has lost a slash."""
+    address = f"{scheme}://container/people/year=2024"
+    assert store_address(address) == store_address(Path(address)) == address
+
+
+@pytest.mark.parametrize("path", ["people.parquet", "/srv/s3/people.parquet", "s3", "ftp://host/people.parquet", "s3:"])
+def test_other_paths_are_on_this_machine(path: str) -> None:
+    assert store_address(path) is None
+
+
+@pytest.mark.parametrize(
+    "address", ["s3://key:secret@bucket/x", "gs://secret@bucket/x", "abfs://c/x?sig=secret", "abfs://c:secret@a.net/x"]
+)
+def test_credentials_in_an_address_are_refused_and_not_repeated(address: str) -> None:
+    with pytest.raises(ArgumentError, match="belong into the environment") as refused:
+        Store(address)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("gs://bucket/people/part.parquet", "bucket/people/part.parquet"),
+        ("abfs://container@account.dfs.core.windows.net/people/part.parquet", "container/people/part.parquet"),
+        ("abfss://container@account.dfs.core.windows.net/people", "container/people"),
+    ],
+)
+def test_addresses_of_other_stores_than_s3_are_read(address: str, path: str) -> None:
+    """Without a connection: none of these servers is there."""
+    assert Store(address).path == path
+
+
+def test_a_store_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HDFS needs libraries of Hadoop; without them, or without a name node, the error says so."""
+    monkeypatch.setenv("ARROW_LIBHDFS_DIR", "/nowhere")
+    with pytest.raises(FileError, match=r"'hdfs://127.0.0.1:9/people' cannot be used"):
+        Store("hdfs://127.0.0.1:9/people")
+
+
+def test_an_error_of_a_store_names_the_file_and_no_key() -> None:
+    with pytest.raises(FileError) as raised, reachable("s3://bucket/x"):
+        raise OSError("request failed, SecretKey=do-not-show-me was rejected.\nmore")
+    assert "s3://bucket/x" in str(raised.value)
+    assert "do-not-show-me" not in str(raised.value)
+    with pytest.raises(FileError, match="There is no file 's3://bucket/x'"), reachable("s3://bucket/x"):
+        raise FileNotFoundError
+
+
+def test_a_file_appears_whole_or_not_at_all(bucket: str) -> None:  # noqa: F811
+    with contextlib.suppress(RuntimeError), store_file(f"{bucket}/a/half.txt") as local:
+        local.write_text("half")
+        raise RuntimeError
+    assert not Store(f"{bucket}/a/half.txt").is_file
+    for name in ("a/1.txt", "a/b/2.txt", "c/3.csv"):
+        with store_file(f"{bucket}/{name}") as local:
+            local.write_text(name)
+    assert Store(f"{bucket}/a").is_folder
+    assert Store(f"{bucket}/a/1.txt").reader().read() == b"a/1.txt"
+    assert [str(found) for found in Store(f"{bucket}/a").files()] == [f"{bucket}/a/1.txt", f"{bucket}/a/b/2.txt"]
+    assert [str(found) for found in Store(f"{bucket}/**/*.txt").matching()] == [
+        f"{bucket}/a/1.txt",
+        f"{bucket}/a/b/2.txt",
+    ]
