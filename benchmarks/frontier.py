@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +55,6 @@ GAMMAS = (
 )
 GAMMAS += (0.85, 0.875, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.955, 0.96, 0.965, 0.97, 0.975)
 GAMMAS += (0.98, 0.985, 0.99, 0.993, 0.996, 0.999)
-DISTANCES = (*(i / 400 for i in range(8)), *(i / 200 for i in range(4, 31)), 0.17, 0.2, 0.25, 0.3, 1.0)
-BY_GROUP = tuple(product((0.02, 0.07, 0.2), DISTANCES))
-"""For group-aware encoders: γ, and the distance that the cells may have on the training records."""
-
 CELLS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 30, 50, 100, 200, 400)
 CONDITIONS = ("MISCHRT", "NEUMENT", "ARTHSPIN", "METAB3", "MSC2a3")
 RETAIN = {"ca": (0.25,), "transfer": (0.25, 0.5, 0.8), "health": (), "us": ()}
@@ -265,14 +260,8 @@ def compare(data: Data, quick: bool, retain: Iterable[float], only: str) -> None
         for orderings in (("paper", "directional", "both") if data.categorical else ("both",))
     }
     encoders["fair tree, only crossing splits charged"] = FairTreeEncoder(charge="crossing", **common)
-    encoders["fair tree, group-aware"] = FairTreeEncoder(group_aware=True, **common)
     encoders["boosted"] = BoostedEncoder(**common)
-    encoders["boosted, group-aware"] = BoostedEncoder(group_aware=True, **common)
     for weight in retain:
-        encoders[f"fair tree, group-aware, retain {weight:g}"] = FairTreeEncoder(
-            group_aware=True, retain=weight, **common
-        )
-        encoders[f"boosted, group-aware, retain {weight:g}"] = BoostedEncoder(group_aware=True, retain=weight, **common)
         keeping_more: dict[str, Any] = {"retain": weight, "charge": "crossing", **common}
         encoders[f"fair tree, retain {weight:g}"] = FairTreeEncoder(**keeping_more)
         encoders[f"boosted, retain {weight:g}"] = BoostedEncoder(**keeping_more)
@@ -282,9 +271,6 @@ def compare(data: Data, quick: bool, retain: Iterable[float], only: str) -> None
             continue
         start = time.perf_counter()
         tried: list[dict[str, Any]] = [{"gamma": gamma} for gamma in gammas]
-        if encoder.reads_groups:
-            pairs = BY_GROUP[::4] if quick else BY_GROUP
-            tried = [{"gamma": gamma, "max_distance": distance} for gamma, distance in pairs]
         rows[name] = list(grown_points(data, encoder, tried, ks))
         notes.append(f"{name}: {len(rows[name])} settings in {time.perf_counter() - start:.0f} s")
     if only in "k-means":

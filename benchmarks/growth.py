@@ -42,7 +42,7 @@ SWEEP = [(g, 100) for g in (0.1, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 0.99
 SWEEP_CELLS = (2, 4, 6, 8, 10, 20, 50, 100, 200)
 
 LEARNERS = ("DecisionTree", "LightGBM")
-SECTIONS = ("fit", "aware", "apply", "encoder", "boosted", "sweep", "first")
+SECTIONS = ("fit", "apply", "encoder", "boosted", "sweep", "first")
 
 clock: Callable[[], float] = time.perf_counter
 
@@ -127,12 +127,12 @@ def bins_and_codes(people: People, n_threads: int) -> Any:
     return bins, encode(bins, columns, n_threads=n_threads)
 
 
-def grow_tree(people: People, bins: Any, codes: Any, k: int, n_threads: int, group_aware: bool = False) -> Any:
+def grow_tree(people: People, bins: Any, codes: Any, k: int, n_threads: int) -> Any:
     from certifare.growth import Criterion, MemorySource, Targets, grow
 
     source = MemorySource(codes, Targets.from_columns([people.y], people.s, (2,), 2), n_threads)
-    criterion = Criterion(GAMMA, "demographic_parity", (2,), 2, charge="distance" if group_aware else "every")
-    return grow(source, bins, criterion, max_cells=k, min_cell_size=MIN_CELL_SIZE, group_aware=group_aware)
+    criterion = Criterion(GAMMA, "demographic_parity", (2,), 2)
+    return grow(source, bins, criterion, max_cells=k, min_cell_size=MIN_CELL_SIZE)
 
 
 def bin_and_grow(people: People, k: int, n_threads: int) -> Any:
@@ -203,25 +203,6 @@ def compare_fits(sizes: Sequence[int], cells: Sequence[int], threads: Sequence[i
         "Fit from a numeric array, seconds; in brackets, how many times longer than ours. Memory beyond the input, "
         "bytes per value.",
         ["rows", "k", "threads", "bins, codes", "growth", "both", *LEARNERS, "memory", *LEARNERS],
-        rows,
-    )
-
-
-def compare_group_aware(sizes: Sequence[int], cells: Sequence[int], threads: Sequence[int], repeats: int) -> None:
-    rows = []
-    for n_rows in sizes:
-        people = load(n_rows)
-        for k, n_threads in product(cells, threads):
-            bins, codes = bins_and_codes(people, n_threads)
-            blind, aware = (
-                measure(partial(grow_tree, people, bins, codes, k, n_threads, group_aware), repeats)
-                for group_aware in (False, True)
-            )
-            ratio = f"{aware.seconds / blind.seconds:.1f}×"
-            rows.append([f"{n_rows:,}", f"{k}", f"{n_threads}", f"{blind.seconds:.3f}", f"{aware.seconds:.3f}", ratio])
-    print_table(
-        "Growth from codes with one threshold for all groups, and with one for each, seconds.",
-        ["rows", "k", "threads", "blind", "group-aware", "ratio"],
         rows,
     )
 
@@ -375,7 +356,6 @@ def main() -> None:
     print(f"{data}; {os.cpu_count()} processors; {'processor' if arguments.cpu else 'wall-clock'} time")
     sections: dict[str, Callable[[], None]] = {
         "fit": lambda: compare_fits(sizes, cells, threads, repeats),
-        "aware": lambda: compare_group_aware(sizes, cells, threads, repeats),
         "apply": lambda: compare_applies(sizes, cells, threads, repeats),
         "encoder": lambda: measure_encoder(sizes[-1:], cells[:1], threads, repeats),
         "boosted": lambda: measure_boosted(sizes[0], threads),

@@ -259,18 +259,6 @@ def even_columns(groups: int = 2, distance: float = 0.2, columns: int = 6) -> Po
 
 
 @cache
-def shifted_ranks() -> Population:
-    """One column that is higher in one group: the label goes by the rank within the group, which is spread unevenly."""
-    shares = np.zeros((2, 2, 12))
-    for s in range(2):
-        spread = 1.0 + 0.5 * s * np.cos(np.arange(10))
-        chance = (np.arange(10) + 0.5) / 10
-        shares[s, 1, 2 * s : 2 * s + 10] = spread / spread.sum() * chance
-        shares[s, 0, 2 * s : 2 * s + 10] = spread / spread.sum() * (1 - chance)
-    return Population(pd.DataFrame({"x": np.arange(12)}), shares)
-
-
-@cache
 def weighted_columns() -> Population:
     """Like :func:`even_columns`, with weights that make the weighted population more unequal than the table."""
     plain = even_columns()
@@ -563,10 +551,10 @@ def monitoring_each(seed: int, *, records: int = 2_000) -> bool:
 
 
 @cache
-def encoder_of(population: Population, cells: int = 2, group_aware: bool = False) -> FairTreeEncoder:
+def encoder_of(population: Population, cells: int = 2) -> FairTreeEncoder:
     """Fit an encoder once, on records of its own."""
     table = population.draw(4_000, np.random.default_rng(0)).dropna()
-    encoder = FairTreeEncoder(gamma=0.0, max_cells=cells, min_cell_size=50, group_aware=group_aware)
+    encoder = FairTreeEncoder(gamma=0.0, max_cells=cells, min_cell_size=50)
     return encoder.fit(table[population.kinds.columns], table["label"].astype(int), sensitive_features=table["group"])
 
 
@@ -587,10 +575,9 @@ def certifying(
     metric: str = "demographic_parity",
     method: str = "exact",
     cap: float | None = None,
-    group_aware: bool = False,
 ) -> bool:
     """Certify a given encoder on fresh records."""
-    encoder = encoder_of(population, cells, group_aware)
+    encoder = encoder_of(population, cells)
     table = population.draw(n, np.random.default_rng([seed, 6]))
     certificate = certify(
         encoder,
@@ -1192,10 +1179,6 @@ def tracks() -> Iterator[Track]:
     yield Track(
         "sweep, smallest prediction certified, group-aware", 300, partial(choosing_luck, plain, 1_500, group_aware=True)
     )
-    yield Track("certify, group-aware", 8_000, partial(certifying, plain, 600, group_aware=True))
-    apart = partial(certifying, shifted_ranks(), 600, group_aware=True)
-    yield Track("certify, group-aware, thresholds far apart", 500, apart)
-    yield Track("certify, group-aware, five groups", 300, partial(certifying, five, 2_000, group_aware=True))
     yield Track("sweep, smallest prediction certified", 1_000, partial(choosing_luck, plain, 1_500))
     yield Track("fit to a target, five groups", 500, partial(fitting, five, 3_000, target=0.1999))
     yield Track(

@@ -98,12 +98,6 @@ def test_encode_refuses_records_of_unknown_groups(cli, bundle, folder, tmp_path)
     assert not (tmp_path / "z.csv").exists()
 
 
-def test_encode_refuses_unknown_groups_of_encoders_that_do_not_read_the_group(cli, files, tmp_path):
-    result = cli("encode", files / "encoder.json", files / "fresh.csv", tmp_path / "z.csv", "--unknown-groups")
-    assert result.status == 2
-    assert "reads the group" in result.stderr
-
-
 @pytest.mark.parametrize("sensitive", [["sex", "race"], ["hours>=38", "race"]])
 def test_groups_may_be_intersections_and_comparisons(cli, folder, tmp_path, sensitive):
     options = [text for column in sensitive for text in ("--sensitive", column)]

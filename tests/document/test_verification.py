@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from certifare import (
+    CalibratedEncoder,
     CellCounts,
     CertifareError,
     FairTreeEncoder,
@@ -670,7 +671,7 @@ def test_capped_weights_cannot_be_left_unsaid():
 def test_whether_an_encoder_reads_the_group_is_said_as_it_is(tmp_path, aware):
     rng = np.random.default_rng(0)
     group = rng.integers(0, 2, 400)
-    encoder = FairTreeEncoder(max_cells=2, min_cell_size=20, group_aware=aware)
+    encoder = CalibratedEncoder(target=0.5, folds=2) if aware else FairTreeEncoder(max_cells=2, min_cell_size=20)
     encoder.fit(rng.normal(size=(400, 2)) + group[:, None], rng.integers(0, 2, 400), sensitive_features=group)
     encoder.save(tmp_path / "encoder.json")
     table = np.full((encoder.n_cells_, 2), 400)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import CellCounts, FairTreeEncoder, KMeansEncoder, Policy, certify_counts
+from certifare import CalibratedEncoder, CellCounts, KMeansEncoder, Policy, certify_counts
 from certifare.certificates import difference_limit
 from certifare.document import verify_document, write_document
 from certifare.errors import ArgumentError
@@ -150,7 +150,7 @@ def test_whether_the_encoder_saw_own_records_is_said_before_what_they_show(writt
 def test_the_records_that_set_the_thresholds_are_not_fresh(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.random(400), "s": rng.choice(GROUPS, 400)})
-    encoder = FairTreeEncoder(gamma=0.0, max_cells=2, min_cell_size=50, group_aware=True)
+    encoder = CalibratedEncoder(target=0.3, max_cells=2, folds=2)
     encoder.fit(frame[["x"]], frame["x"] > 0.5, sensitive_features=frame["s"]).save(tmp_path / "encoder.json")
     fresh, other = (pd.DataFrame({"x": rng.random(300), "s": rng.choice(GROUPS, 300)}) for _ in range(2))
     counts = CellCounts.from_cells(

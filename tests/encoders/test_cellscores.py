@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder, certify, load_encoder
+from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, KMeansEncoder, certify, load_encoder
 from certifare.encoders.cellscores import score_names
 from certifare.errors import EncoderError
 
@@ -92,7 +92,7 @@ def test_the_certificate_bounds_scores(people):
 
 def test_group_aware_scores_need_the_group(people):
     X, y, _, s = people
-    encoder = FairTreeEncoder(group_aware=True, max_cells=4, min_cell_size=50).fit(X, y, sensitive_features=s)
+    encoder = CalibratedEncoder(target=0.3, max_cells=4, folds=2).fit(X, y, sensitive_features=s)
     assert encoder.predict_proba(X, sensitive_features=s).shape == (2_000, 2)
 
 

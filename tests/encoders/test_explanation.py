@@ -9,7 +9,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from certifare import BoostedEncoder, FairTreeEncoder, KMeansEncoder, load_encoder
+from certifare import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, KMeansEncoder, load_encoder
 from certifare.encoders.explanation import decompose
 from certifare.encoders.forest import Forest
 from certifare.encoders.scoremap import split_sides
@@ -166,30 +166,12 @@ def test_a_column_that_no_tree_looks_at_contributes_nothing(people):
         assert "idle" not in score.columns
 
 
-def test_group_aware_explanations_know_the_cell_of_the_group(people):
+def test_explanations_know_the_cell_of_the_group(people):
     X, y, _, s = people
-    encoder = FairTreeEncoder(gamma=0.4, max_cells=8, min_cell_size=30, group_aware=True)
-    encoder.fit(X, y, sensitive_features=s)
+    encoder = CalibratedEncoder(target=0.4, max_cells=6, folds=2).fit(X, y, sensitive_features=s)
     for row in (0, 20):
         explanation = encoder.explain(X.iloc[[row]], sensitive_features=s[row : row + 1])
         assert explanation.cell == encoder.apply(X.iloc[[row]], sensitive_features=s[row : row + 1])[0]
-        check_changes(encoder, X, row, explanation, s)
-
-
-@pytest.mark.parametrize("retain", [0.0, 0.3])
-def test_contributions_of_group_aware_scores_add_up(people, retain):
-    """Its models see the group, which is a column of its own among the contributions; clusters have no thresholds."""
-    X, y, _, s = people
-    encoder = boosted(group_aware=True, retain=retain).fit(X, y, sensitive_features=s)
-    for row in (0, 20):
-        own = s[row : row + 1]
-        explanation = encoder.explain(X.iloc[[row]], sensitive_features=own)
-        assert explanation.cell == encoder.apply(X.iloc[[row]], sensitive_features=own)[0]
-        (score,) = explanation.scores
-        groups = np.array([encoder.groups_.index(own[0])])
-        (expected,) = encoder._score_tree.scores.score(encoder.read_fields(Frame(X.iloc[[row]])), 1, groups)
-        assert score.average + sum(score.columns.values()) == pytest.approx(expected[0, 0], abs=1e-9)
-        assert explanation.steps
         check_changes(encoder, X, row, explanation, s)
 
 

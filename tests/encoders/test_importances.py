@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from certifare import BoostedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify_counts
+from certifare import BoostedEncoder, CalibratedEncoder, CellCounts, FairTreeEncoder, KMeansEncoder, certify_counts
 from certifare.encoders.cellscores import calibration
 from certifare.errors import ArgumentError, EncoderError
 
@@ -32,9 +32,9 @@ def people():
     [
         FairTreeEncoder(gamma=0.0, max_cells=8, min_cell_size=30),
         BoostedEncoder(gamma=0.0, max_cells=8, min_cell_size=30, folds=2, grid=8),
-        FairTreeEncoder(gamma=0.3, max_cells=8, min_cell_size=30, group_aware=True),
+        CalibratedEncoder(target=0.3, max_cells=8, folds=2),
     ],
-    ids=["tree", "boosted", "group-aware"],
+    ids=["tree", "boosted", "calibrated"],
 )
 def test_shuffling_a_column_costs_what_the_column_drives(people, encoder):
     X, y, s = people

@@ -48,38 +48,6 @@ def test_cells_and_scores_are_equal_on_real_data(tmp_path):
     assert np.array_equal(found["score_label"], encoder.predict_proba(X)[:, 1])
 
 
-@pytest.mark.parametrize("unknown", ["refuse", "common"])
-def test_group_aware_models_read_the_group(tmp_path, unknown):
-    """One more input; a group that was never seen has no cell, or the one of records without a group."""
-    table, rest = adult().take(range(4_000)), adult().take(range(4_000, 16_000))
-    encoder = BoostedEncoder(gamma=0.5, max_cells=12, folds=2, group_aware=True)
-    encoder.fit(table.features, table.y, sensitive_features=table.sensitive)
-    encoder.save(tmp_path / "encoder.json")
-    encoder = load_encoder(tmp_path / "encoder.json").set_params(unknown_groups=unknown)
-    X, sex = rest.features.to_pandas(), rest.sensitive.column("sex").to_pandas().astype(object)
-    groups = sex.to_numpy(dtype=object)[:, None].copy()
-    found = run(encoder, X, sex=groups)
-    assert np.array_equal(found["cell"], encoder.apply(X, sensitive_features=sex))
-    assert np.array_equal(found["score_label"], encoder.predict_proba(X, sensitive_features=sex)[:, 1])
-    groups[:500] = "another"
-    found = run(encoder, X, sex=groups)
-    if unknown == "refuse":
-        assert set(found["cell"][:500]) == {-1}
-        assert np.isnan(found["score_label"][:500]).all()
-        return
-    with pytest.warns(UserWarning, match="500 of 12,000"):
-        assert np.array_equal(found["cell"], encoder.apply(X, sensitive_features=groups.ravel()))
-
-
-def test_many_scores_by_group_are_refused():
-    rng = np.random.default_rng(1)
-    X, s = rng.normal(size=(900, 2)), rng.integers(0, 2, 900)
-    y = pd.DataFrame({"a": X[:, 0] > 0, "b": np.digitize(X[:, 1], [-1, 0, 1])})
-    encoder = BoostedEncoder(max_cells=3, folds=2, grid=200, min_cell_size=20, group_aware=True)
-    with pytest.raises(EncoderError, match="scores has no ONNX form"):
-        encoder.fit(X, y, sensitive_features=s).to_onnx()
-
-
 @pytest.mark.parametrize("several", [False, True])
 def test_several_values_labels_and_groups_have_equal_cells_and_scores(several):
     rng = np.random.default_rng(0)
@@ -114,7 +82,6 @@ def test_encoders_without_an_onnx_form_are_refused():
     X, y, s = rng.normal(size=(600, 2)), rng.random(600) < 0.5, rng.integers(0, 2, 600)
     options = {"max_cells": 3, "folds": 2, "grid": 4, "min_cell_size": 20}
     for encoder, words in (
-        (BoostedEncoder(**options, group_aware=True, retain=0.5), "retain"),
         (BoostedEncoder(**options, retain=0.5), "retain"),
         (BoostedEncoder(**options, score_model=make_pipeline(SimpleImputer(), LogisticRegression())), "JSON"),
     ):

@@ -102,23 +102,6 @@ def test_collations_do_not_take_records_for_one_another():
     assert {row[2]: row[-1] for row in rows} == dict(zip(alike["town"], expected, strict=True))
 
 
-@pytest.mark.parametrize("unknown", ["refuse", "common"])
-def test_a_tree_over_a_score_reads_the_group(fresh, unknown):
-    frame, group, label = people()
-    encoder = BoostedEncoder(gamma=0.3, max_cells=8, folds=2, group_aware=True, unknown_groups=unknown)
-    encoder.fit(frame, label, sensitive_features=group)
-    expected = encoder.apply(fresh[0], sensitive_features=fresh[1])
-    assert len(set(expected)) == encoder.n_cells_ > 3
-    assert asked(encoder, fresh[0], sex=fresh[1]) == expected.tolist()
-    other = fresh[1].where(fresh[0].index > 100, "x")
-    found = asked(encoder, fresh[0], sex=other)
-    if unknown == "common":
-        with pytest.warns(UserWarning, match="101 of"):
-            assert found == encoder.apply(fresh[0], sensitive_features=other).tolist()
-    else:
-        assert found == [None] * 101 + expected[101:].tolist()
-
-
 @pytest.fixture(scope="module")
 def calibrated():
     """Thresholds that many records equal: scores of few different values."""
@@ -168,7 +151,6 @@ def test_what_cannot_be_written(fresh, calibrated):
         (label, three, {}, "groups of three and more cannot be written as SQL"),
         (three, group, {}, "or of a label or groups of three"),
         (label, group, {"retain": 0.5}, "An encoder with retain cannot"),
-        (label, group, {"retain": 0.5, "group_aware": True}, "An encoder with retain cannot"),
     ):
         encoder = BoostedEncoder(max_cells=4, folds=2, **others).fit(frame, y, sensitive_features=s)
         with pytest.raises(EncoderError, match=problem):

@@ -56,14 +56,6 @@ class Reading:
         return super().predict_proba(X, sensitive_features=self.groups(X))
 
 
-class Aware(Reading, FairTreeEncoder):
-    pass
-
-
-class AwareBoosted(Reading, BoostedEncoder):
-    pass
-
-
 class Calibrated(Reading, CalibratedEncoder):
     pass
 
@@ -74,8 +66,6 @@ ENCODERS = [
     Tree(gamma=0.1, min_cell_size=1, max_cells=5),
     Boosted(gamma=0.1, min_cell_size=1, max_cells=5, folds=2, grid=4, score_model=QUICK),
     KMeansEncoder(n_cells=3),
-    Aware(gamma=0.1, min_cell_size=1, max_cells=5, group_aware=True),
-    AwareBoosted(gamma=0.1, min_cell_size=1, max_cells=5, folds=2, grid=4, score_model=QUICK, group_aware=True),
     Calibrated(target=0.9, folds=2, score_model=QUICK),
 ]
 

@@ -48,7 +48,7 @@ def read(X=X, y=Y, s=S, **parameters):
         ({"sensitive": "sex"}, GroupError, "given twice"),
         ({"s": None, "sensitive": "sex"}, GroupError, "No column 'sex'. The table has 'a', 'b'"),
         ({"s": None, "sensitive": ["a", "a"]}, GroupError, "names a column twice"),
-        ({"s": None, "sensitive": ["a", "b"]}, TableError, "No feature is left"),
+        ({"s": None, "sensitive": ["a", "b"]}, TableError, "There is no feature"),
         (
             {"y": np.arange(300.0), "X": pd.DataFrame({"a": np.arange(300)}), "s": np.arange(300) % 2},
             EncoderError,

@@ -194,7 +194,7 @@ def assert_same_encoder(one: Any, other: Any) -> None:
     for a, b in zip(one.growth_.splits, other.growth_.splits, strict=True):
         assert (a.node, a.column, a.threshold, a.gain) == (b.node, b.column, b.threshold, b.gain)
         assert (a.left_count, a.right_count) == (b.left_count, b.right_count)
-        np.testing.assert_array_equal(a.sides, b.sides)
+        np.testing.assert_array_equal(a.goes_left, b.goes_left)
     np.testing.assert_array_equal(one.growth_.node_counts, other.growth_.node_counts)
     for a, b in zip(one.bins_, other.bins_, strict=True):
         assert type(a) is type(b)

@@ -178,7 +178,6 @@ def test_several_attributes_are_averaged(metric):
     assert Criterion(0.4, metric, (2,), 4).impurity(xor) > both.impurity(xor) + 0.04
 
 
-@pytest.mark.parametrize("wrong", [{"attributes": ((0, 1, 0),)}, {"attributes": ((0, 1),), "charge": "distance"}])
-def test_attributes_that_do_not_fit_the_groups_are_refused(wrong):
-    with pytest.raises(ArgumentError, match="each of the 2 groups|one attribute"):
-        Criterion(0.5, "demographic_parity", (2,), 2, **wrong)
+def test_attributes_that_do_not_fit_the_groups_are_refused():
+    with pytest.raises(ArgumentError, match="each of the 2 groups"):
+        Criterion(0.5, "demographic_parity", (2,), 2, attributes=((0, 1, 0),))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from certifare.errors import ArgumentError
-from certifare.growth import CategoricalBins, Codes, ContinuousBins, Criterion, Growth, MemorySource, Targets, grow
+from certifare.growth import CategoricalBins, Codes, ContinuousBins, Criterion, MemorySource, Targets, grow
 
 N_GROUPS, N_COORDINATES = 2, 3
 
@@ -29,7 +29,7 @@ def example(
     targets = Targets.from_columns([rng.integers(0, 2, n)], rng.integers(0, N_GROUPS, n), (2,), N_GROUPS)
     targets = Targets(targets.classes, targets.n_labels, targets.n_groups, coordinates)
     bins = [ContinuousBins("a", np.arange(size - 2.0)), CategoricalBins("b", tuple(range(4)))]
-    return Codes(tuple(columns), (size, 6)).of_groups(targets.classes % N_GROUPS), targets, bins
+    return Codes(tuple(columns), (size, 6)), targets, bins
 
 
 def criterion(**changes: object) -> Criterion:
@@ -39,24 +39,23 @@ def criterion(**changes: object) -> Criterion:
 
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_histograms_hold_the_sums_of_each_group(wide: bool, n_threads: int) -> None:
+def test_histograms_hold_the_sums_of_coordinates(wide: bool, n_threads: int) -> None:
     codes, targets, _ = example(0, wide=wide)
     source = MemorySource(codes, targets, n_threads)
     goes_left = np.arange(codes.n_codes[0]) < codes.n_codes[0] // 3
     root = source.root()
     left, right = source.split(0, 0, goes_left, 1, 2)
-    groups = targets.classes % N_GROUPS
     for histogram, rows in (
         (root, np.ones(len(codes), dtype=bool)),
         (left, goes_left[codes.columns[0]]),
         (right, ~goes_left[codes.columns[0]]),
     ):
-        expected = np.zeros((N_GROUPS, N_COORDINATES, sum(codes.n_codes)), dtype=np.int64)
+        expected = np.zeros((N_COORDINATES, sum(codes.n_codes)), dtype=np.int64)
         for column, start in zip(codes.columns, (0, codes.n_codes[0]), strict=True):
             for v in range(N_COORDINATES):
-                places = (groups[rows], v, start + column[rows].astype(np.int64))
+                places = (v, start + column[rows].astype(np.int64))
                 np.add.at(expected, places, targets.coordinates[rows, v])
-        assert_array_equal(histogram.sums.reshape(expected.shape), expected)
+        assert_array_equal(histogram.sums, expected)
         assert_array_equal(histogram.classes, np.bincount(targets.classes[rows], minlength=4))
 
 
@@ -68,11 +67,10 @@ def deviation(coordinates: np.ndarray) -> float:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.4]), st.sampled_from([0.5, 1.0]))
-@pytest.mark.parametrize("aware", [False, True])
-def test_a_split_gains_what_it_explains(aware: bool, seed: int, gamma: float, retain: float) -> None:
+def test_a_split_gains_what_it_explains(seed: int, gamma: float, retain: float) -> None:
     codes, targets, bins = example(seed)
-    what = criterion(gamma=gamma, retain=retain, charge="distance" if aware else "every")
-    growth = grow(MemorySource(codes, targets), bins, what, max_cells=2, min_cell_size=10, group_aware=aware)
+    what = criterion(gamma=gamma, retain=retain)
+    growth = grow(MemorySource(codes, targets), bins, what, max_cells=2, min_cell_size=10)
     if not growth.splits:
         return
     left = growth.apply(codes) == 0
@@ -83,26 +81,17 @@ def test_a_split_gains_what_it_explains(aware: bool, seed: int, gamma: float, re
     explained = deviation(targets.coordinates) - deviation(targets.coordinates[left])
     explained -= deviation(targets.coordinates[~left])
     gain = (1 - gamma) * ((1 - retain) * float(labels) + retain * explained / 5000.0) / n
-    shares = np.array([[c[s::N_GROUPS].sum() / counts[0][s::N_GROUPS].sum() for s in range(2)] for c in counts])
-    if aware:
-        more = np.abs(shares[:, 0] - shares[:, 1])
-        charge = 0.5 * (more[1] + more[2] - more[0])
-    else:
-        charge = float(sum(c.sum() * (0.5 - blind.gini_groups(c)) for c in counts[1:])) / n
-        charge -= 0.5 - float(blind.gini_groups(counts[0]))
+    charge = float(sum(c.sum() * (0.5 - blind.gini_groups(c)) for c in counts[1:])) / n
+    charge -= 0.5 - float(blind.gini_groups(counts[0]))
     assert growth.splits[0].gain == pytest.approx(gain - gamma * charge, abs=1e-9)
 
 
 def test_what_is_retained_decides() -> None:
     """Without weight on the labels, the first split is that of the coordinate with the largest spread."""
     codes, targets, bins = example(3, n=3000)
-    first: dict[bool, Growth] = {}
-    for aware in (False, True):
-        what = criterion(gamma=0.0, retain=1.0, charge="distance" if aware else "every")
-        source = MemorySource(codes, targets)
-        first[aware] = grow(source, bins, what, max_cells=2, min_cell_size=10, group_aware=aware)
-        assert first[aware].splits[0].column == 1
-        assert len({int(cell) for cell in first[aware].apply(codes)[codes.columns[1] % 2 == 0]}) == 1
+    first = grow(MemorySource(codes, targets), bins, criterion(gamma=0.0, retain=1.0), max_cells=2, min_cell_size=10)
+    assert first.splits[0].column == 1
+    assert len({int(cell) for cell in first.apply(codes)[codes.columns[1] % 2 == 0]}) == 1
 
 
 def test_out_of_range() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from certifare import CellCounts, certify, certify_counts
 from certifare.certificates import Exclusion
 from certifare.document import make_statement, sign, write_document
-from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
+from certifare.encoders import BoostedEncoder, CalibratedEncoder, FairTreeEncoder, KMeansEncoder
 from certifare.report import describe_encoder, report_data
 from certifare.tables.table import Table
 
@@ -40,7 +40,7 @@ def table(n=3000, seed=0):
 
 ENCODERS = {
     "tree": lambda: FairTreeEncoder(gamma=0.5, max_cells=9, min_cell_size=40),
-    "aware": lambda: FairTreeEncoder(gamma=0.5, max_cells=5, min_cell_size=40, group_aware=True),
+    "calibrated": lambda: CalibratedEncoder(target=0.2, max_cells=5, folds=2),
     "boosted": lambda: BoostedEncoder(gamma=0.5, max_cells=7, grid=10, folds=2),
     "kmeans": lambda: KMeansEncoder(n_cells=5),
 }

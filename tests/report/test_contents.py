@@ -315,8 +315,8 @@ def test_cells_are_described_as_the_encoder_describes_them(tmp_path, kind):
     assert describe_encoder(encoder) == described
     assert described["cells"] == [dataclasses.asdict(cell) | {"rules": list(cell.rules)} for cell in encoder.describe()]
     assert all(cell["rules"] for cell in described["cells"])
-    assert (described["nodes"] is not None) == (kind in ("tree", "aware"))
-    assert described["reads_groups"] == (kind == "aware")
+    assert (described["nodes"] is not None) == (kind == "tree")
+    assert described["reads_groups"] == (kind == "calibrated")
     assert (described["map"] is not None) == (kind == "boosted")
 
 
@@ -340,16 +340,6 @@ def test_the_drawn_tree_is_the_encoders(tmp_path):
             below = [i for i in range(at + 1, len(nodes)) if nodes[i]["depth"] == nodes[at]["depth"] + 1]
             at = next(i for i in below if nodes[i]["answer"] == wanted)
         assert nodes[at]["cell"] == cell
-
-
-def test_questions_of_a_group_aware_tree_name_the_groups(tmp_path):
-    path, document = bundle(tmp_path, "aware")
-    described = describe_encoder(path)
-
-    questions = [node["question"] for node in described["nodes"] if node["question"]]
-    assert len(questions) == len(described["cells"]) - 1
-    assert all(("(f)" in question and "(m)" in question) or "(f, m)" in question for question in questions)
-    assert "depends on its group" in render_html(report_data(document, encoder=described))
 
 
 @pytest.mark.parametrize("below", [None, 200])

@@ -113,10 +113,10 @@ def test_spoiled_values(data):
 
 
 def test_encoders_that_do_not_feel_their_setting_are_there_once(data, parts):
-    grid = Grid(kinds=["tree"], gammas=(0.2,), cells=(2, 4, 8), min_cell_sizes=(100,))
-    points = list(explore(data, parts, grid, group_aware=True))
+    grid = Grid(kinds=["tree"], gammas=(0.2,), cells=(2, 4), min_cell_sizes=(1, 2, 100))
+    points = list(explore(data, parts, grid))
     once = list(distinct(points))
-    assert {p.setting.max_distance for p in points} > {p.setting.max_distance for p in once}
+    assert len(once) < len(points)
     figures = [(p.cells, p.vote("train").text(), p.adversary("train").text(), p.vote().text()) for p in points]
     assert {f for p, f in zip(points, figures, strict=True) if p in once} == set(figures)
 

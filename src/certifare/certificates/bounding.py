@@ -48,18 +48,11 @@ from certifare.errors import ArgumentError, CountsError, DocumentError
 class Evidence:
     """What a bound is computed from; :func:`certifare.certify_counts` explains each part.
 
-    Attributes
-    ----------
-    counts : CellCounts
-        The certification sample.
-    sequence : FixedSequence or None
-    tail : Tail or None
-    witness : CellCounts, tuple of Witness
-        Counts of other records, from which :meth:`fitted` chooses the witnesses; or the witnesses themselves.
-    base_counts, sum_counts : CellCounts or None
-        For ``method="lemmas"``: the other samples.
-    budget : three floats or None
-        For ``method="lemmas"``: shares of ε.
+    - ``counts``: the certification sample.
+    - ``witness``: counts of other records, from which :meth:`fitted` chooses the witnesses; or the witnesses
+      themselves.
+    - ``base_counts``, ``sum_counts``: for ``method="lemmas"``: the other samples.
+    - ``budget``: for ``method="lemmas"``: shares of ε.
     """
 
     counts: CellCounts
@@ -86,7 +79,7 @@ class Evidence:
         return () if isinstance(self.witness, CellCounts) else self.witness
 
     def assumptions(self, method: str) -> tuple[str, ...]:
-        """Return what a bound by this evidence assumes besides what every bound does."""
+        """Return what a bound by this evidence assumes in addition to what every bound does."""
         return (
             *((ONE_POPULATION,) if method == "lemmas" else ()),
             *((READS_GROUP,) if method == "calibrated" else ()),
@@ -244,15 +237,9 @@ def _check_calibrated(evidence: Evidence, claim: Claim, stated: Figures) -> Figu
 class _Plan:
     """What the limits of calibrated cells are computed from, and how capped weights move them.
 
-    Attributes
-    ----------
-    gaps : ndarray of int64
-    level : float
-        What of ε is for the distance.
-    shares : tuple of float
-        For each pair of groups, at most how much of a group's weight lies above a cap; 0 without one.
-    parts : tuple of Part
-        Groups, records and estimates.
+    - ``level``: what of ε is for the distance.
+    - ``shares``: for each pair of groups, at most how much of a group's weight lies above a cap; 0 without one.
+    - ``parts``: groups, records and estimates.
     """
 
     gaps: Gaps

@@ -62,18 +62,12 @@ def calibrated_bound(gaps: ArrayLike, epsilon: float, *, draws: int = DRAWS) -> 
 
     Equal gaps give equal bounds, in every process; the order of cells and groups does not matter.
 
-    Parameters
-    ----------
-    gaps : array-like of int, shape (cells, groups)
-    epsilon : float
-        The probability with which the bound may fail, from 0.0001 to 0.5.
-    draws : int
-        Tables to draw if there are more than two cells or groups. Fewer give a larger bound, not a smaller one.
+    - ``gaps``: (cells, groups)
+    - ``epsilon``: the probability with which the bound may fail, from 0.0001 to 0.5.
+    - ``draws``: tables to draw if there are more than two cells or groups. Fewer give a larger bound, not a smaller
+      one.
 
-    Returns
-    -------
-    float
-        T* in [0, 1].
+    Returns: T* in [0, 1].
 
     Examples
     --------
@@ -88,16 +82,11 @@ def calibrated_limits(
 ) -> tuple[float, float]:
     """Return a lower and an upper limit of the largest distance between groups, each at the full ε.
 
-    Parameters
-    ----------
-    gaps : array-like of int, shape (cells, groups)
-    epsilon : float
-        The probability with which each limit may fail, from 0.0001 to 0.5.
-    rule : array-like of float in [0, 1], optional
-        The probability with which one given classifier selects each cell (0 or 1 if it decides without chance).
-        The limits are then of its own distance. It must have been fixed without looking at certification records.
-    draws : int
-        Tables to draw if the limits are not found by an integral.
+    - ``gaps``: (cells, groups)
+    - ``epsilon``: the probability with which each limit may fail, from 0.0001 to 0.5.
+    - ``rule``: the probability with which one given classifier selects each cell (0 or 1 if it decides without chance).
+      The limits are then of its own distance. It must have been fixed without looking at certification records.
+    - ``draws``: tables to draw if the limits are not found by an integral.
 
     Examples
     --------
@@ -111,14 +100,9 @@ def calibrated_limits(
 def understates(bound: float, gaps: ArrayLike, epsilon: float, seed: int) -> bool:
     """Return whether a stated T* lies below the 1 − ε quantile by more than Monte Carlo error explains.
 
-    Parameters
-    ----------
-    bound : float
-        T* as stated.
-    gaps : array-like of int, shape (cells, groups)
-    epsilon : float
-    seed : int
-        Of the tables drawn to check it: choose one that whoever stated the bound cannot know.
+    - ``bound``: T* as stated.
+    - ``gaps``: (cells, groups)
+    - ``seed``: of the tables drawn to check it: choose one that whoever stated the bound cannot know.
 
     Examples
     --------
@@ -140,13 +124,9 @@ def understates(bound: float, gaps: ArrayLike, epsilon: float, seed: int) -> boo
 class CalibratedLimits:
     """All limits that a plan gives, each at the full ε.
 
-    Attributes
-    ----------
-    bound, lower : float
-        Limits of the largest distance between groups.
-    pairs : tuple of float
-        The bound of each pair of groups by itself, none above ``bound``. They do not hold together, as ``bound`` does
-        for all pairs.
+    - ``bound``, ``lower``: limits of the largest distance between groups.
+    - ``pairs``: the bound of each pair of groups by itself, none above ``bound``. They do not hold together, as
+      ``bound`` does for all pairs.
     """
 
     bound: float
@@ -174,12 +154,8 @@ class CalibratedLimits:
         A limit is refused if it is better than the plan allows by more than Monte Carlo error, and if it is much worse.
         A lower limit of 0 says nothing, and follows from every plan.
 
-        Parameters
-        ----------
-        gaps : array-like of int, shape (cells, groups)
-        epsilon : float
-        seed : int
-            Of the tables drawn to check it: choose one that whoever stated the limits cannot know.
+        - ``gaps``: (cells, groups)
+        - ``seed``: of the tables drawn to check it: choose one that whoever stated the limits cannot know.
         """
         table = check_gaps(gaps)
         _check_level(epsilon)
@@ -206,9 +182,7 @@ class CalibratedLimits:
 def check_gaps(gaps: ArrayLike) -> Gaps:
     """Return gaps as an array; refuse what is no plan.
 
-    Parameters
-    ----------
-    gaps : array-like of int, shape (cells, groups)
+    - ``gaps``: (cells, groups)
     """
     try:
         given = np.asarray(gaps)
@@ -247,10 +221,7 @@ def forecast_bound(gaps: ArrayLike, epsilon: float) -> float:
     The differences of shares are taken for normal, the distance for a multiple of a χ variable with its mean and
     variance; pairs of groups are added up.
 
-    Parameters
-    ----------
-    gaps : array-like of int, shape (cells, groups)
-    epsilon : float
+    - ``gaps``: (cells, groups)
 
     Examples
     --------

@@ -40,16 +40,9 @@ def records_to_confirm(certificate: Certificate, target: float) -> int | None:
 
     What chance adds to the distance, and what T* adds for chance, fall as 1/√n; the rest of the distance stays.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        By the exact method, of records that did not suffice.
-    target : float
+    - ``certificate``: by the exact method, of records that did not suffice.
 
-    Returns
-    -------
-    int or None
-        To three digits. None if the distance seems to be above the target, so that no number of records suffices.
+    Returns: to three digits. None if the distance seems to be above the target, so that no number of records suffices.
 
     Examples
     --------

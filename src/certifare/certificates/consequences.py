@@ -189,13 +189,9 @@ class Consequences:
 
         Shares of groups, and of labels, may change freely.
 
-        Parameters
-        ----------
-        rho : float or mapping
-            One number for all groups, or one per group.
-        given_label : bool
-            With a metric that conditions on labels, ρ must hold among the records of each label of the metric; pass
-            True to confirm that. A small shift of a whole group can be a large one among its positives.
+        - ``rho``: one number for all groups, or one per group.
+        - ``given_label``: with a metric that conditions on labels, ρ must hold among the records of each label of the
+          metric; pass True to confirm that. A small shift of a whole group can be a large one among its positives.
         """
         self._about_the_same_records("under_shift", "rho", given_label)
         groups = {group for part in self.parts for group in part.groups}
@@ -219,15 +215,11 @@ class Consequences:
     def under_group_noise(self, error_rates: Sequence[float], *, given_label: bool = False) -> float:
         """Return the bound for the true groups if recorded groups are wrong at known rates (two groups).
 
-        Parameters
-        ----------
-        error_rates : two floats
-            The largest share of the records *recorded* as group 0, and as group 1, that belongs to the other group.
-            Given the true group, the error must not depend on the cell. If the encoder reads the group, it does, and an
-            error is raised.
-        given_label : bool
-            With a metric that conditions on labels, the shares must hold among the records of each label of the metric,
-            and the error must not depend on the cell given group and label; pass True to confirm that.
+        - ``error_rates``: the largest share of the records *recorded* as group 0, and as group 1, that belongs to the
+          other group. Given the true group, the error must not depend on the cell. If the encoder reads the group, it
+          does, and an error is raised.
+        - ``given_label``: with a metric that conditions on labels, the shares must hold among the records of each label
+          of the metric, and the error must not depend on the cell given group and label; pass True to confirm that.
         """
         self._about_the_same_records("under_group_noise", "error_rates", given_label)
         if READS_GROUP in self.assumptions:

@@ -298,18 +298,11 @@ class CellCounts:
 class PlacedRecords:
     """Records by cell, group and label, to be counted in parts with the same groups and labels.
 
-    Attributes
-    ----------
-    places : ndarray of int64
-        Index of each record in the flat table of counts.
-    shape : tuple of int
-        Shape of the table of counts.
-    groups, labels
-        Their names.
-    known : ndarray of bool
-        False for records that are left out because they have no group or label.
-    exclusions : tuple of Exclusion
-        The numbers of those.
+    - ``places``: index of each record in the flat table of counts.
+    - ``shape``: shape of the table of counts.
+    - ``groups``, ``labels``: their names.
+    - ``known``: false for records that are left out because they have no group or label.
+    - ``exclusions``: the numbers of those.
     """
 
     places: NDArray[np.int64]

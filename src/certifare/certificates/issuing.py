@@ -111,12 +111,7 @@ def certify_counts(
 def issue(evidence: Evidence, claim: Claim, provenance: Provenance | None = None) -> Certificate:
     """Make a certificate: the one place where evidence, a claim and the records' provenance become one.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    claim : Claim
-    provenance : Provenance, optional
-        Where the records come from; unless given, they were not compared with the training records.
+    - ``provenance``: where the records come from; unless given, they were not compared with the training records.
     """
     provenance = provenance or Provenance()
     claim = claim.fitted(evidence.counts)

@@ -41,20 +41,12 @@ def lemmas_bound(
 ) -> float:
     """T* of the paper for two groups.
 
-    Parameters
-    ----------
-    base, cells, sums : ndarray of int, shape (k, 2)
-        Counts by cell and group on the samples that serve the three lemmas, all from one population, shares of the
-        groups included. ``sums`` must be independent of the other two.
-    epsilon : float
-        The probability with which the bound may fail.
-    budget : (float, float, float)
-        Shares of ε for the three lemmas; they add up to 1.
+    - ``base``, ``cells``, ``sums`` (k, 2): counts by cell and group on the samples that serve the three lemmas, all
+      from one population, shares of the groups included. ``sums`` must be independent of the other two.
+    - ``epsilon``: the probability with which the bound may fail.
+    - ``budget``: shares of ε for the three lemmas; they add up to 1.
 
-    Returns
-    -------
-    float
-        T* in [0, 1].
+    Returns: T* in [0, 1].
     """
     epsilon_base, epsilon_cells, epsilon_sum = (share * epsilon for share in budget)
     k = len(cells)

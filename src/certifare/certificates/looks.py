@@ -25,21 +25,11 @@ LEAST_SPENT = 1e-6
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several looks at certification records.
+    """One of several looks at certification records."""
 
-    Attributes
-    ----------
-    number : int
-        Number of this look, from 1.
-    spent : float
-        The ε of all earlier looks.
-    planned : int or None
-        Number of planned looks, if any.
-    """
-
-    number: int
-    spent: float = 0.0
-    planned: int | None = None
+    number: int  # number of this look, from 1
+    spent: float = 0.0  # the ε of all earlier looks
+    planned: int | None = None  # number of planned looks, if any
 
     def check(self, confidence: float) -> None:
         """Raise if the figures contradict each other, or the confidence of this look."""

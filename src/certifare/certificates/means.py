@@ -50,14 +50,9 @@ def mean_limits(mean: float, n: int, epsilon: float) -> tuple[float, float]:
 
     They also hold for an average of such means that depend on each other.
 
-    Parameters
-    ----------
-    mean : float
-        The observed mean.
-    n : int
-        How many numbers it is the mean of; if 0, the limits are 0 and 1.
-    epsilon : float
-        The probability that the expectation is outside.
+    - ``mean``: the observed mean.
+    - ``n``: how many numbers it is the mean of; if 0, the limits are 0 and 1.
+    - ``epsilon``: the probability that the expectation is outside.
 
     Examples
     --------
@@ -118,17 +113,11 @@ def ratio_limits(
 
     The lower limit is at most 1.
 
-    Parameters
-    ----------
-    tops, bottoms : ndarray
-        Two figures of each kind of record; tops are not negative, bottoms are positive.
-    counts : ndarray
-        Number of records of each kind.
-    epsilon : float
-        The probability that the ratio is outside.
-    possible : (ndarray, ndarray), optional
-        Tops and bottoms that a record could have, at least the extremes. By default those of all kinds: then all
-        kinds must be listed, also those that no record has.
+    - ``tops``, ``bottoms``: two figures of each kind of record; tops are not negative, bottoms are positive.
+    - ``counts``: number of records of each kind.
+    - ``epsilon``: the probability that the ratio is outside.
+    - ``possible``: tops and bottoms that a record could have, at least the extremes. By default those of all kinds:
+      then all kinds must be listed, also those that no record has.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Plans of calibrated cells: the T* that so many records allow, and the records that a target needs.
+"""Plans of calibrated cells: the T* that a number of records allows, and the records that a target needs.
 
 Both follow from :mod:`~certifare.certificates.calibrated` before any record is looked at. Cells here hold equal shares
 of every group; a fitted plan gives some cells more, and spends a part of the target on order between groups.
@@ -23,11 +23,7 @@ _DRAWS = DRAWS // 10
 def equal_gaps(sizes: Sequence[int], cells: int) -> Gaps:
     """Return gaps of cells that hold equal shares of every group, as nearly as whole numbers allow.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Certification records of each group.
-    cells : int
+    - ``sizes``: certification records of each group.
 
     Examples
     --------
@@ -42,13 +38,9 @@ def equal_gaps(sizes: Sequence[int], cells: int) -> Gaps:
 class PlanRow:
     """One line of a table of plans.
 
-    Attributes
-    ----------
-    cells : int
-    bound : float
-        T* of cells that hold equal shares of every group.
-    needed : int or None
-        Certification records, of all groups together, with which T* meets a target; None if no target was given.
+    - ``bound``: T* of cells that hold equal shares of every group.
+    - ``needed``: certification records, of all groups together, with which T* meets a target; None if no target was
+      given.
     """
 
     cells: int
@@ -65,15 +57,9 @@ def plan_table(
 ) -> tuple[PlanRow, ...]:
     """Return T* by the number of cells, for numbers of records that are planned or at hand. Nothing is fitted.
 
-    Parameters
-    ----------
-    sizes_by_group : mapping of str to int
-        Certification records of each group (for equal opportunity: of those with the positive label).
-    cells : sequence of int
-        Numbers of cells; those that some group has too few records for are left out.
-    epsilon : float
-    target : float, optional
-        Also find the records needed for this T*, with groups in these proportions.
+    - ``sizes_by_group``: certification records of each group (for equal opportunity: of those with the positive label).
+    - ``cells``: numbers of cells; those that some group has too few records for are left out.
+    - ``target``: also find the records needed for this T*, with groups in these proportions.
 
     Examples
     --------
@@ -94,13 +80,7 @@ def plan_table(
 def records_needed(target: float, cells: int, shares_by_group: Mapping[str, float], epsilon: float = 0.05) -> int:
     """Return how many certification records bring T* of equal cells down to a target, to three digits and enough.
 
-    Parameters
-    ----------
-    target : float
-    cells : int
-    shares_by_group : mapping of str to float
-        Proportions of the groups; they need not add up to 1.
-    epsilon : float
+    - ``shares_by_group``: proportions of the groups; they need not add up to 1.
 
     Examples
     --------
@@ -165,7 +145,7 @@ def _check_sizes(sizes_by_group: Mapping[str, int]) -> list[int]:
 
 
 def _sizes(records: int, shares: NDArray[np.float64]) -> list[int]:
-    """Return the records of each group, of so many together."""
+    """Return the records of each group, given the number of all records."""
     return [max(1, math.floor(records * share)) for share in shares]
 
 

@@ -24,20 +24,12 @@ class LookedUp(Protocol):
 class Provenance:
     """The provenance of counted records.
 
-    Attributes
-    ----------
-    void : str or None
-        Why the certificate is not valid, which replaces its first assumption; None if it is valid.
-    looked_up : str
-        Whether the records were compared with the training records.
-    besides : tuple of str
-        Further assumptions about the encoder and the records.
-    seed : int or None
-        Seed of random sampling or splitting; None if there was none.
-    effective_size : float or None
-        Kish's effective sample size before sampling; None if all records were counted.
-    population : tuple of str
-        The population that sampling gives the claim.
+    - ``void``: why the certificate is not valid, which replaces its first assumption; None if it is valid.
+    - ``looked_up``: whether the records were compared with the training records.
+    - ``besides``: further assumptions about the encoder and the records.
+    - ``seed``: seed of random sampling or splitting; None if there was none.
+    - ``effective_size``: Kish's effective sample size before sampling; None if all records were counted.
+    - ``population``: the population that sampling gives the claim.
     """
 
     void: str | None = None
@@ -70,14 +62,9 @@ class Provenance:
 def provenance_of(overlap: LookedUp | None, *, reads_groups: bool, allow_training_records: bool = False) -> Provenance:
     """Raise if records were used to fit; otherwise return their provenance.
 
-    Parameters
-    ----------
-    overlap : LookedUp or None
-        Number of the records that are training records; None if they were not looked up.
-    reads_groups : bool
-        Whether the encoder reads the group.
-    allow_training_records : bool
-        Accept training records. The certificate is then marked invalid.
+    - ``overlap``: number of the records that are training records; None if they were not looked up.
+    - ``reads_groups``: whether the encoder reads the group.
+    - ``allow_training_records``: accept training records. The certificate is then marked invalid.
     """
     besides = (READS_GROUP,) if reads_groups else ()
     if overlap is None:

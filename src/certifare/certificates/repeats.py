@@ -79,17 +79,11 @@ class Grouping:
 
     The arrays have the form of :func:`frequencies`.
 
-    Attributes
-    ----------
-    alike : ndarray of int64
-        Number of groups of each size whose records are equal: these agree in the left-out columns, too.
-    mixed : ndarray of int64
-        Number of groups of each size that hold different records.
-    beside : ndarray of int64
-        Number of different records that occur that often and are in mixed groups.
-    agreement : float
-        Probability that records of two different groups agree in the left-out columns: the higher of two, where equal
-        records count as often as they occur, and where they count once.
+    - ``alike``: number of groups of each size whose records are equal: these agree in the left-out columns, too.
+    - ``mixed``: number of groups of each size that hold different records.
+    - ``beside``: number of different records that occur that often and are in mixed groups.
+    - ``agreement``: probability that records of two different groups agree in the left-out columns: the higher of two,
+      where equal records count as often as they occur, and where they count once.
     """
 
     alike: NDArray[np.int64]
@@ -113,15 +107,6 @@ class Grouping:
 class Repeats:
     """Numbers of records that equal another one.
 
-    Attributes
-    ----------
-    records : int
-        Number of records that were compared.
-    repeated : int
-        Number of those that equal another one in every column.
-    copied : int
-        Estimated number of those that chance does not explain; 0 if chance explains all.
-
     Examples
     --------
     >>> import numpy as np
@@ -133,9 +118,9 @@ class Repeats:
     0
     """
 
-    records: int
-    repeated: int
-    copied: int
+    records: int  # number of records that were compared
+    repeated: int  # number of those that equal another one in every column
+    copied: int  # estimated number of those that chance does not explain; 0 if chance explains all
 
     @classmethod
     def of(cls, times: NDArray[np.integer], groupings: Sequence[Grouping] = ()) -> Repeats:
@@ -190,13 +175,9 @@ def blocks_of(n_columns: int) -> list[list[int]]:
 def agreement_of(same: float, equal: float, grouped: float, n: int) -> float:
     """Return the probability that two records of different groups agree in the left-out columns.
 
-    Parameters
-    ----------
-    same, equal, grouped : float
-        Sums of the squares of numbers of records: that agree in the left-out columns, that are equal, and that are in
-        one group.
-    n : int
-        Number of records.
+    - ``same``, ``equal``, ``grouped``: sums of the squares of numbers of records: that agree in the left-out columns,
+      that are equal, and that are in one group.
+    - ``n``: number of records.
     """
     apart = float(n) ** 2 - grouped
     return (same - equal) / apart if apart > 0.0 else 1.0

@@ -224,16 +224,10 @@ def assumptions_of(
 ) -> tuple[str, ...]:
     """Return the assumptions of sampling.
 
-    Parameters
-    ----------
-    largest : float
-        The largest weight, or size (total weight) of a cluster, in the sample.
-    max_weight : float or None
-        The largest one in the population, if known.
-    weighted : bool
-        Whether records have weights.
-    population : {"clusters", "records"} or None
-        Without clusters: None.
+    - ``largest``: the largest weight, or size (total weight) of a cluster, in the sample.
+    - ``max_weight``: the largest one in the population, if known.
+    - ``weighted``: whether records have weights.
+    - ``population``: without clusters: None.
     """
     clusters = () if population is None else ("Clusters are independent of one another.",)
     if population == "clusters":
@@ -262,14 +256,9 @@ def check_draw(
 ) -> None:
     """Raise if a certificate's statements about sampling contradict each other (``docs/theory.md``).
 
-    Parameters
-    ----------
-    population, exclusions, effective_size
-        As the certificate states them.
-    records : int
-        How many were kept.
-    capped : bool
-        Whether weights were capped.
+    - ``population``, ``exclusions``, ``effective_size``: as the certificate states them.
+    - ``records``: how many were kept.
+    - ``capped``: whether weights were capped.
     """
     phrases = draw_of(population)
     left_out = {THINNED: 0, OTHER_KEPT: 0, THINNED_CLUSTERS: 0}

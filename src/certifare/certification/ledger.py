@@ -92,16 +92,11 @@ CREATE TABLE looks (
 class Traces:
     """What the ledger knows about the certification records of a look.
 
-    Attributes
-    ----------
-    origins : frozenset of str
-        Digests of the records as a set, and of what they were sampled from. Looks that share one share records.
-    sizes : frozenset of str
-        Digests of the group sizes, which are compared if two looks have no column in common.
-    columns : mapping of str to ndarray of uint32
-        Hashes of each record, by column. Empty if the records were counted elsewhere.
-    job : str or None
-        Digest of a whole job, if it is known before it looks: the same job again is not a new look.
+    - ``origins``: digests of the records as a set, and of what they were sampled from. Looks that share one share
+      records.
+    - ``sizes``: digests of the group sizes, which are compared if two looks have no column in common.
+    - ``columns``: hashes of each record, by column. Empty if the records were counted elsewhere.
+    - ``job``: digest of a whole job, if it is known before it looks: the same job again is not a new look.
     """
 
     origins: frozenset[str] = frozenset()
@@ -128,12 +123,9 @@ class Traces:
 class _Sieve:
     """A filter by column for hashes that may be among those of the records, with few false positives.
 
-    Attributes
-    ----------
-    first, last : ndarray of uint8
-        For each column, a bit for each possible prefix and suffix of a hash: whether some record has it.
-    n_distinct : ndarray of int64
-        For each column, the number of prefixes that occur; if they are few, the number of hashes.
+    - ``first``, ``last``: for each column, a bit for each possible prefix and suffix of a hash: whether some record has
+      it.
+    - ``n_distinct``: for each column, the number of prefixes that occur; if they are few, the number of hashes.
     """
 
     first: NDArray[np.uint8]
@@ -169,20 +161,11 @@ class _Sieve:
 
 
 class _View(NamedTuple):
-    """The records in some of the columns.
+    """The records in some of the columns."""
 
-    Attributes
-    ----------
-    distinct : ndarray of uint64
-        Hashes, sorted.
-    sieve : _Sieve
-    chance : float
-        Probability that a fresh record is among them.
-    """
-
-    distinct: NDArray[np.uint64]
+    distinct: NDArray[np.uint64]  # hashes, sorted
     sieve: _Sieve
-    chance: float
+    chance: float  # probability that a fresh record is among them
 
     @classmethod
     def of(cls, records: NDArray[np.uint64], level: float) -> _View:
@@ -213,10 +196,7 @@ class _Comparison:
     They are compared in all columns, in each column, in parts from repeated halving of the columns, and in the columns
     that agree. Each of these comparisons has an equal share of the level.
 
-    Parameters
-    ----------
-    columns : mapping of str to ndarray of uint32
-        Hashes of the records by column.
+    - ``columns``: hashes of the records by column.
     """
 
     def __init__(self, columns: Mapping[str, NDArray[np.uint32]]) -> None:
@@ -300,18 +280,10 @@ class _Earlier(NamedTuple):
 
 @dataclass(frozen=True)
 class Ledger:
-    """The file in which looks are counted.
+    """The file in which looks are counted."""
 
-    Attributes
-    ----------
-    path : Path or None
-        None if looks are not counted.
-    reason : str or None
-        Why looks are not counted, if the user did not switch the ledger off.
-    """
-
-    path: Path | None
-    reason: str | None = None
+    path: Path | None  # none if looks are not counted
+    reason: str | None = None  # why looks are not counted, if the user did not switch the ledger off
 
     @cached_property
     def salt(self) -> bytes:
@@ -336,10 +308,8 @@ class Ledger:
     def origin(self, *sources: Sequence[str]) -> Traces:
         """Return the traces of certification records that were counted elsewhere.
 
-        Parameters
-        ----------
-        *sources : sequences of str
-            Where they came from, each as a sequence of words; and the sizes of their groups (:func:`sizes_origin`).
+        - ``*sources``: where they came from, each as a sequence of words; and the sizes of their groups
+          (:func:`sizes_origin`).
         """
         if self.path is None:
             return Traces()
@@ -352,11 +322,7 @@ class Ledger:
     def trace(self, records: Table, source: Table | None = None) -> Traces:
         """Return the traces of certification records.
 
-        Parameters
-        ----------
-        records : Table
-        source : Table, optional
-            The table that they were sampled from. Looks at parts of one table share records.
+        - ``source``: the table that they were sampled from. Looks at parts of one table share records.
         """
         if self.path is None:
             return Traces()
@@ -417,15 +383,9 @@ class Ledger:
 
         Certifying the same again on the same records is not a new look.
 
-        Parameters
-        ----------
-        traces : Traces
-        statement : sequence of str
-            Digests of what was certified: encoders, and certificates or tests.
-        confidence : float
-            Confidence of this look.
-        planned : int, optional
-            Number of planned looks; raise if there are more.
+        - ``statement``: digests of what was certified: encoders, and certificates or tests.
+        - ``confidence``: confidence of this look.
+        - ``planned``: number of planned looks; raise if there are more.
         """
         if self.path is None:
             return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from certifare.encoders import RestrictedEncoder
     from certifare.encoders.records import GroupColumns
-    from certifare.errors import GroupError
 
 
 FORMS = ("representatives", "cells", "onehot", "score")
@@ -59,15 +57,6 @@ def encode(
         ),
     ] = None,
     replace: Replace = False,
-    unknown_groups: Annotated[
-        bool,
-        typer.Option(
-            "--unknown-groups",
-            help="For an encoder that reads the group: encode records of other groups, or of none, by the thresholds "
-            "that the groups have in common.",
-            hidden=True,
-        ),
-    ] = False,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
@@ -99,9 +88,8 @@ def encode(
     known = Certified.load(encoder)
     fitted = load_encoder(known.encoder)
     ending = output.suffix.lower()
-    holds = {"as_csv": ending == ".csv", "by_group": fitted.reads_groups}
     where = of_records(data, stated=known.stated)
-    refuse_ignored(context, *where, *(name for name, true in holds.items() if true))
+    refuse_ignored(context, *where, *(["as_csv"] if ending == ".csv" else []))
     _check(form, output, replace)
     reading = csv_format(known.reading, csv.reading())
     kept = _kept_columns(listed(keep), data, reading)
@@ -113,15 +101,12 @@ def encode(
         atomic_file(output) if address is None else store_file(address) as temporary,
         open_writer(temporary, ending, spreadsheet_safe) as write,
     ):
-        records = unknown = 0
+        records = 0
         typical = form == "representatives"
-        for encoded, of_unknown_groups, position in _encode(fitted, data, kept, groups, reading, ending, typical):
+        for encoded, position in _encode(fitted, data, kept, groups, reading, ending, typical):
             write(encoded)
             records += encoded.num_rows
-            unknown += of_unknown_groups
             advance(position)
-        if unknown and not unknown_groups:
-            raise _unknown_group_error(fitted, unknown, records)
     seconds = time.perf_counter() - begun
     document = {
         "records": records,
@@ -129,8 +114,6 @@ def encode(
         "output": address or str(output),
         "seconds": round(seconds, 3),
     }
-    if groups is not None:
-        document["unknown_groups"] = unknown
     emit(document, as_json, lambda: _show(document, groups, kept, seconds))
 
 
@@ -159,10 +142,7 @@ def _group_columns(
     if not fitted.reads_groups:
         return None
     groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, known.reading.sensitive)
-    # Records of unknown groups are counted over the whole table, before they are refused.
-    fitted.set_params(sensitive=None)
-    if "unknown_groups" in fitted.get_params():
-        fitted.set_params(unknown_groups="common")
+    fitted.set_params(sensitive=None)  # the groups are read by name, and given with the records
     return groups
 
 
@@ -174,8 +154,8 @@ def _encode(
     reading: dict[str, Any],
     ending: str,
     typical: bool,
-) -> Iterator[tuple[pa.Table, int, float]]:
-    """Encode a table batch by batch; gives how many records are of an unknown group, and the share that is read."""
+) -> Iterator[tuple[pa.Table, float]]:
+    """Encode a table batch by batch; also give the share of it that was read."""
     import pyarrow as pa
 
     from certifare.encoders.records import open_records
@@ -188,16 +168,12 @@ def _encode(
     first, rows = 0, None
     for batch in batches:
         table = pa.table(batch) if isinstance(batch, pa.RecordBatch) else batch
-        encoded, unknown = _encode_batch(fitted, table, groups, first)
+        encoded = fitted.transform_from(first, table, None if groups is None else groups.read(table))
         first += len(table)
         if typical:
             rows = _typical_rows(fitted, table) if rows is None else rows
             encoded = _beside(encoded, rows.take(encoded.column("cell")))
-        yield (
-            _with_kept(encoded, table, kept, types, reading["missing"]),
-            unknown,
-            batches.position / (batches.size or 1),
-        )
+        yield _with_kept(encoded, table, kept, types, reading["missing"]), batches.position / (batches.size or 1)
 
 
 def _typical_rows(fitted: RestrictedEncoder, table: pa.Table) -> pa.Table:
@@ -222,19 +198,6 @@ def _kept_columns(keep: Sequence[str], data: Path, reading: dict[str, Any]) -> t
     return tuple(dict.fromkeys(name for text in keep for name in select([text], names, "columns to keep")))
 
 
-def _encode_batch(
-    fitted: RestrictedEncoder, table: pa.Table, groups: GroupColumns | None, first: int
-) -> tuple[Any, int]:
-    """Encode records from row ``first`` on; also return how many have a group that the encoder does not know."""
-    if groups is None:
-        return fitted.transform_from(first, table), 0
-    of_table = groups.read(table)
-    unknown = fitted.count_unknown_groups(of_table)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*records have a group that the encoder was not fitted with")
-        return fitted.transform_from(first, table, of_table), unknown
-
-
 def _with_kept(
     encoded: pa.Table, table: pa.Table, kept: Sequence[str], types: Mapping[str, pa.DataType], missing: Any
 ) -> pa.Table:
@@ -247,21 +210,9 @@ def _with_kept(
     return encoded
 
 
-def _unknown_group_error(fitted: RestrictedEncoder, unknown: int, records: int) -> GroupError:
-    """Say how many records cannot be encoded by their group, and what to do about them."""
-    from certifare.errors import GroupError
-    from certifare.foundation.levels import name_of
-
-    return GroupError(
-        f"{unknown:,} of {records:,} records have a group that the encoder was not fitted with, or none "
-        f"({fitted.group_column_!r}); it knows {', '.join(map(name_of, fitted.groups_))}. Leave these records "
-        "out, or pass --unknown-groups: they are then encoded by the thresholds that the groups have in common."
-    )
-
-
 def _show(document: dict[str, Any], groups: GroupColumns | None, kept: Sequence[str], seconds: float) -> None:
     """Print how much was encoded where, and what of it is not covered by the certificate."""
-    records, unknown = document["records"], document.get("unknown_groups", 0)
+    records = document["records"]
     out.print(
         f"{amount(records, 'record')} in {amount(document['cells'], 'cell')} → {document['output']}", soft_wrap=True
     )
@@ -269,8 +220,6 @@ def _show(document: dict[str, Any], groups: GroupColumns | None, kept: Sequence[
     if groups is not None:
         read = ", ".join(map(str, groups.roles))
         err.print(f"the group was read ({read}){'' if set(kept) & set(groups.types) else ' and left out'}")
-    if unknown:
-        err.print(f"{unknown:,} records of unknown groups were encoded by the thresholds that groups have in common")
     if kept:
         err.print(f"kept as they are, outside of the certificate: {', '.join(kept)}")
 

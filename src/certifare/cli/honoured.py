@@ -47,7 +47,6 @@ CONDITIONS = {
     "grown": "--kind boosted or tree",
     "listed": "the cells of an encoder in words (no --json)",
     "certified": "a certificate",
-    "by_group": "an encoder that reads the group (fit --group-aware)",
     "printed": "a result that is printed (no --json)",
     "written": "a report that is written (no --json)",
     "as_csv": "an output that ends in .csv",
@@ -100,7 +99,6 @@ HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
     "sweep": {**_SEARCH, **_when(always="max_bound")},
     "encode": _when(
         always="form keep replace as_json",
-        by_group="unknown_groups",
         csv=_FILE,
         unread_csv="missing decimal",
         as_csv="spreadsheet_safe",

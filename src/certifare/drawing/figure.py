@@ -270,7 +270,7 @@ def draw_panels(title: str, panels: Sequence[Panel], description: str = "", *, c
 
 
 def draw_figures(title: str, figures: Sequence[Figure], description: str = "", *, columns: int = 1) -> Drawing:
-    """Draw framed planes beside each other, below one title."""
+    """Draw framed planes next to each other, below one title."""
     columns = min(columns, len(figures))
     width = panel_width(columns)
     drawn = [tag("rect", width="100%", height="100%", class_="paper")]
@@ -296,17 +296,10 @@ def draw_shares(
 ) -> Drawing:
     """Draw a bar for each cell, made up of the counts of each group; of many groups the smaller ones together.
 
-    Parameters
-    ----------
-    title : str
-    counts : mapping
-        For each group its count in each cell.
-    names : sequence of str
-        Of the cells.
-    unit : str
-        What is counted.
-    bar : str
-        What a bar is of, if not of a cell.
+    - ``counts``: for each group its count in each cell.
+    - ``names``: of the cells.
+    - ``unit``: what is counted.
+    - ``bar``: what a bar is.
     """
     groups = sorted(counts, key=lambda group: -sum(counts[group]))
     others = groups[MOST_SERIES - 1 :] if len(groups) > MOST_SERIES else []
@@ -327,7 +320,7 @@ def draw_shares(
 
 
 def panel_width(columns: int) -> float:
-    """Return the width of each of several panels beside each other."""
+    """Return the width of each of several panels next to each other."""
     return (WIDTH - 2 * LINE - (columns - 1) * GAP) / columns
 
 

@@ -38,14 +38,9 @@ def draw_scatter(points: Sequence[Mapping[str, Any]], utility: str) -> Drawing:
 def scatter_plane(points: Sequence[Mapping[str, Any]], target: float | None = None, *, percent: bool = False) -> Plane:
     """Draw utility against T*: a diamond for each certified encoder, a dot for each predicted one, and their fronts.
 
-    Parameters
-    ----------
-    points : sequence of mapping
-        Each with ``bound``, ``utility``, ``kind``, ``certified``, ``best`` (whether it is on the front of its sort) and
-        ``chosen``; a pointer on it brings up its ``hint``, if it has one.
-    target : float, optional
-    percent : bool
-        Whether utilities are shares, to be written as percentages.
+    - ``points``: each with ``bound``, ``utility``, ``kind``, ``certified``, ``best`` (whether it is on the front of its
+      sort) and ``chosen``; a pointer on it brings up its ``hint``, if it has one.
+    - ``percent``: whether utilities are shares, to be written as percentages.
     """
     kinds = series_of(points)
     utilities = [point["utility"] for point in points]

@@ -350,7 +350,7 @@ class RestrictedEncoder(MatchingEncoder):
         """Write the encoder as SQL, so that cells are computed where the data is.
 
         An encoder that reads the group reads it from the column that was called so in ``fit``; records of other groups
-        have no cell (NULL), or one by the common thresholds: ``unknown_groups``.
+        have no cell (NULL).
 
         Parameters
         ----------

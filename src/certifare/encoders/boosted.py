@@ -9,16 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from certifare.encoders.description import map_rules, path_rules
+from certifare.encoders.description import map_rules
 from certifare.encoders.grown import GrownEncoder
-from certifare.encoders.proxies import Clusters, Coordinates, check_retain
+from certifare.encoders.proxies import Clusters, check_retain
 from certifare.encoders.scoremap import ScoreMap, SquareSource, fit_axes, over_squares
-from certifare.encoders.scores import Scores, fit_scores
-from certifare.encoders.scoretree import ScoreTree, fit_columns
+from certifare.encoders.scores import fit_scores
 from certifare.encoders.training import MemoryTraining, Training, in_memory
 from certifare.errors import EncoderError
-from certifare.foundation.levels import name_of
-from certifare.growth import Codes, MemorySource, Targets, grow
+from certifare.growth import Codes, Targets, grow
 from certifare.tables.frames import Field, Frame
 
 
@@ -34,15 +32,6 @@ class Mapped:
         n_squares, n_classes = self.score_map.n_squares, targets.n_classes
         flat = self.codes.columns[0].astype(np.int64) * n_classes + targets.classes
         return np.bincount(flat, minlength=n_squares * n_classes).reshape(n_squares, n_classes)
-
-
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """Training records as a group-aware encoder's tree sees them, and what is to be retained of them."""
-
-    tree: ScoreTree
-    codes: Codes
-    coordinates: Coordinates | None
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -74,16 +63,7 @@ class BoostedEncoder(GrownEncoder):
         As in :class:`FairTreeEncoder`, and so is ``allow_sensitive_feature``.
     retain : float
         From 0 to 1: weight of a label that stands for the table itself, the record's k-means cluster. The clusters
-        also become a third coordinate of the map. With ``group_aware``: weight of what a split explains of the columns,
-        which then can be split, too.
-    group_aware : bool
-        Let the score models see the group, and every split have a threshold for each group. There is no map then: a
-        tree grows over P(y|x,s). A record's cell depends on its group, which ``apply`` and ``transform`` need. Not
-        where a decision about a person must not read the group.
-    max_distance : float, optional
-        As in :class:`FairTreeEncoder`.
-    unknown_groups : {"refuse", "common"}
-        As in :class:`FairTreeEncoder`. ``common`` scores such records as if their group were missing.
+        also become a third coordinate of the map.
     random_state : int
         Deals the folds and seeds the models and clusters; the same records give the same cells.
 
@@ -92,8 +72,7 @@ class BoostedEncoder(GrownEncoder):
     n_cells_ : int
         How many cells there are.
     cell_map_ : ndarray of int
-        The cell of each square: label axes, then group axes, then clusters if ``retain`` asked for them. A group-aware
-        encoder has none.
+        The cell of each square: label axes, then group axes, then clusters if ``retain`` asked for them.
     representatives_ : ndarray
         One row per cell.
     columns_, groups_, labels_, fingerprint_, n_features_in_, feature_names_in_
@@ -126,27 +105,22 @@ class BoostedEncoder(GrownEncoder):
         "folds",
         "grid",
         "each",
-        "group_aware",
     )
 
     score_map_: ScoreMap = attribute(init=False)
-    _score_tree: ScoreTree = attribute(init=False)
 
     @property
     def cell_map_(self) -> NDArray[np.int32]:
         """Cell of each square of the map."""
         check_is_fitted(self)
-        if self.group_aware:
-            raise AttributeError("A group-aware encoder has no map: its cells are those of a tree over scores.")
         n = self.score_map_.n_squares
         squares = Codes((np.arange(n, dtype=np.uint16),), (n,))
         return self.growth_.apply(squares, self.n_cells_).reshape(self.score_map_.shape)
 
-    def forecasts(self, X: Any, *, sensitive_features: Any = None) -> list[NDArray[np.float64]]:
+    def forecasts(self, X: Any) -> list[NDArray[np.float64]]:
         """Forecast each label by the score models on the columns themselves, not by the cell.
 
-        What a consumer gives up who sees the cell only is the difference to these. ``sensitive_features`` as in
-        :meth:`apply`: the models of a group-aware encoder see the group.
+        The difference to these is what a consumer loses by seeing only the cell.
 
         Returns
         -------
@@ -154,10 +128,8 @@ class BoostedEncoder(GrownEncoder):
             For each label, the probability of each of its values.
         """
         check_is_fitted(self)
-        frame = Frame(X)
-        groups = self.read_group_codes(frame, sensitive_features)
-        scores = self._score_tree.scores if self.group_aware else self.score_map_.scores
-        return scores.probabilities(self.read_fields(frame), self.n_threads, groups)[: len(self.labels_)]
+        fields = self.read_fields(Frame(X))
+        return self.score_map_.scores.probabilities(fields, self.n_threads)[: len(self.labels_)]
 
     def _derive(self, training: MemoryTraining) -> MemoryTraining:
         check_retain(self.retain)
@@ -166,14 +138,12 @@ class BoostedEncoder(GrownEncoder):
         if self.grid is not None and (not isinstance(self.grid, int | np.integer) or self.grid < 2):
             raise EncoderError(f"grid is {self.grid!r}; give a whole number from 2, or None.")
         assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
-        targets = training.labels if self.group_aware else (*training.labels, training.groups)
+        targets = (*training.labels, training.groups)
         scores, out_of_fold = fit_scores(
-            training, targets, self.score_model, int(self.folds), self.seed, self.n_threads, bool(self.group_aware)
+            training, targets, self.score_model, int(self.folds), self.seed, self.n_threads
         )
         weights = [1.0] * len(training.labels) if self.label_weights is None else list(self.label_weights)
         grid = None if self.grid is None else int(self.grid)
-        if self.group_aware:
-            return replace(training, derived=self._score_columns(training, scores, out_of_fold, grid, weights))
         clusters = Clusters.fit(training, self.seed) if self.retain else None
         n_clusters = 1 if clusters is None else len(clusters.centres)
         attributes = self._attributes(training.groups)
@@ -181,27 +151,8 @@ class BoostedEncoder(GrownEncoder):
         score_map = ScoreMap(scores, len(training.labels), axes, clusters)
         return replace(training, derived=Mapped(score_map, score_map.locate(out_of_fold, training.fields)))
 
-    def _score_columns(
-        self,
-        training: MemoryTraining,
-        scores: Scores,
-        out_of_fold: Sequence[NDArray[np.float64]],
-        grid: int | None,
-        weights: Sequence[float],
-    ) -> Scored:
-        """Lay the columns that a group-aware tree grows over."""
-        assert training.groups is not None  # noqa: S101  (checked when the records were prepared)
-        names = [column.name for column in training.columns]
-        columns = fit_columns(out_of_fold, training.labels, training.groups, grid, weights, names)
-        tree = ScoreTree(scores, columns, training.bins if self.retain else ())
-        codes = tree.locate(out_of_fold, training.codes if self.retain else None, training.groups.codes)
-        return Scored(tree, codes, Coordinates.of_training(training, self.seed) if self.retain else None)
-
     def _grow(self, training: Training) -> None:
         self._check_size(training)
-        if self.group_aware:
-            self._grow_by_group(training, training.derived)
-            return
         mapped: Mapped = training.derived
         score_map = mapped.score_map
         clusters = None if score_map.clusters is None else score_map.clusters.levels(in_memory(training).fields)
@@ -215,35 +166,15 @@ class BoostedEncoder(GrownEncoder):
             max_cells=self.max_cells,
             min_cell_size=self.min_cell_size,
             orderings="directional",
-            max_distance=self.max_distance,
         )
         self.score_map_ = score_map
         self._keep(over_squares(growth, codes, score_map.n_squares), training, mapped.codes)
 
-    def _grow_by_group(self, training: Training, scored: Scored) -> None:
-        targets, criterion = self.make_criterion(training, coordinates=scored.coordinates)
-        growth = grow(
-            MemorySource(scored.codes, targets, self.n_threads),
-            scored.tree.bins,
-            criterion,
-            max_cells=self.max_cells,
-            min_cell_size=self.min_cell_size,
-            group_aware=True,
-            max_distance=self.max_distance,
-        )
-        self._score_tree = scored.tree
-        self._keep(growth, training, scored.codes)
-
-    def codes_of(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
+    def codes_of(self, fields: Sequence[Field]) -> Codes:
         """Find the codes of records that were read, on which the growth decides."""
-        if self.group_aware:
-            return self._score_tree.codes(fields, groups, self.n_threads)
         return self.score_map_.squares(fields, self.n_threads)
 
     def _rules(self) -> list[tuple[str, ...]]:
-        if self.group_aware:
-            groups = [name_of(group) for group in self.groups_]
-            return path_rules(self.growth_, *self._score_tree.in_words(self.columns_), self.n_cells_, groups)
         axes = [(axis.name, axis.coordinates) for axis in self.score_map_.axes]
         return map_rules(axes, self.cell_map_, self.score_map_.clusters is not None)
 
@@ -251,9 +182,7 @@ class BoostedEncoder(GrownEncoder):
         """Write the encoder as an ONNX model: an input for each column, outputs ``cell`` and the scores.
 
         Numbers are doubles (NaN: missing), truth values 0 and 1, text is text (empty: missing), each of the shape
-        (records, 1). A group-aware encoder has one more input, the name of the group as text; a group that it was not
-        fitted with has the cell −1, or its own with ``unknown_groups="common"``. It needs the package onnx
-        (``pip install 'certifare[onnx]'``); ``onnxruntime`` runs the model.
+        (records, 1). It needs the package onnx (``pip install 'certifare[onnx]'``); ``onnxruntime`` runs the model.
 
         Returns
         -------
@@ -264,6 +193,6 @@ class BoostedEncoder(GrownEncoder):
         return write_onnx(self)
 
     def _to_document(self, statistics: bool) -> Any:
-        from certifare.encoders.writing import boosted_document, boosted_tree_document
+        from certifare.encoders.writing import boosted_document
 
-        return (boosted_tree_document if self.group_aware else boosted_document)(self, statistics)
+        return boosted_document(self, statistics)

@@ -35,7 +35,7 @@ from certifare.encoders.representatives import Representatives, find_representat
 from certifare.encoders.scoremap import MOST_AXES, probabilities, side_axes
 from certifare.encoders.scores import Scores, fit_scores
 from certifare.encoders.training import MemoryTraining, Training, in_memory
-from certifare.errors import ArgumentError, EncoderError, GroupError, MissingColumnError, TableError
+from certifare.errors import ArgumentError, EncoderError, MissingColumnError, TableError
 from certifare.foundation.levels import Levels, name_of
 from certifare.foundation.randomness import number, stream
 from certifare.growth import Bins, CategoricalBins, encode
@@ -579,19 +579,7 @@ class CalibratedEncoder(RestrictedEncoder):
 
     def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
         """Find the groups of records; one without thresholds is refused."""
-        groups = group_codes(fields, self.groups_, self.group_column_, "common")
-        unknown = int((groups == len(self.groups_)).sum())
-        if unknown:
-            raise GroupError(
-                f"{unknown:,} of {len(groups):,} records have a group that the encoder was not fitted with, or none "
-                f"({self.group_column_!r}); it knows {', '.join(map(name_of, self.groups_))}. Only these have "
-                "thresholds: leave the other records out."
-            )
-        return groups
-
-    def count_unknown_groups(self, sensitive_features: Any) -> int:
-        """Count no record: one of an unknown group is refused."""
-        return 0
+        return group_codes(fields, self.groups_, self.group_column_)
 
     def find_cells(
         self,

@@ -22,12 +22,8 @@ SMOOTHING = 5.0
 def cell_scores(statistics: Statistics | None, labels: Sequence[str]) -> tuple[NDArray[np.float64], ...]:
     """Give the score of each class in each cell, for each label column: (cells, classes), rows add up to 1.
 
-    Parameters
-    ----------
-    statistics : Statistics or None
-        Of the cells' training records; None where they are not known.
-    labels : sequence of str
-        Names of the label columns.
+    - ``statistics``: of the cells' training records; None where they are not known.
+    - ``labels``: names of the label columns.
     """
     if not labels:
         raise EncoderError("The encoder was fitted without labels, so it has no scores: fit it with y.")
@@ -43,10 +39,7 @@ def cell_scores(statistics: Statistics | None, labels: Sequence[str]) -> tuple[N
 def score_names(labels: Sequence[tuple[str, Sequence[Value]]]) -> list[tuple[str, int, int]]:
     """Name the columns of scores: one for a label of two values, that of the second; else one for each value.
 
-    Returns
-    -------
-    list of (str, int, int)
-        Name, position of the label column, and position of the value.
+    Returns: name, position of the label column, and position of the value.
 
     Examples
     --------
@@ -70,20 +63,12 @@ def calibration(
 ) -> list[dict[str, Any]]:
     """Compare the scores of cells with the frequencies of labels among other records, as plain data.
 
-    Parameters
-    ----------
-    scores : sequence of ndarray, (cells, values)
-        For each label.
-    labels : sequence of (str, sequence)
-        Name and values of each label.
-    counts : sequence of ndarray, (cells, values)
-        Records by cell and value.
+    - ``scores`` (cells, values): for each label.
+    - ``labels``: name and values of each label.
+    - ``counts`` (cells, values): records by cell and value.
 
-    Returns
-    -------
-    list of dict
-        For each column of scores: ``label``, ``value``, ``error`` (the mean difference of score and frequency, over
-        records), and ``cells``: the score, the number of records and the frequency of each.
+    Returns: for each column of scores: ``label``, ``value``, ``error`` (the mean difference of score and frequency,
+    over records), and ``cells``: the score, the number of records and the frequency of each.
     """
     found = []
     for _, i, j in score_names(labels):

@@ -22,26 +22,13 @@ DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class CellDescription:
-    """One cell in words.
-
-    Attributes
-    ----------
-    cell : int
-    rules : tuple of str
-        All of them hold for every record of the cell.
-    records : int or None
-        Training records in it; None (and no shares) if the encoder was saved without statistics.
-    groups : dict of dict
-        For the sensitive column, each group's share of them.
-    labels : dict of dict
-        For each label column, each label's share of them.
-    """
+    """One cell in words."""
 
     cell: int
-    rules: tuple[str, ...]
-    records: int | None
-    groups: dict[str, dict[str, float]]
-    labels: dict[str, dict[str, float]]
+    rules: tuple[str, ...]  # all of them hold for every record of the cell
+    records: int | None  # training records in it; None (and no shares) if the encoder was saved without statistics
+    groups: dict[str, dict[str, float]]  # for the sensitive column, each group's share of them
+    labels: dict[str, dict[str, float]]  # for each label column, each label's share of them
 
     def __str__(self) -> str:
         parts = [" and ".join(self.rules) or "every record"]
@@ -136,13 +123,8 @@ def published(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([[float(f"{share:.{DIGITS}g}") for share in row] for row in shares]).reshape(shares.shape)
 
 
-def path_rules(
-    growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSchema], k: int, groups: Sequence[str] = ()
-) -> list[tuple[str, ...]]:
-    """Rules of each cell of the tree with k cells: the splits on its path, merged per column.
-
-    Where the groups are cut apart, a rule names each: ``age > 41 (f), > 44 (m)``.
-    """
+def path_rules(growth: Growth, bins: Sequence[Bins], columns: Sequence[ColumnSchema], k: int) -> list[tuple[str, ...]]:
+    """Return the rules of each cell of the tree with k cells: the splits on its path, merged by column."""
     masks: dict[int, dict[int, NDArray[np.bool_]]] = {0: {}}
     for j, split in enumerate(growth.splits[: k - 1]):
         path = masks.pop(split.node)
@@ -150,37 +132,18 @@ def path_rules(
             before = path.get(split.column)
             masks[child] = path | {split.column: side if before is None else before & side}
     return [
-        tuple(_rules(bins[column], columns[column], masks[node][column], groups) for column in sorted(masks[node]))
+        tuple(rule_of(bins[column], columns[column], masks[node][column]) for column in sorted(masks[node]))
         for node in growth.leaves(k).tolist()
     ]
-
-
-def _rules(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_], groups: Sequence[str]) -> str:
-    """Put what is allowed into words; if that depends on the group, for each."""
-    if allowed.ndim == 1:
-        return rule_of(bins, column, allowed)
-    texts: dict[str, list[str]] = {}
-    for group, row in zip(groups, allowed, strict=True):
-        every = {0: f"{column.name} never", len(row): f"{column.name} always"}
-        texts.setdefault(every.get(int(row.sum())) or rule_of(bins, column, row), []).append(group)
-    if len(texts) == 1:
-        return next(iter(texts))
-    first, *rest = (f"{text} ({', '.join(names)})" for text, names in texts.items())
-    return ", ".join([first, *(text.removeprefix(f"{column.name} ") for text in rest)])
 
 
 def map_rules(
     axes: Sequence[tuple[str, Sequence[float] | NDArray[np.float64]]], cells: NDArray[np.integer], clustered: bool
 ) -> list[tuple[str, ...]]:
-    """Where each cell lies on a score map: its extent along each axis, and how many squares it has.
+    """Describe each cell of a score map: its extent along each axis, and its number of squares.
 
-    Parameters
-    ----------
-    axes : sequence of (str, sequence of float)
-        Name and coordinates of each axis.
-    cells : ndarray of int
-        The cell of each square, by axis; where ``clustered``, by cluster last.
-    clustered : bool
+    - ``axes``: name and coordinates of each axis.
+    - ``cells``: the cell of each square, by axis; where ``clustered``, by cluster last.
     """
     rules = []
     for cell in range(int(cells.max()) + 1):
@@ -203,7 +166,7 @@ def nearest_rules(names: Sequence[str], representatives: Sequence[NDArray[Any]])
 
 
 def rule_of(bins: Bins, column: ColumnSchema, allowed: NDArray[np.bool_]) -> str:
-    """Put what a column may be into words, given which of its codes are allowed."""
+    """Describe which values of a column are allowed, given the allowed codes."""
     missing = bool(allowed[bins.missing_code])
     present = np.delete(allowed, bins.missing_code)
     if not present.any():
@@ -260,7 +223,7 @@ def describe(
     groups: tuple[str, Sequence[str]],
     labels: Sequence[tuple[str, Sequence[str]]],
 ) -> Description:
-    """Put rules and statistics of the cells together."""
+    """Combine the rules and statistics of the cells."""
     cells = []
     for cell, rule in enumerate(rules):
         if statistics is None:

@@ -1,7 +1,7 @@
 """A column that is already there (a decision, a band, a score) as a representation, so that it can be certified.
 
-Whoever reads only that column reads its cells. They are the values of the column, or the bins that a score is cut
-into, written as the small tree that finds them: it is saved, counted in databases and verified as any other encoder.
+The cells are the values of the column, or bins of a score. They are written as a small tree, which is saved, counted in
+databases and verified as any other encoder.
 """
 
 from __future__ import annotations

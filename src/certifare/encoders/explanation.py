@@ -1,8 +1,8 @@
-"""One record explained: its cell, what led there, and the smallest change of one column that leads elsewhere.
+"""Explain one record: its cell, why it is there, and the smallest change of one column that leads to another cell.
 
-Cells of a tree are explained by the rules on the way. Cells of a boosted encoder are places on a map of scores, so each
-score is taken apart into contributions of the columns: along the way of the record through every tree of the models,
-each step adds what it changes of the mean leaf value, and the sum of all steps is the score.
+A tree explains a cell by the rules on the path. Cells of a boosted encoder are regions of a map of scores. So each
+score is split into contributions of the columns: on the record's path through every tree of the models, each step adds
+its change of the mean leaf value, and the sum of all steps is the score.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.calibrated_cells import CalibratedEncoder
 from certifare.encoders.description import rule_of
 from certifare.encoders.forest import Forest
-from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.kmeans import KMeansEncoder
 from certifare.encoders.scores import FeatureMap, Scores
 from certifare.encoders.tree import FairTreeEncoder
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from certifare.encoders.base import RestrictedEncoder
-    from certifare.encoders.training import ColumnSchema
+    from certifare.encoders.scoremap import Axis
 
 GRID = 201
 """Values of a column that are tried where cells have no thresholds (k-means)."""
@@ -56,17 +55,12 @@ class TreeStep:
 class AxisScore:
     """A score that a boosted encoder places a record by, as contributions of the columns.
 
-    Attributes
-    ----------
-    name : str
-        What the score is of: a label, or the groups.
-    side : {"label", "group"}
-    score : float
-        Log-odds of the second of two values; with more values, or several labels, a weighted sum of probabilities.
-    average : float
-        The score where no column has said anything yet: that of the average cell.
-    columns : dict of str to float
-        What each column adds, from the largest to the smallest. ``average`` and these add up to ``score``.
+    - ``name``: what the score is of: a label, or the groups.
+    - ``side``: {"label", "group"}
+    - ``score``: log-odds of the second of two values; with more values, or several labels, a weighted sum of
+      probabilities.
+    - ``average``: the score where no column has said anything yet: that of the average cell.
+    - ``columns``: what each column adds, from the largest to the smallest. ``average`` and these add up to ``score``.
     """
 
     name: str
@@ -78,25 +72,13 @@ class AxisScore:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The smallest change of one column that leads to another cell.
-
-    Attributes
-    ----------
-    column : str
-    value : bool, int, float, str or None
-        What the record has.
-    direction : {"above", "at most", "is"}
-    to : bool, int, float or str
-        The number to come above, or at most to; or the value to have.
-    cell : int
-        Where that leads.
-    """
+    """The smallest change of one column that leads to another cell."""
 
     column: str
-    value: Value | None
+    value: Value | None  # what the record has
     direction: str
-    to: Value
-    cell: int
+    to: Value  # the number to come above, or at most to; or the value to have
+    cell: int  # where that leads
 
     def __str__(self) -> str:
         to = (
@@ -113,23 +95,13 @@ class Change:
 class Explanation:
     """Why a record is in its cell. Made by ``encoder.explain``.
 
-    Attributes
-    ----------
-    cell : int
-    rules : tuple of str
-        The cell in words: all of them hold for each of its records.
-    records : int or None
-        Training records of the cell; None (and no shares) if the encoder was saved without statistics.
-    groups, labels : dict of dict
-        Shares of groups and labels among them.
-    values : dict
-        What the record has in each column; None is missing.
-    steps : tuple of TreeStep
-        The rules on the record's way through a tree; empty for other encoders.
-    scores : tuple of AxisScore
-        For a boosted encoder: each score, by columns; empty for other encoders.
-    changes : tuple of Change
-        For each column that has one, the smallest change that leads to another cell.
+    - ``rules``: the cell in words: all of them hold for each of its records.
+    - ``records``: training records of the cell; None (and no shares) if the encoder was saved without statistics.
+    - ``groups``, ``labels``: shares of groups and labels among them.
+    - ``values``: what the record has in each column; None is missing.
+    - ``steps``: the rules on the record's way through a tree; empty for other encoders.
+    - ``scores``: for a boosted encoder: each score, by columns; empty for other encoders.
+    - ``changes``: for each column that has one, the smallest change that leads to another cell.
     """
 
     cell: int
@@ -154,7 +126,7 @@ class Explanation:
         return tuple(sorted((c for c, size in sizes.items() if size > 0), key=lambda c: -sizes[c]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return {**asdict(self), "deciding": list(self.deciding)}
 
     def __str__(self) -> str:
@@ -174,7 +146,7 @@ class Explanation:
         return "\n".join(lines)
 
     def _own(self, column: str) -> str:
-        """Say what the record has in a column; scores and the group are no columns of its own."""
+        """Return the record's value of a column in words; nothing for scores and groups."""
         return f" (is {_shown(self.values[column])})" if column in self.values else ""
 
 
@@ -198,14 +170,14 @@ def explain(encoder: RestrictedEncoder, X: Any, sensitive_features: Any = None) 
         groups=described.groups,
         labels=described.labels,
         values={field.name: _value(field) for field in fields},
-        steps=_steps(encoder, fields, groups) if isinstance(encoder, GrownEncoder) else (),
-        scores=_scores(encoder, fields, groups) if isinstance(encoder, BoostedEncoder) else (),
+        steps=_steps(encoder, fields) if isinstance(encoder, FairTreeEncoder) else (),
+        scores=_scores(encoder, fields) if isinstance(encoder, BoostedEncoder) else (),
         changes=tuple(_changes(encoder, fields, groups, cell)),
     )
 
 
 def _place_in_group(encoder: CalibratedEncoder, groups: NDArray[np.uint16] | None, cell: int) -> tuple[str, ...]:
-    """Say which part of its group the record's cell is, by the planned shares, if cells lie along one score."""
+    """Describe the cell as a part of the record's group, by the planned shares, if there is one score."""
     if groups is None or len(encoder.directions_.columns) > 1 or encoder.n_cells_ == 1:
         return ()
     group = int(groups[0])
@@ -219,71 +191,48 @@ def _place_in_group(encoder: CalibratedEncoder, groups: NDArray[np.uint16] | Non
     return (f"{score} between the top {above:.0%} and the top {below:.0%} of its group ({name})",)
 
 
-def _steps(encoder: GrownEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None) -> tuple[TreeStep, ...]:
-    """Walk the record's way through the tree, if cells are those of a tree over columns or scores."""
-    bins: tuple[Bins, ...]
-    schemas: tuple[ColumnSchema, ...]
-    if isinstance(encoder, FairTreeEncoder):
-        bins, schemas = encoder.bins_, encoder.columns_
-    elif isinstance(encoder, BoostedEncoder) and encoder.group_aware:
-        bins, schemas = encoder._score_tree.in_words(encoder.columns_)
-    else:
-        return ()
+def _steps(encoder: FairTreeEncoder, fields: Sequence[Field]) -> tuple[TreeStep, ...]:
+    """List the rules on the record's path through the tree."""
     split_of = {split.node: (j, split) for j, split in enumerate(encoder.growth_.splits[: encoder.n_cells_ - 1])}
-    codes = encoder.codes_of(fields, groups)
-    group = None if groups is None or int(groups[0]) >= len(encoder.groups_) else int(groups[0])
+    codes = encoder.codes_of(fields)
     steps, node = [], 0
     while node in split_of:
         j, split = split_of[node]
-        own = split.of(group) if split.common is not None else split
-        left = bool(own.goes_left[int(codes.columns[split.column][0])])
-        allowed = own.goes_left if left else ~own.goes_left
-        schema = schemas[split.column]
-        steps.append(TreeStep(schema.name, rule_of(bins[split.column], schema, allowed)))
+        left = bool(split.goes_left[int(codes.columns[split.column][0])])
+        allowed = split.goes_left if left else ~split.goes_left
+        schema = encoder.columns_[split.column]
+        steps.append(TreeStep(schema.name, rule_of(encoder.bins_[split.column], schema, allowed)))
         node = 2 * j + (1 if left else 2)
     return tuple(steps)
 
 
-def _scores(
-    encoder: BoostedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None
-) -> tuple[AxisScore, ...]:
-    """Take each score of the map, or of the tree over scores, apart by columns."""
-    scores = _models(encoder)
+def _scores(encoder: BoostedEncoder, fields: Sequence[Field]) -> tuple[AxisScore, ...]:
+    """Split each score of the map into contributions of the columns."""
+    scores = encoder.score_map_.scores
     forests = [model for model in scores.models if isinstance(model, Forest)]
     if len(forests) < len(scores.models):
         return ()
-    background, of_groups, weights = _background(encoder)
+    background, weights = _background(encoder)
     owner = _owners(scores.features, [table.shape[1] for table in scores.means])
-    own = _rows(scores.features, fields, scores.means, groups)
-    others = _rows(scores.features, background, scores.means, of_groups)
+    own, others = (_rows(scores.features, of, scores.means) for of in (fields, background))
     parts = []
     for model in forests:
         raw = decompose(model, own[0], others, weights)
         parts.append(_through(_softmax, *raw) if model.n_classes > 2 else raw)
     n_labels = len(encoder.labels_)
-    names = [*(column.name for column in encoder.columns_), encoder.group_column_]
-    axes: list[tuple[str, str, NDArray[np.float64] | None]]
-    if encoder.group_aware:
-        axes = [(score.name, "label", score.weights) for score in encoder._score_tree.columns]
-    else:
-        axes = [(axis.name, axis.side, axis.weights) for axis in encoder.score_map_.axes]
+    names = [column.name for column in encoder.columns_]
     sides = {"label": parts[:n_labels], "group": parts[n_labels:]}
-    return tuple(_along(name, side, along, sides[side], names, owner) for name, side, along in axes)
-
-
-def _models(encoder: BoostedEncoder) -> Scores:
-    return encoder._score_tree.scores if encoder.group_aware else encoder.score_map_.scores
+    return tuple(_along(axis, sides[axis.side], names, owner) for axis in encoder.score_map_.axes)
 
 
 def _along(
-    name: str,
-    side: str,
-    weights: NDArray[np.float64] | None,
+    axis: Axis,
     parts: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
     names: Sequence[str],
     owner: NDArray[np.int64],
 ) -> AxisScore:
     """Add up what the columns contribute to one score: log-odds as they are, or a weighted sum of probabilities."""
+    weights = axis.weights
     if weights is None:
         average, contributions = parts[0][0][0], parts[0][1][:, 0]
     else:
@@ -294,8 +243,8 @@ def _along(
     by_column = np.bincount(owner, weights=contributions, minlength=len(names))
     order = np.argsort(-np.abs(by_column), kind="stable")
     return AxisScore(
-        name=f"log-odds of {name}" if weights is None else name,
-        side=side,
+        name=f"log-odds of {axis.name}" if weights is None else axis.name,
+        side=axis.side,
         score=float(average + contributions.sum()),
         average=float(average),
         columns={names[i]: float(by_column[i]) for i in order if by_column[i] != 0.0},
@@ -305,17 +254,13 @@ def _along(
 def decompose(
     forest: Forest, row: NDArray[np.float64], others: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Take the raw score of a row apart.
+    """Split the raw score of a row into contributions.
 
     The value of a node is the mean of the leaf values of the other rows that reach it (of its children, where none
     does). A step from a node to its child adds the difference of their values to the number that the node looks at.
 
-    Returns
-    -------
-    average : ndarray of float64, (outputs,)
-        Baseline and values of all roots.
-    contributions : ndarray of float64, (numbers, outputs)
-        ``average + contributions.sum(axis=0)`` is the raw score of the row.
+    - returns ``average`` (outputs,): baseline and values of all roots.
+    - returns ``contributions`` (numbers, outputs): ``average + contributions.sum(axis=0)`` is the raw score of the row.
     """
     feature, children = np.maximum(forest.feature, 0), _children(forest)
     n_outputs = len(forest.baseline)
@@ -342,7 +287,7 @@ def decompose(
 
 
 def _descend(forest: Forest, matrix: NDArray[np.float64]) -> Iterator[tuple[Any, Any, Any]]:
-    """Let rows go down all trees together; yields nodes, which of them are new, and the nodes before: (rows, trees)."""
+    """Move rows down all trees together; yield nodes, which of them are new, and their parents: (rows, trees)."""
     feature, children = np.maximum(forest.feature, 0), _children(forest)
     nodes = np.broadcast_to(forest.starts[:-1], (len(matrix), len(forest.starts) - 1))
     rows = np.arange(len(matrix))[:, None]
@@ -355,7 +300,7 @@ def _descend(forest: Forest, matrix: NDArray[np.float64]) -> Iterator[tuple[Any,
 
 
 def _children(forest: Forest) -> NDArray[np.int64]:
-    """Both children of each node, (nodes, 2); a leaf leads to itself."""
+    """Return both children of each node, (nodes, 2); those of a leaf are the leaf."""
     first = np.repeat(forest.starts[:-1], np.diff(forest.starts))
     children = np.stack([first + forest.left, first + forest.right], axis=1)
     return np.where(forest.feature[:, None] >= 0, children, np.arange(len(first))[:, None])
@@ -383,73 +328,55 @@ def _through(
 
 
 def _softmax(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probabilities, and their derivative (inputs, outputs)."""
+    """Return probabilities, and their derivative (inputs, outputs)."""
     p = np.exp(raw - raw.max())
     p /= p.sum()
     return p, np.diag(p) - np.outer(p, p)
 
 
 def _pair(raw: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probabilities of two values from log-odds of the second, and their derivative."""
+    """Return probabilities of two values from log-odds of the second, and their derivative."""
     p = 1.0 / (1.0 + math.exp(-min(max(float(raw[0]), -500.0), 500.0)))
     return np.array([1.0 - p, p]), np.array([[-p * (1.0 - p), p * (1.0 - p)]])
 
 
-def _background(
-    encoder: BoostedEncoder,
-) -> tuple[tuple[Field, ...], NDArray[np.int64] | None, NDArray[np.float64]]:
-    """Give what a record is compared with: the representatives of the cells, as often as their training records.
+def _background(encoder: BoostedEncoder) -> tuple[tuple[Field, ...], NDArray[np.float64]]:
+    """Return what a record is compared with: the representatives of the cells, weighted by training records.
 
-    So an explanation depends on the encoder and the record, and on no other data. Where models see the group, each
-    representative is there for every group, as often as the cell has records of it.
+    So an explanation depends on the encoder and the record, and on no other data.
     """
     statistics = encoder.cell_statistics()
-    cells = np.arange(encoder.n_cells_)
     weights = np.ones(encoder.n_cells_) if statistics is None else np.maximum(statistics.records, 1).astype(np.float64)
-    groups = None
-    if encoder.group_aware:
-        n_groups = len(encoder.groups_)
-        shares = np.full((encoder.n_cells_, n_groups), 1.0 / n_groups) if statistics is None else statistics.groups
-        weights = (weights[:, None] * shares).ravel()
-        cells, groups = np.repeat(cells, n_groups), np.tile(np.arange(n_groups), encoder.n_cells_)
     representatives = encoder._cell_representatives()
     fields = tuple(
-        Field(column.name, _column_of(values[cells].tolist(), column.type == "text"), column.type, column.categorical)
+        Field(column.name, _column_of(values.tolist(), column.type == "text"), column.type, column.categorical)
         for column, values in zip(representatives.columns, representatives.values, strict=True)
     )
-    return fields, groups, weights
+    return fields, weights
 
 
-def _rows(
-    features: FeatureMap, fields: Sequence[Field], means: Sequence[NDArray[np.float64]], groups: NDArray[Any] | None
-) -> NDArray[np.float64]:
+def _rows(features: FeatureMap, fields: Sequence[Field], means: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     codes = features.codes(fields)
-    return features.rows(features.numbers(fields, codes, groups), codes, means)
+    return features.rows(features.numbers(fields, codes), codes, means)
 
 
 def _owners(features: FeatureMap, widths: Sequence[int]) -> NDArray[np.int64]:
-    """Which column each number of a row is made of; the group comes after the columns."""
+    """Return the column that each number of a row is made of."""
     return np.array([*range(features.n_numbers), *np.repeat(features.averaged, widths)], dtype=np.int64)
 
 
 def _changes(
     encoder: RestrictedEncoder, fields: Sequence[Field], groups: NDArray[np.uint16] | None, cell: int
 ) -> Iterator[Change]:
-    """For each column, try what lies beyond its thresholds, or its other categories."""
+    """For each column, try numbers beyond its thresholds, or its other categories."""
     for i, field in enumerate(fields):
         value = _value(field)
-        if field.type == "text":
-            tried = _categories(encoder, i, value)
-            cells = _cells_with(encoder, fields, groups, i, tried)
-            found = next((j for j in range(len(tried)) if cells[j] != cell), None)
-            if found is not None:
-                yield Change(field.name, value, "is", tried[found], int(cells[found]))
-        elif field.type == "boolean":
+        if field.type == "boolean":
             other = not value
             (reached,) = _cells_with(encoder, fields, groups, i, [float(other)])
             if reached != cell:
                 yield Change(field.name, value, "is", other, int(reached))
-        elif encoder.columns_[i].categorical:
+        elif field.type == "text" or encoder.columns_[i].categorical:
             tried = _categories(encoder, i, value)
             cells = _cells_with(encoder, fields, groups, i, tried)
             found = next((j for j in range(len(tried)) if cells[j] != cell), None)
@@ -485,22 +412,28 @@ def _moves(
         )
 
 
+def _score_models(encoder: RestrictedEncoder) -> Scores | None:
+    if isinstance(encoder, BoostedEncoder):
+        return encoder.score_map_.scores
+    return encoder.directions_.scores if isinstance(encoder, CalibratedEncoder) else None
+
+
 def _thresholds(encoder: RestrictedEncoder, column: int) -> list[float]:
     """Numbers at which a column may lead to another cell."""
     if isinstance(encoder, FairTreeEncoder):
         edges = getattr(encoder.bins_[column], "edges", ())
         used = [split for split in encoder.growth_.splits[: encoder.n_cells_ - 1] if split.column == column]
-        codes = {int(row[:-1].sum()) - 1 for split in used for row in split.sides}
-        return sorted(float(edges[c]) for c in codes if 0 <= c < len(edges))
+        codes = {split.threshold for split in used if split.threshold is not None}
+        return sorted(float(edges[c]) for c in codes if c < len(edges))
     found: set[float] = set()
-    if isinstance(encoder, BoostedEncoder):
-        for model in _models(encoder).models:
-            if isinstance(model, Forest):
-                found.update(model.threshold[model.feature == column].tolist())
-        if encoder.group_aware and encoder._score_tree.table:
-            found.update(getattr(encoder._score_tree.table[column], "edges", np.zeros(0)).tolist())
-        if found:
-            return sorted(t for t in found if abs(t) < 1e300)
+    scores = _score_models(encoder)
+    for model in () if scores is None else scores.models:
+        if isinstance(model, Forest):
+            found.update(model.threshold[model.feature == column].tolist())
+    if isinstance(encoder, CalibratedEncoder) and encoder.directions_.coordinates is not None:
+        found.update(getattr(encoder.directions_.bins[column], "edges", np.zeros(0)).tolist())
+    if found:
+        return sorted(t for t in found if abs(t) < 1e300)
     # Nothing has thresholds here: a grid over what the cells look like.
     values = np.asarray(encoder._cell_representatives().values[column], dtype=np.float64)
     values = values[~np.isnan(values)]
@@ -520,7 +453,7 @@ def _bins(encoder: RestrictedEncoder) -> tuple[Bins, ...]:
     if isinstance(encoder, FairTreeEncoder):
         return encoder.bins_
     if isinstance(encoder, BoostedEncoder):
-        return _models(encoder).features.bins
+        return encoder.score_map_.scores.features.bins
     if isinstance(encoder, CalibratedEncoder):
         return encoder.directions_.bins
     assert isinstance(encoder, KMeansEncoder)  # noqa: S101  (there are four kinds)
@@ -558,7 +491,7 @@ def _column_of(values: Sequence[Any], text: bool) -> Any:
 
 
 def _value(field: Field) -> Value | None:
-    """Give what the only record of a column has."""
+    """Return the value of the only record."""
     if isinstance(field.column, Dictionary):
         index = int(field.column.indices[0])
         return None if index < 0 else field.column.values[index]

@@ -1,6 +1,6 @@
 """Which records an encoder has seen, as salted hashes: so that it is not certified on its own training records.
 
-A fingerprint tells whoever holds it whether a given record was in the training data. It lives in memory, and in a
+With a fingerprint one can find out whether a given record was in the training data. It lives in memory, and in a
 private file if it is saved on purpose; it is never part of the published encoder.
 
 Records are compared in several *views*: with numbers rounded to five digits, three, two or one, and in all columns or
@@ -46,8 +46,8 @@ SLACK = 0.01
 
 FACTOR, SHARE = 2.0, 0.02
 COARSE_FACTOR, COARSE_SHARE = 3.0, 0.05
-"""Where records are told apart by how often they occurred in training, so many times chance and this share are allowed
-besides: a sample of a part of the population meets some kinds of records more often. More in views that see less."""
+"""Records that occurred r times in training may exceed chance by this factor and this share of all records, because a
+sample of a part of the population has some kinds of records more often; by more in coarse views."""
 
 SELDOM = 20
 """Records that occurred more often in training are kinds of records, which copies do not tell from others."""
@@ -95,24 +95,12 @@ class Overlap:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Training records as one view sees them.
+    """Training records as one view sees them."""
 
-    Attributes
-    ----------
-    hashes : ndarray of uint32
-        Distinct and sorted.
-    times : ndarray of uint8
-        How many records have each; 255 stands for that many or more.
-    records : int
-        How many records there were.
-    halvings : int
-        Of records beyond what memory holds, those are here whose hash begins with so many zeros.
-    """
-
-    hashes: NDArray[np.uint32]
-    times: NDArray[np.uint8]
-    records: int
-    halvings: int
+    hashes: NDArray[np.uint32]  # distinct and sorted
+    times: NDArray[np.uint8]  # how many records have each; 255 stands for that many or more
+    records: int  # how many records there were
+    halvings: int  # if there are too many records, only hashes that begin with this many zeros are kept
 
     @classmethod
     def of(cls, sample: HashSample, divisor: int) -> "View":
@@ -208,7 +196,7 @@ class Fingerprint:
         return cls(salt, tuple(names), tuple(View.of(sample, divisor) for sample in whole))
 
     def overlap(self, fields: Sequence[Field]) -> Overlap:
-        """Look records up, and judge what was found."""
+        """Look up records, and judge what was found."""
         return self.judge(self.look_up(fields))
 
     def look_up(self, fields: Sequence[Field]) -> NDArray[np.int64]:
@@ -217,13 +205,13 @@ class Fingerprint:
         return np.array([view.look_up(row) for view, row in zip(self.views, hashes, strict=True)])
 
     def judge(self, found: NDArray[np.int64]) -> Overlap:
-        """Say whether more records were found than chance explains.
+        """Decide whether more records were found than chance explains.
 
         Let N_r be the number of records that were found r times in training. Fresh records fall into this class with a
         probability that Good and Turing estimate by (r + 1) f_(r+1) / n, from the numbers f of different training
         records that occurred so often among n. The overlap is excessive if N_r exceeds twice that share and 2 % of the
         records (three times and 5 % in views that see less), or if all N_r of the first view together exceed theirs by
-        1 %; and if so many have a probability below one in a million although the estimate is raised by five of its
+        1 %; and if that number has a probability below one in a million although the estimate is raised by five of its
         standard deviations. Training records fall into class r with the probability r f_r / n, so that a table in which
         every row was copied gives itself away like any other.
         """
@@ -240,7 +228,7 @@ class Fingerprint:
         return Overlap(n, seen, n * self.views[0].chance, False, view_words(0))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a private file. Whoever has it can tell whether a record was in the training data."""
+        """Write a private file: with it one can find out whether a record was in the training data."""
         write_private(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
@@ -314,12 +302,12 @@ _DAMAGES = (
 
 
 def n_views(n_columns: int) -> int:
-    """How many views a table of so many columns has: one column tells people apart by its last digits alone."""
+    """Return the number of views of a table: only one if it has a single column."""
     return len(DIGITS) + 2 * len(HALF_DIGITS) if n_columns > 1 else 1
 
 
 def mosts(n: int) -> list[int]:
-    """How many distinct hashes are kept of each view; most of the first."""
+    """Return the number of distinct hashes to keep of each view; most of the first."""
     return [MOST_HASHES, *[MOST_COARSE] * (n - 1)]
 
 
@@ -341,7 +329,7 @@ def view_hashes(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
 
 
 def view_words(position: int) -> str:
-    """Say how a view compares records."""
+    """Describe how a view compares records."""
     if position < len(DIGITS):
         return f"compared up to {WORDS[DIGITS[position]]}"
     return f"compared in half of the columns, up to {WORDS[HALF_DIGITS[(position - len(DIGITS)) % len(HALF_DIGITS)]]}"
@@ -360,12 +348,12 @@ def merge_samples(parts: Sequence[Sequence[HashSample]]) -> tuple[HashSample, ..
 
 
 def _leading(hashes: NDArray[np.uint64], halvings: int) -> NDArray[np.uint32]:
-    """Keep 32 bits, after the zeros that all hashes of a sample begin with: enough to tell them apart."""
+    """Keep 32 bits after the zeros that all hashes of a sample begin with: enough to distinguish them."""
     return (hashes << np.uint64(halvings) >> np.uint64(32)).astype(np.uint32)
 
 
 def _beyond_chance(view: View, n: int, counts: NDArray[np.int64], *, coarse: bool) -> float:
-    """How many records of one class are beyond chance, where it does not explain them; 0 where it does."""
+    """Return how many records of one class exceed chance; 0 if chance explains them."""
     from scipy.stats import binom
 
     factor, share = (COARSE_FACTOR, COARSE_SHARE) if coarse else (FACTOR, SHARE)
@@ -383,7 +371,7 @@ def _beyond_chance(view: View, n: int, counts: NDArray[np.int64], *, coarse: boo
 
 
 def _beyond_chance_together(view: View, n: int, seen: int) -> float:
-    """How many records of all classes together are beyond chance, where it does not explain them (Esty 1983)."""
+    """Return how many records of all classes together exceed chance; 0 if chance explains them (Esty 1983)."""
     from scipy.stats import binom
 
     if seen <= n * (view.chance + SLACK):  # so it is where nothing was looked up

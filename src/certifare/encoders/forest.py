@@ -38,24 +38,14 @@ BLOCK_ROWS = 1024
 class Forest:
     """Additive trees. Nodes of all trees lie one after another, a node's left child right behind it.
 
-    Attributes
-    ----------
-    n_classes : int
-        Two classes have one output (log-odds of the second), more have one each.
-    baseline : ndarray of float64, (outputs,)
-        What the sums start from.
-    starts : ndarray of int64, (trees + 1,)
-        Tree t's nodes are ``starts[t] … starts[t+1]-1``; it adds to output ``t % outputs``.
-    feature : ndarray of int32
-        Which number a node compares; -1 at a leaf.
-    threshold : ndarray of float64
-        At most this goes left.
-    missing_left : ndarray of bool
-        Where a missing number goes.
-    right : ndarray of int32
-        The right child, counted from the tree's start; 0 at a leaf.
-    value : ndarray of float64
-        What a leaf adds.
+    - ``n_classes``: two classes have one output (log-odds of the second), more have one each.
+    - ``baseline`` (outputs,): what the sums start from.
+    - ``starts`` (trees + 1,): tree t's nodes are ``starts[t] … starts[t+1]-1``; it adds to output ``t % outputs``.
+    - ``feature``: which number a node compares; -1 at a leaf.
+    - ``threshold``: at most this goes left.
+    - ``missing_left``: where a missing number goes.
+    - ``right``: the right child, counted from the tree's start; 0 at a leaf.
+    - ``value``: what a leaf adds.
     """
 
     n_classes: int
@@ -69,7 +59,7 @@ class Forest:
 
     @classmethod
     def of(cls, model: Any, whole: Sequence[bool]) -> "Forest | None":
-        """Take the trees out of a fitted model of LightGBM or scikit-learn; None if it has none, or splits by category.
+        """Extract the trees of a fitted model of LightGBM or scikit-learn; None if it has none, or splits by category.
 
         ``whole`` says which numbers are whole: their thresholds are, too. So that a file is short, other thresholds
         have nine digits, and leaves are rounded.
@@ -140,18 +130,9 @@ class Forest:
 class LookUp:
     """Scores records by several forests at once, from codes that the forests share.
 
-    Parameters
-    ----------
-    forests : sequence of Forest
-    n_numbers : int
-        How many numbers a record has.
-
-    Attributes
-    ----------
-    bins : list of ContinuousBins
-        For each number the thresholds that it is compared with, by which it becomes a code.
-    used : list of int
-        Which numbers are compared at all.
+    - ``n_numbers``: how many numbers a record has.
+    - ``bins``: for each number the thresholds that it is compared with, by which it becomes a code.
+    - ``used``: which numbers are compared at all.
     """
 
     def __init__(self, forests: Sequence[Forest], n_numbers: int) -> None:
@@ -297,7 +278,7 @@ def _make_tables(forest: Forest, cuts: Sequence[NDArray[np.float64]]) -> tuple[N
 
 @kernel
 def _add_up(feature: Any, right: Any, below: Any) -> None:
-    """Give every node the bits of the leaves below it; children come after their parents."""
+    """Mark, for every node, the bits of the leaves below it; children come after their parents."""
     for i in range(len(feature) - 1, -1, -1):
         if feature[i] >= 0:
             below[i] = below[i + 1] | below[right[i]]

@@ -21,7 +21,7 @@ from certifare.foundation.storage import distinct_keys, open_regular
 
 FORMAT = "certifare/encoder"
 VERSION = 3
-"""Trees and k-means are still written as version 1, which older versions read; group-aware trees as 2, boosted as 3."""
+"""Trees and k-means are still written as version 1, which older versions read; other kinds as 3."""
 MAX_BYTES = 64 << 20
 MOST_LISTS = 1 << 21
 """Lists and objects of a document: an empty one takes three bytes in the file, and fifty or more in memory."""
@@ -64,21 +64,8 @@ class Place(Struct, forbid_unknown_fields=True, omit_defaults=True):
     labels: list[list[float]] | None = None
 
 
-class Side(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What goes left: numbers up to ``at_most`` (all without it, none if ``known`` says so), or categories."""
-
-    missing: Literal["left", "right"]
-    at_most: float | None = None
-    categories: list[str | int | float] | None = None
-    unseen: Literal["left", "right"] | None = None
-    known: Literal["right"] | None = None
-
-
 class Rule(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A split of a node into the next two nodes: what goes left, as in :class:`Side`.
-
-    Of a group-aware tree, ``by_group`` says it for each group, and the rule itself for records of other groups.
-    """
+    """A split of a node into the next two nodes: numbers up to ``at_most`` (all without it) go left, or categories."""
 
     node: Count
     column: str
@@ -86,8 +73,6 @@ class Rule(Struct, forbid_unknown_fields=True, omit_defaults=True):
     at_most: float | None = None
     categories: list[str | int | float] | None = None
     unseen: Literal["left", "right"] | None = None
-    known: Literal["right"] | None = None
-    by_group: list[Side] | None = None
 
 
 class Tree(Struct, forbid_unknown_fields=True):
@@ -119,14 +104,6 @@ class AxisDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
     weights: list[float] | None = None
 
 
-class ScoreDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A score of the labels as a column: the edges that matter for cells (log-odds, if there are no weights)."""
-
-    name: str
-    edges: list[float]
-    weights: list[float] | None = None
-
-
 class Centres(Struct, forbid_unknown_fields=True):
     """Centres among standardised numbers and one-hot categories."""
 
@@ -151,7 +128,7 @@ class EncoderDocument(Struct, forbid_unknown_fields=True, tag_field="kind", kw_o
     @property
     def reads_groups(self) -> bool:
         """Whether a record's cell depends on its group."""
-        return bool(self.parameters.get("group_aware"))
+        return False
 
 
 class TreeDocument(EncoderDocument, tag="tree", kw_only=True):
@@ -186,24 +163,6 @@ class BoostedDocument(EncoderDocument, tag="boosted", kw_only=True):
     def n_cells(self) -> int:
         """The number of cells: each split makes one more."""
         return len(self.parents) + 1
-
-
-class BoostedTreeDocument(EncoderDocument, tag="boosted tree", kw_only=True):
-    """A group-aware :class:`BoostedEncoder`: score models that see the group, and a tree over scores and columns.
-
-    Splits as in :class:`TreeDocument`; their column is a score, or a column of the table.
-    """
-
-    means: dict[str, list[list[float]]]
-    models: list[Model]
-    scores: list[ScoreDocument]
-    splits: list[Rule]
-    nodes: list[Place]
-
-    @property
-    def n_cells(self) -> int:
-        """The number of cells: each split makes one more."""
-        return len(self.splits) + 1
 
 
 class DirectionDocument(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -281,17 +240,13 @@ def digest_of(document: EncoderDocument) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-AnyDocument: TypeAlias = TreeDocument | BoostedDocument | BoostedTreeDocument | CalibratedDocument | KMeansDocument
+AnyDocument: TypeAlias = TreeDocument | BoostedDocument | CalibratedDocument | KMeansDocument
 
 
 class EncoderFile(os.PathLike[str]):
     """An encoder's file, a path like any other, that is opened once: what was checked is what is used.
 
-    Parameters
-    ----------
-    path : path
-    max_bytes : int
-        A larger file has a digest, but no document.
+    - ``max_bytes``: a larger file has a digest, but no document.
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> None:
@@ -375,10 +330,15 @@ def parse_document(path: str, content: bytes) -> AnyDocument:
             )
         if header.version < 1:
             raise FileError(f"{path}: there is no version {header.version} of the format.")
-        if header.version < VERSION and header.kind.startswith(("boosted", "calibrated")):
+        if header.version < VERSION and (header.version == 2 or header.kind.startswith(("boosted", "calibrated"))):
             raise FileError(
                 f"{path}: this encoder was saved by an older version of certifare (version {header.version} of "
                 f"the format, {VERSION} is needed). Fit it again."
+            )
+        if header.kind == "boosted tree":
+            raise FileError(
+                f"{path}: this encoder is of a kind that certifare has no more. Fit it again: calibrated cells "
+                "(--group-aware) read the group."
             )
         document: AnyDocument = msgspec.json.decode(content, type=AnyDocument)
         json.loads(content, object_pairs_hook=distinct_keys)

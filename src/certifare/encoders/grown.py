@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from certifare.encoders.base import RestrictedEncoder
 from certifare.encoders.description import Statistics
-from certifare.encoders.groups import UnknownGroupsRule, check_unknown_groups, group_codes
 from certifare.encoders.proxies import Coordinates
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.training import Training
@@ -35,9 +34,6 @@ class GrownEncoder(RestrictedEncoder):
     retain: float = 0.0
     charge: Charge = "every"
     each: bool = False
-    group_aware: bool = False
-    unknown_groups: UnknownGroupsRule = "refuse"
-    max_distance: float | None = None
     label_weights: Sequence[float] | None = None
     positive_label: Any = None
 
@@ -74,21 +70,19 @@ class GrownEncoder(RestrictedEncoder):
             merged[slice(*ranges[node])] = cell
         return merged
 
-    def codes(self, X: Any, *, sensitive_features: Any = None) -> Codes:
+    def codes(self, X: Any) -> Codes:
         """Prepare records for :meth:`apply_codes`.
 
         They serve every encoder that was fitted from the same :meth:`prepare`: a sweep reads its records once.
-        ``sensitive_features`` as in :meth:`apply`.
         """
-        frame = Frame(X)
-        return self.codes_of(self.read_fields(frame), self.read_group_codes(frame, sensitive_features))
+        return self.codes_of(self.read_fields(Frame(X)))
 
     def apply_codes(self, codes: Codes) -> NDArray[np.int32]:
         """Find the cell of each prepared record."""
         return self.growth_.apply(codes, self.n_cells_, n_threads=self.n_threads)
 
     @abstractmethod
-    def codes_of(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
+    def codes_of(self, fields: Sequence[Field]) -> Codes:
         """Find the codes of records, on which the growth decides."""
 
     def find_cells(
@@ -98,7 +92,7 @@ class GrownEncoder(RestrictedEncoder):
         rows: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int32]:
         """Find the cells of records that were read."""
-        return self.apply_codes(self.codes_of(fields, groups))
+        return self.apply_codes(self.codes_of(fields))
 
     def _cell_representatives(self) -> Representatives:
         return self._node_representatives.take(self.growth_.leaves(self.n_cells_))
@@ -109,39 +103,7 @@ class GrownEncoder(RestrictedEncoder):
             return None
         return self._node_statistics.take(self.growth_.leaves(self.n_cells_))
 
-    @property
-    def reads_groups(self) -> bool:
-        """Whether a record's cell depends on its group too, so that encoding needs it."""
-        return bool(self.group_aware)
-
-    def group_codes(self, fields: Sequence[Field]) -> NDArray[np.uint16] | None:
-        """Codes of the groups that were read, if cells depend on them."""
-        if not self.group_aware:
-            return None
-        return group_codes(fields, self.groups_, self.group_column_, self.unknown_groups)
-
-    @property
-    def _charge(self) -> Charge:
-        """What the splits pay for."""
-        charge: Charge = self.charge
-        if not self.group_aware:
-            return charge
-        if charge not in ("every", "distance"):
-            raise EncoderError(
-                f"charge is {charge!r}, but the splits of a group-aware tree pay what they add to the distance: "
-                "leave charge as it is."
-            )
-        return "distance"
-
     def _check_size(self, training: Training) -> None:
-        check_unknown_groups(self.unknown_groups)
-        if self.max_distance is not None:
-            if self._charge != "distance":
-                raise EncoderError(
-                    "max_distance is for splits that pay for the distance: set group_aware=True, or charge='distance'."
-                )
-            if not 0.0 <= self.max_distance <= 1.0:
-                raise EncoderError(f"max_distance is {self.max_distance!r}; give a distance from 0 to 1.")
         if not isinstance(self.min_cell_size, int | np.integer) or self.min_cell_size < 1:
             raise EncoderError(f"min_cell_size is {self.min_cell_size!r}; give a whole number from 1.")
         if self.min_cell_size > len(training):
@@ -175,7 +137,7 @@ class GrownEncoder(RestrictedEncoder):
             n_groups=n_groups,
             label_weights=tuple(weights),
             positive=self._positive(training.labels[0]),
-            charge=self._charge,
+            charge=self.charge,
             attributes=self._attributes(training.groups),
         )
         if coordinates is not None:
@@ -195,8 +157,6 @@ class GrownEncoder(RestrictedEncoder):
         names = [name.split(INTERSECTION) for name in groups.names]
         if len(names[0]) < 2 or len({len(parts) for parts in names}) > 1:
             raise EncoderError("each=True is for several sensitive columns: pass them as columns of a table.")
-        if self._charge == "distance":
-            raise EncoderError("each=True: splits that pay for the distance, or read the group, are for one attribute.")
         found = []
         for values in zip(*names, strict=True):
             place = {value: code for code, value in enumerate(dict.fromkeys(values))}

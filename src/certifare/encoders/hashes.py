@@ -44,11 +44,11 @@ def hash_records(fields: Sequence[Field], salt: bytes) -> NDArray[np.uint64]:
 
 
 def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) -> NDArray[np.uint64]:
-    """Hash each record with its numbers rounded to so many binary digits each, (digits, records).
+    """Hash each record with its numbers rounded to these numbers of binary digits, (digits, records).
 
     Before a column is rounded it is multiplied by a number between ½ and 1 that the salt chooses, so that whole numbers
-    and short decimals do not lie where rounding turns over: a change in the last digits of a number then changes few
-    hashes. Text is not rounded.
+    and short decimals are not at the edge of a rounding interval: a change in the last digits then changes few hashes.
+    Text is not rounded.
 
     >>> import numpy as np
     >>> from certifare.tables.frames import Frame
@@ -58,12 +58,6 @@ def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) ->
     True
     """
     return _hash(fields, salt, tuple(52 - (n - 1) for n in digits))
-
-
-def hash_numbers(start: int, n: int, key: int) -> NDArray[np.uint64]:
-    """Hash the numbers ``start … start + n - 1``: rows are dealt by it, whatever they hold."""
-    numbers = np.arange(start, start + n, dtype=np.uint64)
-    return mix(mix(numbers) ^ mix(np.array([key], dtype=np.uint64)))
 
 
 def mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -135,22 +129,11 @@ class HashSample:
 
 @dataclass(frozen=True, eq=False)
 class GroupSample:
-    """Sample of the groups of records that agree in all columns but some: whole groups, by the hash of the others.
+    """Sample of the groups of records that agree in all columns but some: whole groups, by the hash of the others."""
 
-    Attributes
-    ----------
-    hashes : ndarray of uint64
-        Of all columns.
-    rests : ndarray of uint64
-        Of the columns that are not left out; up to ``2^(64-halvings) - 1``.
-    counts : ndarray of int64
-        How many records have these hashes.
-    halvings : int
-    """
-
-    hashes: NDArray[np.uint64]
-    rests: NDArray[np.uint64]
-    counts: NDArray[np.int64]
+    hashes: NDArray[np.uint64]  # of all columns
+    rests: NDArray[np.uint64]  # of the columns that are not left out; up to ``2^(64-halvings) - 1``
+    counts: NDArray[np.int64]  # how many records have these hashes
     halvings: int
 
     @classmethod
@@ -222,13 +205,6 @@ class GroupSample:
 class RepeatSample:
     """Sample of records that shows whether more of them are equal than chance explains; samples add up.
 
-    Attributes
-    ----------
-    whole : HashSample
-        Of the records in all columns.
-    left_out : tuple of GroupSample
-        With each block of columns left out in turn.
-
     Examples
     --------
     >>> import numpy as np
@@ -242,8 +218,8 @@ class RepeatSample:
     (True, True)
     """
 
-    whole: HashSample
-    left_out: tuple[GroupSample, ...]
+    whole: HashSample  # of the records in all columns
+    left_out: tuple[GroupSample, ...]  # with each block of columns left out in turn
 
     @classmethod
     def of(cls, fields: Sequence[Field], salt: bytes = b"") -> "RepeatSample":
@@ -279,7 +255,7 @@ class RepeatSample:
         )
 
     def judge(self) -> Repeats:
-        """Say how many records equal another one, and whether chance explains it."""
+        """Count the records that equal another one, and decide whether chance explains it."""
         times = self.whole.sorted().counts
         # Most tables have hardly any equal records, whatever the columns say.
         is_notable = np.count_nonzero(times > 1) >= NOTABLE * len(times)
@@ -289,11 +265,7 @@ class RepeatSample:
 def count_repeats(fields: Sequence[Field], roles: Sequence[NDArray[np.int64]] = ()) -> Repeats:
     """Count the records that equal another one in every column, and say whether chance explains it.
 
-    Parameters
-    ----------
-    fields : sequence of Field
-    roles : sequence of ndarray of int64
-        Codes of groups and labels. One that follows from a column adds nothing to it, and is left out.
+    - ``roles``: codes of groups and labels. One that follows from a column adds nothing to it, and is left out.
     """
     named = [Field(f"role {i}", codes, "number", False) for i, codes in enumerate(roles)]
     found = RepeatSample.of([*fields, *named]).judge()
@@ -312,7 +284,7 @@ def _follows(codes: NDArray[np.int64], field: Field) -> bool:
 
 
 def _runs(values: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order values, and say where runs of equal ones start."""
+    """Sort values, and find where runs of equal ones start."""
     order = np.argsort(values)
     ordered = values[order]
     return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(values)]
@@ -331,7 +303,7 @@ def _limit(halvings: int) -> np.uint64:
 
 
 def _hash(fields: Sequence[Field], salt: bytes, shifts: tuple[int, ...]) -> NDArray[np.uint64]:
-    """Hash records once for each shift: so many last bits of a number are rounded away."""
+    """Hash records once for each shift, the number of last bits that are rounded away."""
     n = len(fields[0])
     hashes = np.zeros((len(shifts), n), dtype=np.uint64)
     for i, field in enumerate(fields):
@@ -350,23 +322,12 @@ def _hash(fields: Sequence[Field], salt: bytes, shifts: tuple[int, ...]) -> NDAr
 
 @dataclass(frozen=True, eq=False)
 class _HashedColumn:
-    """A column whose values become 64 bits each.
-
-    Attributes
-    ----------
-    column : ndarray or Dictionary
-    table : ndarray of uint64
-        Hashes of the texts, and 0 for a missing one.
-    factor : float
-        What numbers are multiplied by.
-    offset : uint64
-        What is added to the bits before they are mixed.
-    """
+    """A column whose values become 64 bits each."""
 
     column: Column
-    table: NDArray[np.uint64]
-    factor: float
-    offset: np.uint64
+    table: NDArray[np.uint64]  # hashes of the texts, and 0 for a missing one
+    factor: float  # what numbers are multiplied by
+    offset: np.uint64  # what is added to the bits before they are mixed
 
     @classmethod
     def of(cls, i: int, field: Field, salt: bytes, *, exact: bool = True) -> "_HashedColumn":
@@ -385,7 +346,7 @@ class _HashedColumn:
         return isinstance(self.column, Dictionary)
 
     def bits(self, rows: slice) -> NDArray[np.uint64]:
-        """Give the bits of some values."""
+        """Return the bits of some values."""
         if isinstance(self.column, Dictionary):
             bits: NDArray[np.uint64] = self.table[self.column.indices[rows]]
             return bits
@@ -417,7 +378,7 @@ def _add_up(sums: NDArray[np.uint64], bits: NDArray[np.uint64], offset: np.uint6
 
 
 def _bits(values: NDArray[Any], factor: float) -> NDArray[np.uint64]:
-    """Bit pattern of numbers as float64, with one zero and one NaN."""
+    """Return the bit patterns of numbers as float64, with one zero and one NaN."""
     numbers = values.astype(np.float64) * factor + 0.0
     if factor != 1.0:
         numbers[np.abs(numbers) < TINY] = 0.0

@@ -1,4 +1,4 @@
-"""What drives the cells: how much of the label, and how much of the distance, goes when a column is shuffled."""
+"""Feature importance: the loss of predictive power, and of distance, when a column is shuffled."""
 
 from __future__ import annotations
 
@@ -24,35 +24,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """What goes when one column is shuffled.
-
-    Attributes
-    ----------
-    column : str
-    explained : float
-        How much less of the label the cells explain.
-    distance : float
-        How much smaller the distance between the groups is. Below 0: the column made it smaller.
-    """
+    """The loss when one column is shuffled."""
 
     column: str
-    explained: float
-    distance: float
+    explained: float  # how much less of the label the cells explain
+    distance: float  # how much smaller the distance between the groups is. Below 0: the column made it smaller
 
 
 @dataclass(frozen=True, slots=True)
 class Importances:
-    """What drives the cells. Made by ``encoder.importances``.
+    """Importance of all columns. Made by ``encoder.importances``.
 
-    Attributes
-    ----------
-    explained : float
-        Share of the label's spread (Gini impurity) that the cells explain; the mean over several labels.
-    distance : float
-        Distance between the groups in these records, of the worst classifier on the cells; the largest over pairs.
-    columns : tuple of Importance
-        From what matters most, for the label or the distance, to what matters least.
-    records : int
+    - ``explained``: share of the label's spread (Gini impurity) that the cells explain; the mean over several labels.
+    - ``distance``: distance between the groups in these records, of the worst classifier on the cells; the largest over
+      pairs.
+    - ``columns``: from what matters most, for the label or the distance, to what matters least.
     """
 
     explained: float
@@ -61,7 +47,7 @@ class Importances:
     records: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
+        """Return plain data, ready for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -82,7 +68,7 @@ def find_importances(
     repeats: int = 5,
     seed: int = 0,
 ) -> Importances:
-    """Shuffle each column, and see what becomes of the cells (``encoder.importances``)."""
+    """Shuffle each column, and measure the cells again (``encoder.importances``)."""
     check_is_fitted(encoder)
     if repeats < 1:
         raise ArgumentError(f"repeats={repeats}: give a number of shuffles, at least 1.")
@@ -114,7 +100,7 @@ def find_importances(
 
 
 class _Measure:
-    """What cells tell of labels and groups, in counts of one set of records."""
+    """Counts of labels and groups by cell, of one set of records."""
 
     def __init__(self, n_cells: int, labels: Sequence[Levels], groups: Levels) -> None:
         self._n_cells, self._labels, self._groups = n_cells, labels, groups
@@ -135,7 +121,7 @@ class _Measure:
 
 
 def _explained(table: NDArray[np.int64]) -> float:
-    """Share of the spread of a label between the cells: 1 less the mean impurity of cells over that of all."""
+    """Return the explained share of a label: 1 minus the mean impurity of cells over that of all records."""
     sizes = np.maximum(table.sum(axis=1), 1)
     total = table.sum()
     whole = 1.0 - ((table.sum(axis=0) / max(total, 1)) ** 2).sum()

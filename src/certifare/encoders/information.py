@@ -18,18 +18,10 @@ from certifare.tables.frames import Field, scaled
 
 @dataclass(frozen=True, slots=True)
 class RetainedInformation:
-    """Share of each column's spread that the cells explain, on the given records.
+    """Share of each column's variance that the cells explain, on the given records."""
 
-    Attributes
-    ----------
-    mean : float
-        Mean over the columns; columns that do not vary are left out.
-    columns : dict of str to float
-        Each column's share. Slightly below 0 where cells explain nothing.
-    """
-
-    mean: float
-    columns: dict[str, float]
+    mean: float  # mean over the columns; columns that do not vary are left out
+    columns: dict[str, float]  # each column's share. Slightly below 0 where cells explain nothing
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} of the spread of {len(self.columns)} columns is retained"
@@ -40,13 +32,8 @@ def retained_information(
 ) -> RetainedInformation:
     """Measure retained information on held-out records.
 
-    Parameters
-    ----------
-    fields : sequence of Field
-    categorical : sequence of bool
-        Which columns hold categories; a missing value is a category of its own there. Missing numbers are left out.
-    cells : ndarray of int
-    n_cells : int
+    - ``categorical``: which columns hold categories; a missing value is a category, too. Missing numbers
+      are left out.
 
     Examples
     --------
@@ -109,7 +96,7 @@ class _Numbers:
 
 @dataclass(frozen=True, eq=False)
 class _Categories:
-    """Codes of categories, and the probability that two records differ."""
+    """Return codes of categories, and the probability that two records differ."""
 
     codes: NDArray[np.int64]
     n_values: int
@@ -144,7 +131,7 @@ def _category_codes(field: Field) -> NDArray[np.int64]:
 
 
 def _differ(counts: NDArray[np.float64], where: NDArray[np.int64], n: int) -> NDArray[np.float64]:
-    """Probability that two different records of the same place differ, from the counts of values in each place."""
+    """Return the probability that two records of the same place differ, given counts of values by place."""
     size = np.bincount(where, weights=counts, minlength=n)
     same = np.bincount(where, weights=counts * (counts - 1.0), minlength=n)
     return 1.0 - same / np.maximum(size * (size - 1.0), 1.0)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from certifare.encoders.forest import WORD
 from certifare.encoders.format import (
     BoostedDocument,
-    BoostedTreeDocument,
     CalibratedDocument,
     EncoderDocument,
     KMeansDocument,
@@ -46,13 +45,10 @@ def check_limits(document: EncoderDocument) -> None:
     _limit(len(document.groups), MOST_GROUPS, "groups")
     for label in document.labels:
         _limit(len(label.values), MOST_GROUPS, f"values of the label {label.name[:60]!r}")
-    if isinstance(document, TreeDocument | BoostedTreeDocument):
+    if isinstance(document, TreeDocument):
         _limit(len(document.splits) + 1, MOST_CELLS, "cells")
         codes_of = {c.name: len(c.edges or ()) + len(c.categories or ()) + 2 for c in document.columns}
-        if isinstance(document, BoostedTreeDocument):
-            _limit(len(document.scores), MOST_COLUMNS, "scores")
-            codes_of |= {score.name: len(score.edges) + 2 for score in document.scores}
-        codes = [codes_of.get(rule.column, 0) * (1 + len(rule.by_group or ())) for rule in document.splits]
+        codes = [codes_of.get(rule.column, 0) for rule in document.splits]
         _limit(sum(codes), MOST_CODES, "codes of splits")
         nodes = [rule.node for rule in document.splits]
         _limit(sum_over_cells(nodes, [1] * len(nodes)), MOST_STEPS, "steps to its cells")
@@ -67,7 +63,7 @@ def check_limits(document: EncoderDocument) -> None:
         _limit(sum_over_cells(nodes, [1] * len(nodes)), MOST_STEPS, "steps to its cells")
     elif isinstance(document, KMeansDocument):
         _limit(len(document.cells), MOST_CELLS, "cells")
-    if isinstance(document, BoostedDocument | BoostedTreeDocument | CalibratedDocument):
+    if isinstance(document, BoostedDocument | CalibratedDocument):
         _limit(_entries(document.models), MOST_ENTRIES, "entries of tables of its score models")
 
 

@@ -1,4 +1,4 @@
-"""Documents into encoders: whatever a document claims is checked before it is believed."""
+"""Read encoders from documents: everything that a document claims is checked."""
 
 import math
 import os
@@ -23,7 +23,6 @@ from certifare.encoders.format import (
     AnyDocument,
     AxisDocument,
     BoostedDocument,
-    BoostedTreeDocument,
     CalibratedDocument,
     Centres,
     ColumnDocument,
@@ -32,8 +31,6 @@ from certifare.encoders.format import (
     Model,
     Place,
     Rule,
-    ScoreDocument,
-    Side,
     Tree,
     TreeDocument,
     read_encoder_document,
@@ -43,7 +40,6 @@ from certifare.encoders.proxies import LARGEST, MOST, Clusters, Coordinates
 from certifare.encoders.representatives import Representatives
 from certifare.encoders.scoremap import MOST_SQUARES, Axis, ScoreMap
 from certifare.encoders.scores import FeatureMap, Scores
-from certifare.encoders.scoretree import Score, ScoreTree, columns_in_words, score_bins
 from certifare.encoders.space import Space
 from certifare.encoders.training import ColumnSchema
 from certifare.errors import FileError
@@ -105,8 +101,6 @@ def build_encoder(document: AnyDocument) -> "RestrictedEncoder":
         return build_tree(document)
     if isinstance(document, BoostedDocument):
         return _build_boosted(document)
-    if isinstance(document, BoostedTreeDocument):
-        return _build_boosted_tree(document)
     if isinstance(document, CalibratedDocument):
         return _build_calibrated(document)
     return _build_kmeans(document)
@@ -114,7 +108,7 @@ def build_encoder(document: AnyDocument) -> "RestrictedEncoder":
 
 @contextmanager
 def _named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say of which file an error is."""
+    """Name the file in errors."""
     try:
         yield
     except FileError as error:
@@ -126,7 +120,7 @@ def _named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def describe_document(document: AnyDocument, path: str | os.PathLike[str] = "The encoder") -> Description:
-    """Put the cells of a document into words, as the encoder that it holds does (``encoder.describe()``)."""
+    """Describe the cells of a document, as the encoder that it holds does (``encoder.describe()``)."""
     with _named(path):
         return _describe(document)
 
@@ -140,16 +134,11 @@ def _describe(document: AnyDocument) -> Description:
     elif isinstance(document, TreeDocument):
         growth = _restore_growth(_restore_splits(document, bins), document.nodes)
         places = [document.nodes[leaf] for leaf in growth.leaves()]
-        rules = path_rules(growth, bins, columns, document.n_cells, names)
+        rules = path_rules(growth, bins, columns, document.n_cells)
     elif isinstance(document, CalibratedDocument):
         places = document.cells
         thresholds = _restore_thresholds(document)[1]
         rules = threshold_rules(thresholds, [direction.name for direction in document.directions], names)
-    elif isinstance(document, BoostedTreeDocument):
-        scores, table = _restore_scores(document, bins)
-        growth = _restore_growth(_restore_splits(document, score_bins(scores, table)), document.nodes)
-        places = [document.nodes[leaf] for leaf in growth.leaves()]
-        rules = path_rules(growth, *columns_in_words(scores, table, columns, True), document.n_cells, names)
     else:
         growth = _restore_growth(_restore_squares(document), document.nodes)
         places = [document.nodes[leaf] for leaf in growth.leaves()]
@@ -184,7 +173,6 @@ def _build_boosted(document: BoostedDocument) -> "BoostedEncoder":
 
     encoder = BoostedEncoder()
     columns, bins = _restore_common(encoder, document)
-    _require(not encoder.group_aware, "a group-aware boosted encoder is a tree")
     _require(len(document.labels) > 0 and len(document.groups) > 1, "a boosted encoder has labels and groups")
     n_classes = (*(len(label.values) for label in document.labels), len(document.groups))
     scores = _restore_models(document, FeatureMap(bins), n_classes)
@@ -196,46 +184,6 @@ def _build_boosted(document: BoostedDocument) -> "BoostedEncoder":
     encoder.score_map_ = score_map
     _restore_nodes(encoder, _restore_squares(document), document, columns)
     return encoder
-
-
-def _build_boosted_tree(document: BoostedTreeDocument) -> "BoostedEncoder":
-    """Make the encoder."""
-    from certifare.encoders.boosted import BoostedEncoder
-
-    encoder = BoostedEncoder()
-    columns, bins = _restore_common(encoder, document)
-    _require(bool(encoder.group_aware), "a boosted tree is group-aware")
-    _require(len(document.labels) > 0, "a boosted encoder has labels")
-    n_classes = tuple(len(label.values) for label in document.labels)
-    scores = _restore_models(document, FeatureMap(bins, len(document.groups)), n_classes)
-    encoder._score_tree = ScoreTree(scores, *_restore_scores(document, bins))
-    _restore_nodes(encoder, _restore_splits(document, encoder._score_tree.bins), document, columns)
-    return encoder
-
-
-def _restore_scores(
-    document: BoostedTreeDocument, bins: tuple[Bins, ...]
-) -> tuple[tuple[Score, ...], tuple[Bins, ...]]:
-    """Restore the scores, and the bins of the table's columns if ``retain`` lets splits be of those, too."""
-    n_classes = [len(label.values) for label in document.labels]
-    names = [*(score.name for score in document.scores), *(column.name for column in document.columns)]
-    _require(len(document.scores) > 0, "scores: there are none")
-    _require(len(set(names)) == len(names), "scores: a name occurs twice, or is that of a column")
-    scores = tuple(_restore_score(score, n_classes, f"scores[{i}]") for i, score in enumerate(document.scores))
-    return scores, bins if document.parameters.get("retain") else ()
-
-
-def _restore_score(document: ScoreDocument, n_classes: Sequence[int], where: str) -> Score:
-    edges = np.array(document.edges, dtype=np.float64)
-    _require(
-        bool((np.diff(edges) > 0).all()) and len(edges) < (1 << 16) - 1, f"{where}: edges are not sorted, or too many"
-    )
-    if list(n_classes) == [2]:
-        _require(document.weights is None, f"{where}: two classes need no weights")
-    else:
-        _require(len(document.weights or ()) == sum(n_classes), f"{where}: not one weight per class")
-    weights = None if document.weights is None else np.array(document.weights, dtype=np.float64)
-    return Score(document.name, weights, edges)
 
 
 def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
@@ -397,10 +345,8 @@ def _restore_bins(column: ColumnDocument, where: str) -> Bins:
     return ContinuousBins(column.name, edges)
 
 
-def _restore_splits(document: TreeDocument | BoostedTreeDocument, bins: Sequence[Bins]) -> list[Split]:
+def _restore_splits(document: TreeDocument, bins: Sequence[Bins]) -> list[Split]:
     position = {b.name: i for i, b in enumerate(bins)}
-    aware = bool(document.parameters.get("group_aware"))
-    _require(not aware or len(document.groups) > 1, "a group-aware tree has groups")
     places: dict[int, dict[Any, int]] = {}
     splits = []
     for j, rule in enumerate(document.splits):
@@ -410,29 +356,15 @@ def _restore_splits(document: TreeDocument | BoostedTreeDocument, bins: Sequence
         if i not in places:
             places[i] = {category: code for code, category in enumerate(getattr(bins[i], "categories", ()))}
         splits.append(_restore_split(rule, i, bins[i], places[i], where))
-        n_sides = None if rule.by_group is None else len(rule.by_group)
-        expected = len(document.groups) if aware else None
-        _require(n_sides == expected, f"{where}: a group-aware tree, and no other, has a side for each group")
     return splits
 
 
 def _restore_split(rule: Rule, column: int, bins: Bins, position: Mapping[Any, int], where: str) -> Split:
-    goes_left, threshold = _restore_side(rule, bins, position, where)
-    if rule.by_group is None:
-        return Split(rule.node, column, goes_left, threshold, 0.0, 0, 0)
-    rows = [_restore_side(side, bins, position, f"{where}.by_group[{s}]")[0] for s, side in enumerate(rule.by_group)]
-    return Split(rule.node, column, np.array(rows), threshold, 0.0, 0, 0, goes_left)
-
-
-def _restore_side(
-    rule: Rule | Side, bins: Bins, position: Mapping[Any, int], where: str
-) -> tuple[NDArray[np.bool_], int | None]:
-    """Restore what goes left, and the threshold of numbers."""
     goes_left = np.zeros(bins.n_codes, dtype=bool)
     threshold: int | None = None
     if isinstance(bins, CategoricalBins):
         _require(
-            rule.categories is not None and rule.unseen is not None and rule.at_most is None and rule.known is None,
+            rule.categories is not None and rule.unseen is not None and rule.at_most is None,
             f"{where} lists categories",
         )
         for category in rule.categories or ():
@@ -441,16 +373,14 @@ def _restore_side(
         goes_left[bins.infrequent_code] = rule.unseen == "left"
     else:
         _require(rule.categories is None and rule.unseen is None, f"{where}: {bins.name!r} has no categories")
-        _require(rule.at_most is None or rule.known is None, f"{where}: either some numbers go left, or none do")
-        if rule.at_most is None:
-            threshold = len(bins.edges) if rule.known is None else -1
-        else:
+        threshold = len(bins.edges)
+        if rule.at_most is not None:
             threshold = int(np.searchsorted(bins.edges, rule.at_most))
             found = threshold < len(bins.edges) and bins.edges[threshold] == rule.at_most
             _require(found, f"{where}: {rule.at_most} is not an edge of {bins.name!r}")
         goes_left[: threshold + 1] = True
     goes_left[bins.missing_code] = rule.missing == "left"
-    return goes_left, threshold
+    return Split(rule.node, column, goes_left, threshold, 0.0, 0, 0)
 
 
 def _shape(document: BoostedDocument) -> tuple[int, ...]:
@@ -480,7 +410,7 @@ def _restore_squares(document: BoostedDocument) -> list[Split]:
 
 
 def _check_parents(parents: Sequence[int]) -> None:
-    """Each split must part a node that exists by then and was not split before: so there is no cycle."""
+    """Require that each split divides a node that exists by then and was not split before: so there is no cycle."""
     split = set()
     for j, node in enumerate(parents):
         _require(node <= 2 * j and node not in split, f"split {j} parts node {node}, which is not a leaf then")
@@ -497,7 +427,7 @@ def _restore_growth(splits: Sequence[Split], nodes: Sequence[Place]) -> Growth:
 def _restore_nodes(
     encoder: "GrownEncoder",
     splits: Sequence[Split],
-    document: TreeDocument | BoostedDocument | BoostedTreeDocument,
+    document: TreeDocument | BoostedDocument,
     columns: tuple[ColumnSchema, ...],
 ) -> None:
     encoder.growth_ = _restore_growth(splits, document.nodes)
@@ -543,7 +473,7 @@ def _restore_statistics(document: EncoderDocument, places: Sequence[Place], wher
 
 
 def _restore_models(
-    document: BoostedDocument | BoostedTreeDocument | CalibratedDocument,
+    document: BoostedDocument | CalibratedDocument,
     features: FeatureMap,
     n_classes: tuple[int, ...],
 ) -> Scores:
@@ -589,7 +519,7 @@ def _restore_forest(document: Model, n_classes: int, n_numbers: int, where: str)
 
 
 def _check_tree(tree: Tree, n_numbers: int, where: str) -> None:
-    """Nodes must make one tree: there is always a place left for the next, and none after the last."""
+    """Require that the nodes make one tree: there is always a place for the next, and none after the last."""
     n = len(tree.features)
     _require(n > 0 and n == len(tree.numbers), f"{where}: lists of different lengths, or empty ones")
     free = 1

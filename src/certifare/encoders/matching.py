@@ -1,6 +1,5 @@
 """MatchingEncoder: find the columns and groups of a fitted encoder in the tables that it is given later."""
 
-import copy
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from certifare.encoders.training import as_list, read_groups, sensitive_position
 from certifare.errors import EncoderError, GroupError, MissingColumnError
 from certifare.foundation.formatting import listing
 from certifare.growth import Dictionary
-from certifare.tables.frames import Field, Frame, check_lengths, read_values
+from certifare.tables.frames import Field, Frame, check_lengths
 
 
 class MatchingEncoder(FittingEncoder):
@@ -85,22 +84,7 @@ class MatchingEncoder(FittingEncoder):
             )
         fields, _ = read_groups(frame, sensitive_features, self.sensitive)
         check_lengths({"X": len(frame)} | {f"sensitive {field.name!r}": len(field) for field in fields})
-        groups = self.group_codes(fields)
-        unknown = 0 if groups is None else int((groups == len(self.groups_)).sum())
-        if unknown:
-            warnings.warn(
-                f"{unknown:,} of {len(frame):,} records have a group that the encoder was not fitted with, or none; "
-                "they were encoded by the thresholds that the groups have in common.",
-                UserWarning,
-                stacklevel=3,
-            )
-        return groups
-
-    def count_unknown_groups(self, sensitive_features: Any) -> int:
-        """Count the records whose group is missing or was not in the training records, if the encoder reads groups."""
-        known = copy.copy(self).set_params(unknown_groups="common")
-        groups = known.group_codes(read_values(sensitive_features, "sensitive"))
-        return 0 if groups is None else int((groups == len(self.groups_)).sum())
+        return self.group_codes(fields)
 
     def sensitive_features_in(self, X: Any) -> NDArray[Any] | dict[str, NDArray[Any]]:
         """Take the groups from a table, if ``sensitive=`` named their columns.

@@ -18,7 +18,7 @@ from certifare.encoders.cellscores import score_names
 from certifare.encoders.forest import Forest
 from certifare.errors import EncoderError, MissingPackageError
 from certifare.foundation.levels import name_of
-from certifare.growth import CategoricalBins, Codes
+from certifare.growth import CategoricalBins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,12 +27,8 @@ if TYPE_CHECKING:
     from certifare.encoders.calibrated_cells import CalibratedEncoder
     from certifare.encoders.scoremap import Axis
     from certifare.encoders.scores import Scores
-    from certifare.encoders.scoretree import Score
 
 OPSET, ML_OPSET, IR_VERSION = 18, 5, 10
-MOST_SQUARES = 1 << 20
-"""Cells of a group-aware encoder are looked up in a table of at most so many entries."""
-
 MISSING_TEXT = ""
 """What stands for a missing value in a column of text: ONNX has no other."""
 
@@ -118,36 +114,28 @@ class _Graph:
 
 
 def _scores_of(encoder: BoostedEncoder | CalibratedEncoder) -> Scores | None:
-    """Give the score models, which see the group in an encoder that reads it; None if a column is the score."""
-    if not isinstance(encoder, BoostedEncoder):
-        return encoder.directions_.scores
-    return encoder._score_tree.scores if encoder.group_aware else encoder.score_map_.scores
+    """Return the score models, which see the group in an encoder that reads it; None if a column is the score."""
+    return encoder.score_map_.scores if isinstance(encoder, BoostedEncoder) else encoder.directions_.scores
 
 
 def _retains(encoder: BoostedEncoder | CalibratedEncoder) -> bool:
-    if not isinstance(encoder, BoostedEncoder):
-        return encoder.directions_.coordinates is not None
-    return bool(encoder._score_tree.table) if encoder.group_aware else encoder.score_map_.clusters is not None
+    if isinstance(encoder, BoostedEncoder):
+        return encoder.score_map_.clusters is not None
+    return encoder.directions_.coordinates is not None
 
 
 def _cells(graph: _Graph, encoder: BoostedEncoder) -> None:
     """Write everything, from the columns to the cells."""
-    group = _group(graph, encoder) if encoder.group_aware else None
-    scores = _scores(graph, encoder, group)
+    scores = _scores(graph, encoder, None)
     n_labels = len(encoder.labels_)
     label = (
         scores[0]
         if n_labels == 1
         else graph.add("Concat", *(_pair(graph, encoder, s, i) for i, s in enumerate(scores[:n_labels])), axis=1)
     )
-    if group is None:
-        sides = {"label": label, "group": scores[n_labels]}
-        places = [(_bins(graph, axis, sides[axis.side]), len(axis.coordinates)) for axis in encoder.score_map_.axes]
-        table = encoder.cell_map_.ravel()
-    else:
-        places = [(_bins(graph, score, label), len(score.edges) + 1) for score in encoder._score_tree.columns]
-        places.append((group, len(encoder.groups_) + 1))
-        table = _table_by_group(encoder, [n for _, n in places])
+    sides = {"label": label, "group": scores[n_labels]}
+    places = [(_bins(graph, axis, sides[axis.side]), len(axis.coordinates)) for axis in encoder.score_map_.axes]
+    table = encoder.cell_map_.ravel()
     square, _ = places[0]
     for place, n in places[1:]:
         square = graph.add("Add", graph.add("Mul", square, graph.constant(np.int64(n))), place)
@@ -225,19 +213,6 @@ def _group(graph: _Graph, encoder: RestrictedEncoder) -> str:
         default_tensor=graph.tensor(np.array([len(names)], dtype=np.int64), "unknown"),
     )
     return graph.add("Reshape", code, graph.constant(np.array([-1], dtype=np.int64)))
-
-
-def _table_by_group(encoder: BoostedEncoder, shape: Sequence[int]) -> NDArray[np.int32]:
-    """Find the cell of each combination of scores and group; −1 where the group is refused."""
-    if np.prod(shape, dtype=np.float64) > MOST_SQUARES:
-        raise EncoderError(
-            f"A group-aware encoder of {len(shape) - 1} scores has no ONNX form: encode with certifare, or fit one "
-            "label of two values, or fit without group_aware."
-        )
-    *columns, groups = (grid.ravel() for grid in np.indices(shape, dtype=np.uint16))
-    codes = Codes(tuple(columns), tuple(b.n_codes for b in encoder._score_tree.bins)).of_groups(groups)
-    cells: NDArray[np.int32] = encoder.growth_.apply(codes, encoder.n_cells_)
-    return np.where((groups == len(encoder.groups_)) & (encoder.unknown_groups == "refuse"), -1, cells)
 
 
 def _features(graph: _Graph, encoder: RestrictedEncoder, scores: Scores) -> tuple[list[str], dict[int, str]]:
@@ -342,8 +317,8 @@ def _pair(graph: _Graph, encoder: BoostedEncoder, score: str, label: int) -> str
     return graph.add("Concat", graph.add("Sub", graph.constant(np.float64(1.0)), second), second, axis=1)
 
 
-def _bins(graph: _Graph, axis: Axis | Score, scores: str) -> str:
-    """Write how many edges of an axis, or of a column of scores, lie below the score."""
+def _bins(graph: _Graph, axis: Axis, scores: str) -> str:
+    """Write how many edges of an axis lie below the score."""
     along = scores
     if axis.weights is not None:
         along = graph.add("MatMul", scores, graph.constant(axis.weights[:, None]))

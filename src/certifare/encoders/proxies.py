@@ -62,17 +62,10 @@ class Coordinates:
     Numbers are standardised (skewed ones after a logarithm) and categories are one-hot, scaled so that every column has
     the spread 1. A coordinate is a sum over columns of what the column's code adds, so it is the same wherever a record
     lies, and sums of it are exact. Missing numbers are at the mean.
-
-    Attributes
-    ----------
-    tables : tuple of ndarray of int32, (codes, coordinates)
-        What each code of a column adds.
-    spread : float
-        Mean squared deviation of all columns together, in the same units.
     """
 
-    tables: tuple[NDArray[np.int32], ...]
-    spread: float
+    tables: tuple[NDArray[np.int32], ...]  # (codes, coordinates): what each code of a column adds
+    spread: float  # mean squared deviation of all columns together, in the same units
 
     @classmethod
     def fit(

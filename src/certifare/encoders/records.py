@@ -1,4 +1,4 @@
-"""Records for a fitted encoder, read in one way by whoever certifies, counts, encodes or verifies.
+"""Read records for a fitted encoder: the same way to certify, count, encode and verify.
 
 Features are the columns that the encoder was fitted with, read as the types that it was fitted with; other columns may
 play a role. :func:`read_records` reads a whole file with its roles, :func:`open_records` reads batch by batch.
@@ -30,7 +30,7 @@ from certifare.tables.table import Table
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
 
-#: Where a bundle keeps what tells training records, beside the encoder's file.
+#: Where a bundle keeps the fingerprint of the training records, next to the encoder's file.
 FINGERPRINT = Path("private", "fingerprint.npz")
 
 #: What a CSV file's text is read as, for the types of columns that encoders know.
@@ -38,20 +38,13 @@ _TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "text": TEXT}
 
 
 def load_fitted(path: str | os.PathLike[str]) -> RestrictedEncoder:
-    """Read an encoder's file, and the fingerprint of its training records where the producer's folder holds it.
+    """Read an encoder's file, and the fingerprint of its training records if the producer's folder has it.
 
     With a fingerprint, records that the encoder was fitted on can be recognised (``fingerprint_`` is not None).
 
-    Parameters
-    ----------
-    path : path
-        The encoder's file. The fingerprint is ``private/fingerprint.npz`` beside it.
-
-    Returns
-    -------
-    RestrictedEncoder
+    - ``path``: the encoder's file. The fingerprint is ``private/fingerprint.npz`` next to it.
     """
-    # Whoever verifies a certificate alone needs no encoder, nor scikit-learn, which is slow to import.
+    # Verifying a certificate alone needs no encoder, nor scikit-learn, which is slow to import.
     from certifare.encoders import Fingerprint, load_encoder
 
     encoder = load_encoder(path)
@@ -79,25 +72,14 @@ def read_records(
 ) -> Table:
     """Read a CSV, Parquet, Arrow or Feather file of records of a fitted encoder, as a reading says.
 
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-    path : path or sequence of paths
-        Records of several files are read one after the other.
-    reading : Reading
-    labelled : bool
-        Whether the metric looks at labels: only then are they read, and records without one left out.
-    sensitive_file, on
-        A second file that holds sensitive columns, and the key by which they are joined
-        (:func:`certifare.tables.joins.join_groups`).
-    **csv
-        ``delimiter``, ``encoding``, ``header``, ``names`` of CSV files, and ``missing`` and ``decimal`` besides what
-        the reading says, as in :func:`certifare.tables.files.read_file`.
+    - ``path``: records of several files are read one after the other.
+    - ``labelled``: whether the metric looks at labels: only then are they read, and records without one left out.
+    - ``sensitive_file``, ``on``: a second file that holds sensitive columns, and the key by which they are joined
+      (:func:`certifare.tables.joins.join_groups`).
+    - ``**csv``: ``delimiter``, ``encoding``, ``header``, ``names`` of CSV files, and ``missing`` and ``decimal``
+      besides what the reading says, as in :func:`certifare.tables.files.read_file`.
 
-    Returns
-    -------
-    Table
-        Its features are the encoder's, in order.
+    Returns: its features are the encoder's, in order.
     """
     types = _feature_types(encoder)
     csv = csv_format(reading, csv)
@@ -139,25 +121,17 @@ def table_of_records(
 
 
 def csv_format(reading: Reading, csv: Mapping[str, Any]) -> dict[str, Any]:
-    """Say how CSV files are read: as the options say, with the missing words and decimal sign of a reading."""
+    """Return how to read CSV files: by the options, with the missing values and decimal sign of a reading."""
     words = (*csv.get("missing", MISSING), *reading.missing_words)
     return {**csv, "missing": tuple(dict.fromkeys(words)), "decimal": csv.get("decimal") or reading.decimal}
 
 
 @dataclass(frozen=True)
 class GroupColumns:
-    """Where an encoder that reads the group finds it among a file's columns.
+    """The columns of a file in which an encoder that reads the group finds it."""
 
-    Attributes
-    ----------
-    roles : tuple of str or Comparison
-        The sensitive columns, or comparisons of them.
-    types : dict of str to pa.DataType
-        What they are read as.
-    """
-
-    roles: tuple[str | Comparison, ...]
-    types: dict[str, pa.DataType]
+    roles: tuple[str | Comparison, ...]  # the sensitive columns, or comparisons of them
+    types: dict[str, pa.DataType]  # what they are read as
 
     @classmethod
     def of(cls, encoder: RestrictedEncoder, names: Sequence[str], given: Sequence[str] = ()) -> GroupColumns:
@@ -176,7 +150,7 @@ class GroupColumns:
         return cls(roles, types)
 
     def read(self, table: pa.Table) -> pa.Table:
-        """Give the groups of records, as an encoder takes them."""
+        """Return the groups of records, as an encoder takes them."""
         columns = {
             str(role): role.evaluate(table.column(role.column)) if isinstance(role, Comparison) else table.column(role)
             for role in self.roles
@@ -185,7 +159,7 @@ class GroupColumns:
 
 
 def _type_of(names: Set[str]) -> pa.DataType:
-    """Say what a column was read as whose values have these names."""
+    """Return the type of a column whose values have these names."""
     if names and names <= {"True", "False"}:
         return pa.bool_()
     try:
@@ -202,16 +176,10 @@ def open_records(
 ) -> Batches:
     """Open a file of records of a fitted encoder, to be read batch by batch in constant memory.
 
-    Parameters
-    ----------
-    encoder : RestrictedEncoder
-    path : path
-    others : mapping of column to type, optional
-        Further columns to read, as :func:`certifare.tables.files.open_batches` takes them. A feature is read as
-        the encoder wants it, whatever is said here.
-    **reading
-        ``delimiter``, ``encoding``, ``missing``, ``header``, ``names`` and ``decimal`` of CSV files, as in
-        :func:`certifare.tables.files.read_file`.
+    - ``others``: further columns to read, as :func:`certifare.tables.files.open_batches` takes them. A feature is read
+      as the encoder wants it, whatever is said here.
+    - ``**reading``: ``delimiter``, ``encoding``, ``missing``, ``header``, ``names`` and ``decimal`` of CSV files, as in
+      :func:`certifare.tables.files.read_file`.
     """
     types = {**(others or {}), **_feature_types(encoder)}
     batches = open_batches(path, types, **reading)

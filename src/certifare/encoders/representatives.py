@@ -20,17 +20,10 @@ from certifare.tables.frames import ColumnType, Field
 
 @dataclass(frozen=True, eq=False)
 class Representatives:
-    """One value per column and place, a place being a cell or a node of a tree.
-
-    Attributes
-    ----------
-    columns : tuple of ColumnSchema
-    values : tuple of ndarray
-        Numbers as float64 with NaN for missing, text as objects with None for missing.
-    """
+    """One value per column and place, a place being a cell or a node of a tree."""
 
     columns: tuple[ColumnSchema, ...]
-    values: tuple[NDArray[Any], ...]
+    values: tuple[NDArray[Any], ...]  # numbers as float64 with NaN for missing, text as objects with None for missing
 
     def take(self, places: Sequence[int] | NDArray[np.integer]) -> "Representatives":
         """Keep some places, in the given order."""
@@ -51,15 +44,10 @@ def find_representatives(
 ) -> Representatives:
     """Find the representatives of ranges of cells.
 
-    Parameters
-    ----------
-    columns, fields, bins, codes
-        The training records.
-    cells : ndarray of int32
-        The cell of each.
-    ranges : ndarray of int64, (places, 2)
-        Place p is made of the cells ``ranges[p, 0] … ranges[p, 1] - 1``. The nodes of a tree are such places if
-        cells are numbered from left to right.
+    - ``columns``, ``fields``, ``bins``, ``codes``: the training records.
+    - ``cells``: the cell of each.
+    - ``ranges`` (places, 2): place p is made of the cells ``ranges[p, 0] … ranges[p, 1] - 1``. The nodes of a tree are
+      such places if cells are numbered from left to right.
     """
     n_cells = int(ranges[:, 1].max())
     rows = _Rows(cells, n_cells)
@@ -77,14 +65,10 @@ def find_representatives(
 
 @dataclass(frozen=True, eq=False)
 class Middle:
-    """Where lower medians lie.
+    """Positions of lower medians.
 
-    Attributes
-    ----------
-    places : ndarray of int64
-        The places that have a median: at least as many values are present as missing.
-    codes, ranks : ndarray of int64
-        The code that the median has, and how many of the values with that code are smaller.
+    - ``places``: the places that have a median: at least as many values are present as missing.
+    - ``codes``, ``ranks``: the code that the median has, and how many of the values with that code are smaller.
     """
 
     places: NDArray[np.int64]
@@ -104,7 +88,7 @@ class Middle:
 
 
 class _Rows:
-    """Rows in the order of their cells; sorted when first asked for."""
+    """Rows in the order of their cells; sorted on first use."""
 
     def __init__(self, cells: NDArray[np.integer], n_cells: int) -> None:
         self._cells, self._n_cells = cells, n_cells
@@ -125,11 +109,11 @@ class _Rows:
 
 
 def modes(bins: CategoricalBins, counts: NDArray[np.int64], text: bool) -> NDArray[Any]:
-    """Most common category; the first of those equally common. Infrequent ones are not told apart, so not counted."""
+    """Return the most common category, the first if tied. Infrequent ones share a code, so they are not counted."""
     counts = np.delete(counts, bins.infrequent_code, axis=1)  # now missing is last
     best = counts.argmax(axis=1)
-    nobody = counts[np.arange(len(best)), best] == 0
-    best[nobody] = len(bins.categories)
+    empty = counts[np.arange(len(best)), best] == 0
+    best[empty] = len(bins.categories)
     known: list[Any] = list(bins.categories)
     if text:
         known.append(None)
@@ -147,7 +131,7 @@ def _medians(
     ranges: NDArray[np.int64],
     rows: "_Rows",
 ) -> NDArray[np.float64]:
-    """Lower median of the present values; missing where most values are."""
+    """Return the lower median of the present values; missing if most values are missing."""
     middle = Middle.of(counts)
     result = np.full(len(counts), np.nan)
     if not len(middle.places):
@@ -163,7 +147,7 @@ def _medians(
 
 
 def _count(cells: NDArray[np.integer], codes: NDArray[Any], n_cells: int, n_codes: int) -> NDArray[np.int64]:
-    """How often each code occurs in each cell."""
+    """Count how often each code occurs in each cell."""
     if len(cells) >= WORTH_COMPILING:
         counts: NDArray[np.int64] = _count_many(cells, codes, n_cells, n_codes)
         return counts

@@ -17,9 +17,9 @@ from sqlglot import exp
 from certifare.encoders.boosted import BoostedEncoder
 from certifare.encoders.calibrated_cells import TIE_DIGITS, CalibratedEncoder
 from certifare.encoders.forest import UNIT, Forest
-from certifare.encoders.sql import SqlColumn, by_group, bytes_of, is_among, number_literal, tree_lines
+from certifare.encoders.sql import SqlColumn, bytes_of, is_among, number_literal
 from certifare.errors import EncoderError, TableError
-from certifare.growth import CategoricalBins, ContinuousBins
+from certifare.growth import CategoricalBins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,29 +71,15 @@ def write_scored(
         return _calibrated(encoder, columns, dialect, groups)
     if not isinstance(encoder, BoostedEncoder):
         raise EncoderError(NO_SQL.format(what=f"A {type(encoder).__name__}"))
-    return _boosted(encoder, columns, dialect, groups)
+    return _boosted(encoder, columns, dialect)
 
 
-def _boosted(encoder: BoostedEncoder, columns: Mapping[str, SqlColumn], dialect: str, groups: Sequence[Any]) -> str:
-    """Write a boosted encoder: regions of a map of two scores, or a tree over a score with thresholds of each group."""
-    if encoder.group_aware:
-        of_tree = encoder._score_tree
-        _check(of_tree.scores, [score.weights for score in of_tree.columns], retains=bool(of_tree.table))
-        (score,) = of_tree.columns
-        number = exp.column("s0")
-        read = [SqlColumn(score.name, "integer", number, number, exp.false(), None)]
-        bins = [ContinuousBins(score.name, np.floor(score.edges / UNIT))]
-        lines = by_group(
-            [exp.EQ(this=exp.column("g"), expression=exp.Literal.number(i)) for i in range(len(groups))],
-            dialect,
-            lambda group: tree_lines(encoder.growth_, encoder.n_cells_, bins, read, dialect, group),
-            encoder.unknown_groups == "common",
-        )
-        return _Stages.of(of_tree.scores, columns, dialect, groups).select(" ".join(line for _, line in lines))
+def _boosted(encoder: BoostedEncoder, columns: Mapping[str, SqlColumn], dialect: str) -> str:
+    """Write a boosted encoder: regions of a map of two scores."""
     score_map = encoder.score_map_
     _check(score_map.scores, [axis.weights for axis in score_map.axes], retains=score_map.clusters is not None)
     axes = [(f"s{int(axis.side == 'group')}", _whole(axis.edges)) for axis in score_map.axes]
-    return _Stages.of(score_map.scores, columns, dialect, groups).select(_region(axes, encoder.cell_map_))
+    return _Stages.of(score_map.scores, columns, dialect, ()).select(_region(axes, encoder.cell_map_))
 
 
 def _calibrated(

@@ -42,16 +42,11 @@ LEAST_SHARE = 0.05
 class Axis:
     """One direction of the map.
 
-    Attributes
-    ----------
-    name : str
-    side : {"label", "group"}
-    weights : ndarray of float64 or None
-        What each class probability of that side counts; None: the side has a single score of two classes, taken as is.
-    edges : ndarray of float64
-        The bin of a score is the number of edges below it.
-    coordinates : ndarray of float64
-        Where each bin lies: the mean of its training records' classes (a probability), made monotone.
+    - ``side``: {"label", "group"}
+    - ``weights``: what each class probability of that side counts; None: the side has a single score of two classes,
+      taken as is.
+    - ``edges``: the bin of a score is the number of edges below it.
+    - ``coordinates``: where each bin lies: the mean of its training records' classes (a probability), made monotone.
     """
 
     name: str
@@ -61,14 +56,14 @@ class Axis:
     coordinates: NDArray[np.float64]
 
     def bins_of(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Bins of records, given the scores of the axis's side."""
+        """Return the bins of records, given the scores of the axis's side."""
         along = scores[:, 0] if self.weights is None else (scores * self.weights).sum(axis=1)
         return np.searchsorted(self.edges, along, side="left")
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreMap:
-    """Which square a record falls into.
+    """A map of scores, cut into squares.
 
     Squares are numbered row by row: over the bins of the axes, then over clusters where ``retain`` asked for them.
     """
@@ -86,7 +81,7 @@ class ScoreMap:
 
     @property
     def n_squares(self) -> int:
-        """How many squares there are."""
+        """Number of squares."""
         return int(np.prod(self.shape))
 
     def squares(self, fields: Sequence[Field], n_threads: int = 1) -> Codes:
@@ -131,13 +126,8 @@ class ScoreMap:
 class SquareSource:
     """A histogram source over squares instead of records: growth takes milliseconds, however many records there are.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, (squares, classes)
-        Training records of each class in each square.
-    codes : sequence of ndarray
-        Columns over the squares.
-    n_codes : sequence of int
+    - ``counts`` (squares, classes): training records of each class in each square.
+    - ``codes``: columns over the squares.
     """
 
     def __init__(self, counts: NDArray[np.int64], codes: Sequence[NDArray[Any]], n_codes: Sequence[int]) -> None:
@@ -156,7 +146,7 @@ class SquareSource:
     def split(
         self, node: int, column: int, goes_left: NDArray[np.bool_], left: int, right: int
     ) -> tuple[Histogram, Histogram]:
-        """Part a node's squares; the smaller part is counted, the other is the difference."""
+        """Split a node's squares; the smaller part is counted, the other is the difference."""
         squares, parent = self._squares.pop(node), self._histograms.pop(node)
         side = goes_left[self._codes[column, squares]]
         self._squares[left], self._squares[right] = squares[side], squares[~side]
@@ -189,24 +179,16 @@ def fit_axes(
     label_weights: Sequence[float],
     attributes: Sequence[Sequence[int]] = (),
 ) -> tuple[Axis, ...]:
-    """Lay the axes of a map, from out-of-fold scores of training records.
+    """Fit the axes of a map to out-of-fold scores of training records.
 
     A side (the labels, the groups) with one target of two classes has one axis, its score. Otherwise the side's class
     probabilities are reduced to their first principal directions: at most 2 for groups, and 4 axes in all.
 
-    Parameters
-    ----------
-    scores : sequence of ndarray
-        For each label column, then for the groups.
-    labels, groups : Levels
-    n_bins : int or None
-        Bins of each axis; None: chosen from the number of records.
-    n_clusters : int
-        How many clusters multiply the squares; 1 without ``retain``.
-    label_weights : sequence of float
-    attributes : sequence of sequence of int
-        If groups are intersections and each column matters by itself: the code of its value in each group. The axes of
-        the groups are then principal directions of the columns' own probabilities.
+    - ``scores``: for each label column, then for the groups.
+    - ``n_bins``: bins of each axis; None: chosen from the number of records.
+    - ``n_clusters``: how many clusters multiply the squares; 1 without ``retain``.
+    - ``attributes``: if groups are intersections and each column matters by itself: the code of its value in each
+      group. The axes of the groups are then principal directions of the columns' own probabilities.
     """
     sides = split_sides(scores, len(labels))
     plans: list[tuple[str, Literal["label", "group"], NDArray[np.float64] | None, NDArray[np.float64]]] = []
@@ -232,7 +214,7 @@ def split_sides(scores: Sequence[NDArray[np.float64]], n_labels: int) -> dict[st
 
 
 def directions(n_axes: int) -> NDArray[np.float64]:
-    """Give unit vectors to order squares along; opposite ones give the same cuts, so half a sphere is enough."""
+    """Return unit vectors to order squares along; opposite ones give the same cuts, so half a sphere is enough."""
     if n_axes == 2:
         angles = np.pi * (np.arange(N_DIRECTIONS) / N_DIRECTIONS - 0.5)
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -254,7 +236,7 @@ def over_squares(growth: Growth, codes: Sequence[NDArray[Any]], n_squares: int) 
 
 
 def probabilities(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Class probabilities from scores; log-odds become a pair."""
+    """Return class probabilities from scores; log-odds become a pair."""
     if score.shape[1] > 1:
         return score
     second = 1.0 / (1.0 + np.exp(-np.clip(score, -500.0, 500.0)))
@@ -268,7 +250,7 @@ def side_axes(
     most: int,
     attributes: Sequence[Sequence[int]] = (),
 ) -> list[tuple[str, NDArray[np.float64] | None, NDArray[np.float64]]]:
-    """Axes of one side: name, weights of the class probabilities, and what each record truly has along the axis."""
+    """Return the axes of one side: name, weights of the class probabilities, and each record's true value."""
     if len(targets) == 1 and len(targets[0].values) == 2:
         target = targets[0]
         return [(f"P({target.name} = {target.values[1]})", None, target.codes.astype(np.float64))]

@@ -56,7 +56,7 @@ BLOCK_ROWS = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
-    """Any other classifier: it can score, but not be written down."""
+    """Any other classifier: it can score, but cannot be saved."""
 
     model: Any
 
@@ -68,34 +68,28 @@ class Opaque:
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """How records become rows of numbers: numbers as they are, categories as positions and as means of the targets.
+    """Turns records into rows of numbers: numbers as they are, categories as positions and as means of the targets.
 
     Missing values are NaN.
-
-    Attributes
-    ----------
-    bins : tuple of Bins
-    n_groups : int
-        If not 0, the record's group is a number, too, behind the columns; NaN if it is none of so many.
     """
 
     bins: tuple[Bins, ...]
-    n_groups: int = 0
+    n_groups: int = 0  # if not 0, the group is a number after the columns; NaN if it is unknown
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers come before the means."""
+        """Number of columns before the means."""
         return len(self.bins) + int(self.n_groups > 0)
 
     @property
     def averaged(self) -> tuple[int, ...]:
-        """Columns whose categories are averaged over."""
+        """Columns that also have a mean of the targets for each category."""
         return tuple(
             i for i, b in enumerate(self.bins) if isinstance(b, CategoricalBins) and len(b.categories) > FEW_CATEGORIES
         )
 
     def codes(self, fields: Sequence[Field]) -> dict[int, NDArray[Any]]:
-        """Codes of the categorical columns."""
+        """Return the codes of the categorical columns."""
         return {i: b.encode(fields[i].column) for i, b in enumerate(self.bins) if isinstance(b, CategoricalBins)}
 
     def numbers(
@@ -127,7 +121,7 @@ class FeatureMap:
         return [(self.n_numbers + place, i, column) for place, (i, column) in enumerate(columns)]
 
     def whole(self, means: Sequence[NDArray[np.float64]]) -> list[bool]:
-        """Say which numbers of a row are whole in training."""
+        """Return which numbers of a row are integers in training."""
         own = [isinstance(b, CategoricalBins) or bool((b.edges == np.floor(b.edges)).all()) for b in self.bins]
         n_means = sum(table.shape[1] for table in means)
         return [*own, *[True] * (self.n_numbers - len(own)), *[False] * n_means]
@@ -165,15 +159,10 @@ class FeatureMap:
 class Scores:
     """Fitted score models.
 
-    Attributes
-    ----------
-    features : FeatureMap
-    means : tuple of ndarray, (codes, values)
-        For each column in ``features.averaged``, the smoothed mean of the targets in each category.
-    models : tuple of Forest, or tuple of Opaque
-        One per target.
-    n_classes : tuple of int
-        How many classes each target has.
+    - ``means`` (codes, values): for each column in ``features.averaged``, the smoothed mean of the targets in each
+      category.
+    - ``models``: one per target.
+    - ``n_classes``: how many classes each target has.
     """
 
     features: FeatureMap
@@ -204,7 +193,7 @@ class Scores:
     def probabilities(
         self, fields: Sequence[Field], n_threads: int = 1, groups: NDArray[Any] | None = None
     ) -> list[NDArray[np.float64]]:
-        """Probability of each class of each target, (n, classes): what the scores say."""
+        """Return the probability of each class of each target, (n, classes)."""
         found = []
         for score, model in zip(self.score(fields, n_threads, groups), self.models, strict=True):
             if score.shape[1] == 1:
@@ -291,12 +280,8 @@ def fit_scores(
 
     ``model`` is a classifier to fit instead of LightGBM, or None. If ``group_aware``, the models see the group.
 
-    Returns
-    -------
-    Scores
-        Of the models that were fitted on all records.
-    list of ndarray
-        For each target the training records' scores, from models that were not fitted on them.
+    Returns the scores of the models that were fitted on all records, and for each target the training records' scores
+    from models that were not fitted on them.
     """
     n_folds = min(n_folds, len(training))
     seen = training.groups if group_aware else None
@@ -339,7 +324,7 @@ def fit_scores(
 
 
 def _models(fitted: Sequence[Any], whole: Sequence[bool]) -> tuple[Forest, ...] | tuple[Opaque, ...]:
-    """Take the trees out of fitted models, if all of them have trees."""
+    """Extract the trees of fitted models, if all of them have trees."""
     forests = [Forest.of(model, whole) for model in fitted]
     found = tuple(forest for forest in forests if forest is not None)
     return found if len(found) == len(fitted) else tuple(Opaque(model) for model in fitted)
@@ -432,7 +417,7 @@ def _rare(targets: Sequence[Levels], fold_of: NDArray[np.int64], n_folds: int) -
 
 
 def target_values(target: Levels) -> NDArray[np.float64]:
-    """Give what is averaged over a category: the share of each class but the first, or the position of many."""
+    """Return what is averaged over a category: the share of each class but the first, or the position of many."""
     n = len(target.values)
     if n > FEW_CLASSES:
         return np.asarray(target.codes / (n - 1.0))[:, None]
@@ -440,7 +425,7 @@ def target_values(target: Levels) -> NDArray[np.float64]:
 
 
 def _means(codes: NDArray[Any], values: NDArray[np.float64], n_codes: int) -> NDArray[np.float64]:
-    """Mean of the values in each category, drawn a little towards the overall mean."""
+    """Return the mean of the values in each category, shrunk towards the overall mean."""
     sizes = np.bincount(codes, minlength=n_codes)[:, None]
     sums = np.column_stack([np.bincount(codes, weights=column, minlength=n_codes) for column in values.T])
     means: NDArray[np.float64] = (sums + SMOOTHING * values.mean(axis=0)) / (sizes + SMOOTHING)

@@ -23,14 +23,11 @@ FAR = 1e100
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """How records become points, from training records.
+    """Turns records into points, fitted on training records.
 
-    Attributes
-    ----------
-    bins : tuple of Bins
-        Categorical columns have one coordinate per code; the others one coordinate.
-    means, scales : ndarray of float64, (columns,)
-        What numbers are shifted and divided by; missing ones lie at the mean. 0 and 1 for categories.
+    - ``bins``: categorical columns have one coordinate per code; the others one coordinate.
+    - ``means``, ``scales`` (columns,): what numbers are shifted and divided by; missing ones lie at the mean. 0 and 1
+      for categories.
     """
 
     bins: tuple[Bins, ...]
@@ -58,7 +55,7 @@ class Space:
         return np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
 
     def points(self, fields: Sequence[Field]) -> Any:
-        """Give records as a matrix, for a learner: a sparse one if there are categories."""
+        """Return records as a matrix for a learner: a sparse one if there are categories."""
         from scipy.sparse import csr_array
 
         values, coordinates = self._coordinates(fields)
@@ -76,7 +73,7 @@ class Space:
         return _nearest(values, coordinates, centres, (centres * centres).sum(axis=1))  # type: ignore[no-any-return]
 
     def _coordinates(self, fields: Sequence[Field]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Values and coordinates of each record's point, one per column; all others are 0."""
+        """Return the values and coordinates of each record's point, one per column; all others are 0."""
         n = len(fields[0])
         values = np.ones((n, len(self.bins)))
         coordinates = np.empty((n, len(self.bins)), dtype=np.int32)
@@ -92,7 +89,7 @@ class Space:
 
 
 def find_centres(points: Any, n_centres: int, seed: int, n_threads: int = 1) -> NDArray[np.float64]:
-    """Centres of k-means, all different and each nearest to some point: fewer than asked for if need be."""
+    """Find centres by k-means, all different and each nearest to some point; possibly fewer than asked for."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]

@@ -18,12 +18,13 @@ from sqlglot import exp
 
 from certifare.errors import ArgumentError, EncoderError, GroupError, RoleError, TableError
 from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
-from certifare.growth import Bins, CategoricalBins, Growth, Split
+from certifare.growth import Bins, CategoricalBins, Split
 from certifare.tables.frames import Value
 from certifare.tables.roles import Comparison, absent, parse_role
 
 if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
+    from certifare.encoders.tree import FairTreeEncoder
 
 BYTES = {
     "duckdb": "ENCODE(:text)",
@@ -244,7 +245,7 @@ def write_cell(
         How far lines are indented.
     groups : sequence of expressions
         For an encoder that reads groups: the condition that a record is of each, from :func:`group_conditions`. Records
-        of no group have no cell, or one by the thresholds that the groups have in common: ``unknown_groups``.
+        of no group have no cell.
     """
     from certifare.encoders.tree import FairTreeEncoder
 
@@ -252,26 +253,8 @@ def write_cell(
         from certifare.encoders.score_sql import write_scored
 
         return "  " * depth + write_scored(encoder, columns, dialect, groups)
-    read = [columns.get(column.name) for column in encoder.columns_]
-
-    def tree(group: int | None) -> list[tuple[int, str]]:
-        return tree_lines(encoder.growth_, encoder.n_cells_, encoder.bins_, read, dialect, group)
-
-    lines = tree(None)
-    if encoder.reads_groups:
-        lines = by_group(groups, dialect, tree, encoder.unknown_groups == "common")
+    lines = _tree_lines(encoder, columns, dialect)
     return "\n".join("  " * (depth + below) + line for below, line in lines)
-
-
-def by_group(
-    groups: Sequence[Any], dialect: str, tree: Callable[[int | None], list[tuple[int, str]]], common: bool
-) -> list[tuple[int, str]]:
-    """Write the tree of each group, and, if ``common``, that of records of no group."""
-    lines = [(0, "CASE")]
-    for group, condition in enumerate(groups):
-        lines.append((1, f"WHEN {condition.sql(dialect=dialect)}"))
-        lines += _deeper("THEN", tree(group))
-    return [*lines, *_deeper("ELSE", tree(None) if common else [(0, "NULL")]), (0, "END")]
 
 
 def group_roles(encoder: "RestrictedEncoder") -> list[str | Comparison]:
@@ -389,23 +372,15 @@ def _role(name: str, values: set[Value]) -> str | Comparison:
     return name
 
 
-def tree_lines(
-    growth: Growth,
-    n_cells: int,
-    bins: Sequence[Bins],
-    columns: Sequence[SqlColumn | None],
-    dialect: str,
-    group: int | None,
-) -> list[tuple[int, str]]:
-    """Write a tree as records of a group see it, or those of an unknown one: lines, and how deep each is."""
+def _tree_lines(encoder: "FairTreeEncoder", columns: Mapping[str, SqlColumn], dialect: str) -> list[tuple[int, str]]:
+    """Write a tree: lines, and how deep each is."""
     # Children before parents: a tree may be deeper than Python can recurse, and a category may hold a line break, which
     # must not be indented.
-    lines = {int(node): [(0, str(cell))] for cell, node in enumerate(growth.leaves(n_cells))}
-    for j in reversed(range(n_cells - 1)):
-        split = growth.splits[j].of(group)
-        column = columns[split.column]
-        assert column is not None  # noqa: S101  (the columns that are split are read)
-        condition = _goes_left(split, bins[split.column], column, dialect)
+    lines = {int(node): [(0, str(cell))] for cell, node in enumerate(encoder.growth_.leaves(encoder.n_cells_))}
+    for j in reversed(range(encoder.n_cells_ - 1)):
+        split = encoder.growth_.splits[j]
+        column = columns[encoder.columns_[split.column].name]
+        condition = _goes_left(split, encoder.bins_[split.column], column, dialect)
         lines[split.node] = [
             (0, f"CASE WHEN {condition.sql(dialect=dialect)}"),
             *_deeper("THEN", lines.pop(2 * j + 1)),

@@ -44,48 +44,27 @@ GroupValue: TypeAlias = Value | tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSchema:
-    """What a feature is called and looks like.
-
-    Attributes
-    ----------
-    name : str
-    type : {"number", "boolean", "text"}
-    categorical : bool
-        Whether its values are categories rather than quantities.
-    missing : bool
-        Whether training records lacked it.
-    """
+    """The name and type of a feature."""
 
     name: str
     type: ColumnType
-    categorical: bool
-    missing: bool
+    categorical: bool  # whether its values are categories rather than quantities
+    missing: bool  # whether training records lacked it
 
 
 class Training(Protocol):
     """Training records, ready to grow from. Made by ``encoder.prepare``, taken by ``encoder.fit_from``.
 
-    They lie in memory (:class:`MemoryTraining`), or with an engine
-    (:class:`~certifare.engines.preparing.EngineTraining`).
+    In memory: :class:`MemoryTraining`; with an engine: :class:`~certifare.engines.preparing.EngineTraining`.
 
-    Attributes
-    ----------
-    columns : tuple of ColumnSchema
-        The features.
-    named : bool
-        Whether the features have names of their own.
-    labels : tuple of Levels
-        One or several label columns; none for encoders that do not look at labels. Codes lie where the records do.
-    groups : Levels or None
-    bins : tuple of Bins
-    fingerprint : Fingerprint
-    settings : dict
-        The encoder's parameters that shaped this; an encoder with others does not take it.
-    derived : object
-        What one kind of encoder computed besides, such as scores.
-    bare : bool
-        Whether what grows is to find cells and nothing else: looking for representatives is left out. Encoders that are
-        compared need none; the one that is chosen grows again, with them.
+    - ``columns``: the features.
+    - ``named``: whether the features have names of their own.
+    - ``labels``: one or several label columns; none for encoders that do not use labels. Codes are stored with the
+      records.
+    - ``settings``: the encoder's parameters that shaped this; an encoder with others does not take it.
+    - ``derived``: what one kind of encoder computed in addition, such as scores.
+    - ``bare``: whether to leave out representatives. Encoders that are only compared need none; the chosen one grows
+      again, with them.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -112,7 +91,7 @@ class Training(Protocol):
     def __len__(self) -> int: ...
 
     def project(self, coordinates: "Coordinates") -> NDArray[np.int16]:
-        """Coordinates of the records, (records, coordinates), of those that lie in memory."""
+        """Return the coordinates of the records that are in memory, (records, coordinates)."""
         ...
 
     def source(self, targets: Targets, n_threads: int) -> HistogramSource:
@@ -120,7 +99,7 @@ class Training(Protocol):
         ...
 
     def growing(self, max_cells: int) -> Callable[[int], Any] | None:
-        """Say who is told how many of ``max_cells`` cells have grown."""
+        """Return what to call with the number of cells grown so far, of ``max_cells``."""
         ...
 
     def representatives(
@@ -134,15 +113,10 @@ class Training(Protocol):
 class MemoryTraining:
     """Training records in memory (:class:`Training`).
 
-    Attributes
-    ----------
-    fields : tuple of Field
-        The values of the features.
-    codes : Codes
-        The features as codes under the bins, and the groups.
-    units : ndarray of int64 or None
-        Which records belong together (one person's, or copies of one): no model may see one of them and be tried on
-        another. None where each stands for itself.
+    - ``fields``: the values of the features.
+    - ``codes``: the features as codes under the bins.
+    - ``units``: which records belong together (one person's, or copies of one): no model may see one of them and be
+      tried on another. None where each stands for itself.
     """
 
     columns: tuple[ColumnSchema, ...]
@@ -162,7 +136,7 @@ class MemoryTraining:
         return len(self.fields[0])
 
     def project(self, coordinates: "Coordinates") -> NDArray[np.int16]:
-        """Coordinates of the records, (records, coordinates)."""
+        """Return the coordinates of the records, (records, coordinates)."""
         return coordinates.of(self.codes)
 
     def source(self, targets: Targets, n_threads: int) -> HistogramSource:
@@ -170,7 +144,7 @@ class MemoryTraining:
         return MemorySource(self.codes, targets, n_threads)
 
     def growing(self, max_cells: int) -> Callable[[int], Any] | None:
-        """Say who is told how many of ``max_cells`` cells have grown: nobody, since memory is quick."""
+        """Return None: growth in memory is too quick to report progress."""
         return None
 
     def representatives(
@@ -195,15 +169,10 @@ def read_training(
 ) -> MemoryTraining:
     """Read and check training records.
 
-    Parameters
-    ----------
-    X, y, sensitive_features
-        As given to ``fit``; ``y`` and ``sensitive_features`` may be None.
-    settings : dict
-        The encoder's ``sensitive``, ``categorical_features``, ``allow_sensitive_feature`` and ``max_bins``. Kept in
-        the result.
-    seed, n_threads : int
-        Seed of the sample that bins are found on, and threads to use.
+    - ``X``, ``y``, ``sensitive_features``: as given to ``fit``; ``y`` and ``sensitive_features`` may be None.
+    - ``settings``: the encoder's ``sensitive``, ``categorical_features``, ``allow_sensitive_feature`` and ``max_bins``.
+      Kept in the result.
+    - ``seed``, ``n_threads``: seed of the sample that bins are found on, and threads to use.
     """
     frame = Frame(X)
     if len(frame) == 0:
@@ -213,7 +182,7 @@ def read_training(
     group_fields, taken = read_groups(frame, sensitive_features, settings["sensitive"])
     positions = [i for i in range(len(frame.names)) if i not in taken]
     if not positions:
-        raise TableError("No feature is left beside the sensitive columns (0 feature(s)).")
+        raise TableError("There is no feature apart from the sensitive columns (0 feature(s)).")
     fields = tuple(frame.read(i) for i in positions)
     labels = () if y is None else tuple(_label(field) for field in read_values(y, "label"))
     check_lengths(
@@ -239,9 +208,7 @@ def read_training(
         labels=labels,
         groups=groups,
         bins=bins,
-        codes=encode(bins, [field.column for field in fields], n_threads=n_threads).of_groups(
-            None if groups is None else groups.codes
-        ),
+        codes=encode(bins, [field.column for field in fields], n_threads=n_threads),
         fingerprint=Fingerprint.of(fields),
         settings=settings,
     )
@@ -255,7 +222,7 @@ def as_list(sensitive: Any) -> list[Any]:
 
 
 def sensitive_positions(frame: Frame, sensitive: Any) -> list[int]:
-    """Where the sensitive columns named by an encoder's parameter stand in a table."""
+    """Return the positions of the sensitive columns that an encoder's parameter names."""
     try:
         positions = [frame.position(name) for name in as_list(sensitive)]
     except MissingColumnError as error:

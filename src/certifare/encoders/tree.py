@@ -5,14 +5,10 @@ from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from certifare.encoders.description import path_rules
 from certifare.encoders.grown import GrownEncoder
 from certifare.encoders.proxies import Coordinates, check_retain
 from certifare.encoders.training import MemoryTraining, Training
-from certifare.foundation.levels import name_of
 from certifare.growth import Bins, Codes, Orderings, encode, grow
 from certifare.tables.elsewhere import engine_called
 from certifare.tables.frames import Field
@@ -46,24 +42,12 @@ class FairTreeEncoder(GrownEncoder):
     retain : float
         From 0 to 1: weight of the table itself beside the label, so that the cells stay useful for tasks that are not
         known yet: of what a split explains of the columns (of their leading principal components).
-    charge : {"every", "crossing", "distance"}
+    charge : {"every", "crossing"}
         Which splits pay for telling the groups apart: all, as in the paper, or only those whose children lie on
         different sides of the groups' overall shares. The others leave the distance as it is, so cells become
-        finer at the same bound: of use with ``retain``. Or each split pays what it adds to the distance itself; with
-        ``group_aware`` that is what every split pays, and "crossing" is refused.
+        finer at the same bound: of use with ``retain``.
     each : bool
         With several sensitive columns: pay for what separates the groups of each column, not their intersections.
-    group_aware : bool
-        Let every split have a threshold (or a set of categories) for each group. Where each group sends the same share
-        of its records to each side, the cells tell nothing about the group: far more of them fit under the same bound.
-        A record's cell then depends on its group, which ``apply`` and ``transform`` need: ``sensitive_features``, or
-        the columns that ``sensitive`` names. Not where a decision about a person must not read the group.
-    unknown_groups : {"refuse", "common"}
-        With ``group_aware``: what becomes of records whose group was not in the training records, or is missing.
-        ``common`` encodes them by thresholds that the groups have in common, and warns of their number.
-    max_distance : float, optional
-        With ``group_aware``, or if splits pay for the distance: the distance between the groups that the cells may have
-        on the training records (the mean over pairs of groups). What ``gamma`` trades is then had up to there.
     label_weights : sequence of float, optional
         Weights of several label columns; equal unless given.
     positive_label : optional
@@ -145,20 +129,17 @@ class FairTreeEncoder(GrownEncoder):
             max_cells=self.max_cells,
             min_cell_size=self.min_cell_size,
             orderings=self.orderings,
-            group_aware=bool(self.group_aware),
-            max_distance=self.max_distance,
             progress=training.growing(self.max_cells),
         )
         self.bins_ = training.bins
         self._keep(growth, training)
 
-    def codes_of(self, fields: Sequence[Field], groups: NDArray[np.uint16] | None = None) -> Codes:
+    def codes_of(self, fields: Sequence[Field]) -> Codes:
         """Find the codes of records that were read, on which the growth decides."""
-        return encode(self.bins_, [field.column for field in fields], n_threads=self.n_threads).of_groups(groups)
+        return encode(self.bins_, [field.column for field in fields], n_threads=self.n_threads)
 
     def _rules(self) -> list[tuple[str, ...]]:
-        groups = [name_of(group) for group in self.groups_]
-        return path_rules(self.growth_, self.bins_, self.columns_, self.n_cells_, groups)
+        return path_rules(self.growth_, self.bins_, self.columns_, self.n_cells_)
 
     def _to_document(self, statistics: bool) -> Any:
         from certifare.encoders.writing import tree_document

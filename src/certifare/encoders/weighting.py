@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing
 from certifare.errors import ArgumentError
 from certifare.foundation.randomness import stream
 
-#: Whole weights repeat records until there are so many times as many; larger ones are scaled down.
+#: Whole weights repeat records until the table is this many times as long; larger weights are scaled down.
 MOST_REPEATS = 4
 
 
@@ -20,12 +20,7 @@ def repeated_rows(weights: Any, n_records: int, seed: int) -> NDArray[np.int64] 
     Small whole weights are numbers of records. Others are scaled to a mean of 1, and rounded up or down at random so
     that sums over any stretch of records are right to within one (systematic sampling).
 
-    Parameters
-    ----------
-    weights : array
-        One for each record, finite and not negative.
-    n_records : int
-    seed : int
+    - ``weights``: one for each record, finite and not negative.
 
     Examples
     --------
@@ -54,10 +49,9 @@ def systematic_rows(weights: NDArray[np.float64], total: float, rng: np.random.G
 
 
 def representative_rows(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows that stand for the weighted population, in order: no more than the weighted records tell as much as.
+    """Return rows that represent the weighted population, resampled to the effective sample size (Kish), in order.
 
-    Their number is Kish's effective size. They are for estimates; they are not independent draws, which a certificate
-    asks for.
+    They are for estimates only: they are not independent draws, which a certificate needs.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Encoders into documents."""
+"""Write encoders as documents."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from certifare.encoders.format import (
     VERSION,
     AxisDocument,
     BoostedDocument,
-    BoostedTreeDocument,
     CalibratedDocument,
     Centres,
     ColumnDocument,
@@ -25,8 +24,6 @@ from certifare.encoders.format import (
     Place,
     Rule,
     Scalar,
-    ScoreDocument,
-    Side,
     Threshold,
     Tree,
     TreeDocument,
@@ -47,21 +44,21 @@ if TYPE_CHECKING:
 
 
 def tree_document(encoder: "FairTreeEncoder", statistics: bool) -> TreeDocument:
-    """Write down a tree encoder."""
+    """Return the document of a tree encoder."""
     splits = encoder.growth_.splits[: encoder.n_cells_ - 1]
     columns = [
         _column_document(schema, _used(bins, [s for s in splits if s.column == i]))
         for i, (schema, bins) in enumerate(zip(encoder.columns_, encoder.bins_, strict=True))
     ]
     return TreeDocument(
-        **_common(encoder, columns, 2 if encoder.reads_groups else 1),
+        **_common(encoder, columns, 1),
         splits=[_rule(split, encoder.bins_[split.column]) for split in splits],
         nodes=_nodes(encoder, statistics),
     )
 
 
 def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocument:
-    """Write down a boosted encoder."""
+    """Return the document of a boosted encoder."""
     score_map = encoder.score_map_
     score_map.scores.check_publishable()
     leaves = encoder.growth_.leaves(encoder.n_cells_)
@@ -94,44 +91,8 @@ def boosted_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedDocu
     )
 
 
-def boosted_tree_document(encoder: "BoostedEncoder", statistics: bool) -> BoostedTreeDocument:
-    """Write down a group-aware boosted encoder."""
-    tree = encoder._score_tree
-    tree.scores.check_publishable()
-    splits = encoder.growth_.splits[: encoder.n_cells_ - 1]
-    used = [_used(bins, [s for s in splits if s.column == i]) for i, bins in enumerate(tree.bins)]
-    scores, table = used[: len(tree.columns)], used[len(tree.columns) :]
-    return BoostedTreeDocument(
-        **_common(
-            encoder,
-            [
-                _column_document(schema, bins if isinstance(bins, CategoricalBins) else shown)
-                for schema, bins, shown in zip(
-                    encoder.columns_,
-                    tree.scores.features.bins,
-                    table or [_used(bins, []) for bins in tree.scores.features.bins],
-                    strict=True,
-                )
-            ],
-            VERSION,
-        ),
-        **_models(tree.scores),
-        scores=[
-            ScoreDocument(
-                name=score.name,
-                edges=bins.edges.tolist(),
-                weights=None if score.weights is None else score.weights.tolist(),
-            )
-            for score, bins in zip(tree.columns, scores, strict=True)
-            if isinstance(bins, ContinuousBins)
-        ],
-        splits=[_rule(split, tree.bins[split.column]) for split in splits],
-        nodes=_nodes(encoder, statistics),
-    )
-
-
 def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> CalibratedDocument:
-    """Write down a calibrated encoder."""
+    """Return the document of a calibrated encoder."""
     directions, thresholds = encoder.directions_, encoder.thresholds_
     if directions.scores is not None:
         directions.scores.check_publishable()
@@ -178,7 +139,7 @@ def calibrated_document(encoder: "CalibratedEncoder", statistics: bool) -> Calib
 
 
 def kmeans_document(encoder: "KMeansEncoder", statistics: bool) -> KMeansDocument:
-    """Write down a k-means encoder."""
+    """Return the document of a k-means encoder."""
     columns = [
         _column_document(schema, bins if isinstance(bins, CategoricalBins) else _used(bins, []))
         for schema, bins in zip(encoder.columns_, encoder._space.bins, strict=True)
@@ -196,11 +157,8 @@ def _common(encoder: "RestrictedEncoder", columns: list[ColumnDocument], version
     parameters = encoder.get_params(deep=False)
     for name in ("n_jobs", "score_model"):
         parameters.pop(name, None)
-    if not encoder.reads_groups:  # older versions, which do not know these, can then read the file
-        for name in ("group_aware", "unknown_groups"):
-            parameters.pop(name, None)
-    if parameters.get("max_distance") is None:
-        parameters.pop("max_distance", None)
+    if not parameters.get("each"):
+        parameters.pop("each", None)  # the file is the same as before there was this parameter
     named = hasattr(encoder, "feature_names_in_")
     parameters["categorical_features"] = [
         c.name if named else i for i, c in enumerate(encoder.columns_) if c.categorical
@@ -233,11 +191,11 @@ def _column_document(schema: ColumnSchema, bins: Bins) -> ColumnDocument:
 
 
 def _used(bins: Bins, splits: Sequence[Split]) -> Bins:
-    """Leave out the edges that no split uses: they would tell of the training data and of nothing else."""
+    """Leave out the edges that no split uses: they would only reveal training data."""
     if isinstance(bins, CategoricalBins):
         return bins
-    thresholds = {int(row[:-1].sum()) - 1 for split in splits for row in split.sides}
-    return ContinuousBins(bins.name, bins.edges[sorted(t for t in thresholds if 0 <= t < len(bins.edges))])
+    thresholds = {split.threshold for split in splits if split.threshold is not None}
+    return ContinuousBins(bins.name, bins.edges[sorted(t for t in thresholds if t < len(bins.edges))])
 
 
 def _side(left: Any) -> Literal["left", "right"]:
@@ -245,26 +203,14 @@ def _side(left: Any) -> Literal["left", "right"]:
 
 
 def _rule(split: Split, bins: Bins) -> Rule:
-    if split.common is None:
-        return Rule(split.node, bins.name, **_sides(split, bins))
-    by_group = [Side(**_sides(split.of(group), bins)) for group in range(len(split.goes_left))]
-    return Rule(split.node, bins.name, **_sides(split.of(None), bins), by_group=by_group)
-
-
-def _sides(split: Split, bins: Bins) -> dict[str, Any]:
-    """Say what goes left, as a rule or a side does."""
-    sides: dict[str, Any] = {"missing": _side(split.goes_left[bins.missing_code])}
+    rule = Rule(split.node, bins.name, missing=_side(split.goes_left[bins.missing_code]))
     if isinstance(bins, CategoricalBins):
-        sides["categories"] = [c for c, left in zip(bins.categories, split.goes_left, strict=False) if left]
-        sides["unseen"] = _side(split.goes_left[bins.infrequent_code])
-        return sides
-    assert split.threshold is not None  # noqa: S101  (continuous splits have one)
-    if split.threshold < 0:
-        sides["known"] = "right"
-    elif split.threshold < len(bins.edges):
-        sides["at_most"] = float(bins.edges[split.threshold])
+        rule.categories = [c for c, left in zip(bins.categories, split.goes_left, strict=False) if left]
+        rule.unseen = _side(split.goes_left[bins.infrequent_code])
+    elif split.threshold is not None and split.threshold < len(bins.edges):
+        rule.at_most = float(bins.edges[split.threshold])
     # Otherwise every number goes left and only the missing right: there is no edge above all numbers.
-    return sides
+    return rule
 
 
 def _nodes(encoder: "GrownEncoder", statistics: bool) -> list[Place]:
@@ -301,7 +247,7 @@ def _representative(value: Any) -> Scalar:
 
 
 def _models(scores: Scores) -> dict[str, Any]:
-    """Write down score models, and the means of categories that they look at."""
+    """Return the documents of score models, and the means of categories that they use."""
     names = [scores.features.bins[i].name for i in scores.features.averaged]
     return {
         "means": {name: table.tolist() for name, table in zip(names, scores.means, strict=True)},

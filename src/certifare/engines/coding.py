@@ -58,7 +58,7 @@ class Plan:
     def layout(self) -> Layout:
         """The layout of coded records."""
         n_coordinates = 0 if self.coordinates is None else self.coordinates.n_coordinates
-        return Layout(self.n_codes, self.n_classes, len(self.groups), n_coordinates)
+        return Layout(self.n_codes, self.n_classes, n_coordinates)
 
     @property
     def n_labels(self) -> tuple[int, ...]:

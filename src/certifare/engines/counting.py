@@ -314,7 +314,7 @@ class Squares:
 
     def find_cells(self, fields: Sequence[Field]) -> NDArray[Any]:
         """Return the squares of records."""
-        return self.encoder.codes_of(fields, None).columns[0]
+        return self.encoder.codes_of(fields).columns[0]
 
 
 @dataclass(frozen=True, eq=False)

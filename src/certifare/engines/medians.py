@@ -79,8 +79,7 @@ def _cells(
         if squares is not None:
             n_squares = len(growth.splits[0].goes_left) if growth.splits else 1 << 16
             decided_on = Codes((squares[start : start + len(block)],), (n_squares,))
-        groups = plan.targets(block)[-1] if growth.group_aware else None
-        yield block, codes, growth.apply(decided_on.of_groups(groups))
+        yield block, codes, growth.apply(decided_on)
         start += len(block)
 
 

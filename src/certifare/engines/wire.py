@@ -37,7 +37,7 @@ WORKS = {work.__name__: work for work in RESULTS}
 #: Fields of works that hold encoders.
 ENCODERS = ("encoder", "encoders")
 #: Parameters of a fitted encoder that its document does not hold, and that decide how it finds groups.
-PARAMETERS = ("sensitive", "unknown_groups", "output")
+PARAMETERS = ("sensitive", "output")
 
 
 class EncoderBytes(msgspec.Struct):

@@ -33,15 +33,6 @@ SMALL_RANGE = 1 << 16
 class Levels:
     """The distinct values of a column, and the code of each record.
 
-    Attributes
-    ----------
-    name : str
-        Name of the column; of several columns: ``sex × race``.
-    codes : ndarray of int64
-        Index of each record's value in ``values``; −1 if missing.
-    values : tuple
-        Distinct values, each of which occurs: bool, int, float or str; for intersections, tuples.
-
     Examples
     --------
     >>> from certifare.foundation.levels import Levels, intersect
@@ -52,9 +43,9 @@ class Levels:
     ('f × 40', 'm × 40')
     """
 
-    name: str
-    codes: NDArray[np.int64]
-    values: tuple[Any, ...]
+    name: str  # name of the column; of several columns: ``sex × race``
+    codes: NDArray[np.int64]  # index of each record's value in ``values``; −1 if missing
+    values: tuple[Any, ...]  # distinct values, each of which occurs: bool, int, float or str; for intersections, tuples
 
     @classmethod
     def of(cls, values: Any, name: str) -> Levels:

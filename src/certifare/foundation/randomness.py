@@ -16,11 +16,7 @@ from certifare.errors import ArgumentError
 def stream(seed: int, *purpose: str) -> np.random.Generator:
     """Return the generator of a seed and a purpose.
 
-    Parameters
-    ----------
-    seed : int
-    *purpose : str
-        What is drawn and, if several draws have one purpose, for which part of the records.
+    - ``*purpose``: what is drawn and, if several draws have one purpose, for which part of the records.
 
     Examples
     --------

@@ -51,16 +51,9 @@ def open_regular(path: str | os.PathLike[str], *, replaceable: bool = False) -> 
 
     Pipes and devices are refused: they may block, or never end.
 
-    Parameters
-    ----------
-    path : path
-    replaceable : bool
-        Whether the file is read in order to be rewritten; any other input is never replaced.
+    - ``replaceable``: whether the file is read in order to be rewritten; any other input is never replaced.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be opened, or is not a regular file; ``strerror`` says why.
+    Raises ``OSError``: if the file cannot be opened, or is not a regular file; ``strerror`` says why.
     """
     # Without O_NONBLOCK, opening a pipe would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
@@ -106,12 +99,8 @@ def atomic_folder(path: str | os.PathLike[str], *, replace: Callable[[Path], boo
 
     A folder that another run has made in the meantime is left unchanged.
 
-    Parameters
-    ----------
-    path : path
-        Must not exist, be an empty folder, or be one that ``replace`` accepts.
-    replace : callable, optional
-        Returns whether an existing folder may be replaced.
+    - ``path``: must not exist, be an empty folder, or be one that ``replace`` accepts.
+    - ``replace``: returns whether an existing folder may be replaced.
     """
     check_folder(path, replace=replace)
     target = Path(os.path.realpath(path))

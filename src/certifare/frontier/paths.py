@@ -145,7 +145,7 @@ class Explorer:
         self.grid = grid
         self.common = dict(common)
         self.n_jobs = n_jobs
-        self.settings = tuple(grid.settings(len(self.train), group_aware=bool(self.common.get("group_aware"))))
+        self.settings = tuple(grid.settings(len(self.train)))
         rng = stream(self.common.get("random_state", 0), "probe records")
         self._probe_rows = np.sort(rng.permutation(np.flatnonzero(self.compared.labelled))[:PROBE_RECORDS])
         self.probe = self.compared.take(self._probe_rows)
@@ -258,7 +258,7 @@ class Explorer:
             return None
         # Its models predict, not its cells: one cell is enough.
         encoder = self.fit(replace(setting, max_cells=1), bare=True)
-        forecasts: list[NDArray[np.float64]] = encoder.forecasts(table.features, **groups_for(encoder, table))
+        forecasts: list[NDArray[np.float64]] = encoder.forecasts(table.features)
         return forecasts
 
     def cells(self, encoder: Any, setting: Setting, name: str, table: Table) -> NDArray[np.int64]:
@@ -271,7 +271,7 @@ class Explorer:
         """Return the codes of a part's records, computed once."""
         with self._lock:
             if (kind, name) not in self._codes:
-                self._codes[kind, name] = encoder.codes(table.features, **groups_for(encoder, table))
+                self._codes[kind, name] = encoder.codes(table.features)
             return self._codes[kind, name]
 
 
@@ -294,11 +294,6 @@ def _count(table: Table, cells: NDArray[np.int64], n_cells: int, rows: NDArray[n
 
 def _cell_ids(cells: NDArray[Any]) -> NDArray[np.int64]:
     return cells.astype(np.int64)
-
-
-def groups_for(encoder: Any, table: Table) -> dict[str, Any]:
-    """Return the groups of a table as a keyword argument, if an encoder reads them."""
-    return {"sensitive_features": table.sensitive} if encoder.reads_groups else {}
 
 
 def _grows(setting: Setting) -> bool:

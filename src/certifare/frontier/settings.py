@@ -16,11 +16,6 @@ KINDS = ("boosted", "tree", "kmeans")
 GAMMAS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97, 0.985, 0.995, 0.999)
 #: For trees that are searched beside boosted encoders, which are better in most tables.
 GAMMAS_BESIDE = (0.3, 0.5, 0.7, 0.85, 0.94, 0.985)
-#: Group-aware encoders: γ, and the distances that their cells may have on the training records. Their splits pay the
-#: distance itself, and values between none and all of it need a band of γ that is too narrow to hit by chance.
-GAMMAS_BY_GROUP = (0.02, 0.07, 0.2)
-DISTANCES = (0.0, 0.003, 0.006, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.125, 0.15)
-DISTANCES_BEYOND = (0.2, 0.25, 0.3, 1.0)
 CELLS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
 #: Smallest cell sizes to try, as shares of the training records.
 CELL_SHARES = (0.001, 0.01)
@@ -37,38 +32,25 @@ class Setting:
         None for k-means, which ignores groups.
     min_cell_size : int or None
     max_cells : int
-    max_distance : float or None
-        For group-aware encoders: the largest distance of the cells on the training records.
     """
 
     kind: str
     gamma: float | None
     min_cell_size: int | None
     max_cells: int
-    max_distance: float | None = None
 
     def encoder(self, **common: Any) -> RestrictedEncoder:
         """Return an unfitted encoder with these parameters."""
         from certifare.encoders import BoostedEncoder, FairTreeEncoder, KMeansEncoder
 
         if self.kind == "kmeans":
-            unused = (
-                "metric",
-                "positive_label",
-                "retain",
-                "charge",
-                "label_weights",
-                "each",
-                "group_aware",
-                "unknown_groups",
-            )
+            unused = ("metric", "positive_label", "retain", "charge", "label_weights", "each")
             return KMeansEncoder(self.max_cells, **{k: v for k, v in common.items() if k not in unused})
         kind: type[RestrictedEncoder] = {"boosted": BoostedEncoder, "tree": FairTreeEncoder}[self.kind]
         return kind(
             gamma=self.gamma,
             max_cells=self.max_cells,
             min_cell_size=self.min_cell_size,
-            max_distance=self.max_distance,
             **common,
         )
 
@@ -81,8 +63,7 @@ class Grid:
     ----------
     kinds : sequence of {"boosted", "tree", "kmeans"}
     gammas : sequence of float, optional
-        By default many close to 1, fewer for trees beside boosted encoders; for group-aware encoders a few, each with
-        many distances that the cells may have on the training records.
+        By default many close to 1, fewer for trees beside boosted encoders.
     min_cell_sizes : sequence of int, optional
         By default two sizes in proportion to the number of training records.
     cells : sequence of int
@@ -103,11 +84,8 @@ class Grid:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if (given := getattr(self, field.name)) is None:
-                continue
-            if not len(given):
+            if getattr(self, field.name) is not None and not len(getattr(self, field.name)):
                 raise ArgumentError(f"{field.name} is empty: there is nothing to try.")
-            object.__setattr__(self, field.name, tuple(given))
         unknown = sorted(set(self.kinds) - set(KINDS))
         if unknown:
             raise ArgumentError(f"Unknown kind of encoder {unknown[0]!r}: choose from {', '.join(KINDS)}.")
@@ -119,13 +97,8 @@ class Grid:
         if self.min_cell_sizes is not None and any(size < 1 for size in self.min_cell_sizes):
             raise ArgumentError(f"min_cell_size={min(self.min_cell_sizes)}: give whole numbers from 1.")
 
-    def settings(self, n_train: int, *, group_aware: bool = False) -> Iterator[Setting]:
+    def settings(self, n_train: int) -> Iterator[Setting]:
         """Yield all growths for this number of training records."""
-        if group_aware and "kmeans" in self.kinds:
-            raise ArgumentError(
-                "k-means encoders do not look at groups: leave kmeans out, or do not ask for group-aware."
-            )
-        distances = (*DISTANCES, *DISTANCES_BEYOND) if group_aware else (None,)
         sizes = self.min_cell_sizes
         if sizes is None:
             sizes = sorted({max(5, round(share * n_train)) for share in CELL_SHARES})
@@ -143,9 +116,9 @@ class Grid:
             gammas = self.gammas
             if gammas is None:
                 beside = kind == "tree" and "boosted" in self.kinds
-                gammas = GAMMAS_BY_GROUP if group_aware else GAMMAS_BESIDE if beside else GAMMAS
-            for gamma, size, distance in product(dict.fromkeys(gammas), sizes, distances):
-                yield Setting(kind, float(gamma), int(size), max(self.cells), distance)
+                gammas = GAMMAS_BESIDE if beside else GAMMAS
+            for gamma, size in product(dict.fromkeys(gammas), sizes):
+                yield Setting(kind, float(gamma), int(size), max(self.cells))
 
     def path(self, n_cells: int) -> tuple[int, ...]:
         """Return the numbers of cells to use from a growth with ``n_cells`` cells; this number is always included."""

@@ -3,7 +3,7 @@
 The modules follow the data: :mod:`~certifare.growth.binning` turns columns into codes,
 :mod:`~certifare.growth.histograms` counts the classes (label and group) of each code in each node,
 :mod:`~certifare.growth.criterion` defines the impurity of a node, :mod:`~certifare.growth.splits` finds a
-node's best split (:mod:`~certifare.growth.cuts` one with a cut for each group), and
+node's best split, and
 :mod:`~certifare.growth.grower` makes the splits, best first.
 The package does not depend on tables, encoders or certificates.
 """

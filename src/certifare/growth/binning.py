@@ -3,7 +3,6 @@
 Edges and categories must be fitted on training records only, or the certificate is not valid.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -100,23 +99,12 @@ Bins: TypeAlias = ContinuousBins | CategoricalBins
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Columns of codes.
-
-    Attributes
-    ----------
-    columns : tuple of ndarray of uint8 or uint16
-    n_codes : tuple of int
-        Number of codes of each column: they are ``0 … n_codes-1``.
-    groups : ndarray of uint16, optional
-        The group of each record, for group-aware trees: ``0 … n_groups-1``, or ``n_groups`` if it is unknown.
-    """
+    """Columns of codes."""
 
     columns: tuple[NDArray[Any], ...]
-    n_codes: tuple[int, ...]
-    groups: NDArray[np.uint16] | None = None
+    n_codes: tuple[int, ...]  # number of codes of each column: they are ``0 … n_codes-1``
 
     def __post_init__(self) -> None:
-        self._check_groups()
         if len(self.columns) != len(self.n_codes):
             raise ArgumentError(f"{len(self.columns)} columns of codes were given, but {len(self.n_codes)} sizes.")
         for position, (column, n_codes) in enumerate(zip(self.columns, self.n_codes, strict=True)):
@@ -130,17 +118,6 @@ class Codes:
 
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0
-
-    def of_groups(self, groups: NDArray[Any] | None) -> "Codes":
-        """Return the same columns with the group of each record."""
-        same = copy.copy(self)  # without checking the columns again
-        object.__setattr__(same, "groups", None if groups is None else groups.astype(np.uint16))
-        same._check_groups()
-        return same
-
-    def _check_groups(self) -> None:
-        if self.groups is not None and self.groups.shape != (len(self),):
-            raise ArgumentError(f"{len(self.groups)} records have a group, but {len(self)} have codes.")
 
 
 def fit_bins(
@@ -156,28 +133,14 @@ def fit_bins(
 ) -> tuple[Bins, ...]:
     """Fit the edges and categories of training columns.
 
-    Parameters
-    ----------
-    columns : sequence of ndarray or Dictionary
-        One-dimensional; NaN, or the index -1, is a missing value.
-    names : sequence of str
-    categorical : sequence of bool
-        Which columns hold categories rather than numbers.
-    max_bins : int
-        A continuous column with at most this many distinct values keeps them all; one with more gets about this
-        many bins, cut at quantiles.
-    min_category_count : int
-        Rarer categories are pooled as infrequent. So are the least frequent beyond 65,534.
-    sample_rows : int
-        Number of rows that distinct values and quantiles of a column are computed from, unless it holds small
-        integers, which are all counted.
-    seed : int
-        Seed of that sample.
-    n_threads : int
-
-    Returns
-    -------
-    tuple of ContinuousBins or CategoricalBins
+    - ``columns``: one-dimensional; NaN, or the index -1, is a missing value.
+    - ``categorical``: which columns hold categories rather than numbers.
+    - ``max_bins``: a continuous column with at most this many distinct values keeps them all; one with more gets about
+      this many bins, cut at quantiles.
+    - ``min_category_count``: rarer categories are pooled as infrequent. So are the least frequent beyond 65,534.
+    - ``sample_rows``: number of rows that distinct values and quantiles of a column are computed from, unless it holds
+      small integers, which are all counted.
+    - ``seed``: seed of that sample.
 
     Examples
     --------
@@ -223,22 +186,10 @@ def bins_of(
 def encode(bins: Sequence[Bins], columns: Sequence[Column], *, n_threads: int = 1) -> Codes:
     """Return the codes of columns under fitted bins.
 
-    Parameters
-    ----------
-    bins : sequence of ContinuousBins or CategoricalBins
-    columns : sequence of ndarray or Dictionary
-        In the order of the bins.
-    n_threads : int
+    - ``columns``: in the order of the bins.
 
-    Returns
-    -------
-    Codes
-
-    Raises
-    ------
-    TableError
-        If a column holds text where it held numbers when the bins were fitted, or the other way round.
-    TableError
+    Raises ``TableError``: if a column holds text where it held numbers when the bins were fitted, or the other way
+    round.
     """
     names = [b.name for b in bins]
     n_rows = check_arrays(columns, names, [isinstance(b, ContinuousBins) for b in bins])

@@ -13,16 +13,9 @@ from certifare.errors import ArgumentError, TableError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dictionary:
-    """A column of text, as indices into its distinct values.
+    """A column of text, as indices into its distinct values."""
 
-    Attributes
-    ----------
-    indices : ndarray of int
-        -1 if the value is missing.
-    values : tuple of str
-    """
-
-    indices: NDArray[np.integer[Any]]
+    indices: NDArray[np.integer[Any]]  # -1 if the value is missing
     values: tuple[str, ...]
 
     def __len__(self) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from certifare.errors import ArgumentError
 
 GrowthMetric = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
-Charge = Literal["every", "crossing", "distance"]
+Charge = Literal["every", "crossing"]
 
 MOST_CLASSES = (1 << 16) - 1
 
@@ -23,16 +23,11 @@ MOST_CLASSES = (1 << 16) - 1
 class Targets:
     """The class of each record: its labels and its group, as one small integer.
 
-    Attributes
-    ----------
-    classes : ndarray of uint8 or uint16
-        ``((y_1·n_2 + y_2)·n_3 + …)·n_groups + s``.
-    n_labels : tuple of int
-        Number of values of each label column.
-    n_groups : int
-        Number of groups.
-    coordinates : ndarray of int16, (records, coordinates), optional
-        What the encoder is to retain of each record, in addition to its labels: integers, so that sums are exact.
+    - ``classes``: ``((y_1·n_2 + y_2)·n_3 + …)·n_groups + s``.
+    - ``n_labels``: number of values of each label column.
+    - ``n_groups``: number of groups.
+    - ``coordinates`` (records, coordinates): what the encoder is to retain of each record, in addition to its labels:
+      integers, so that sums are exact.
 
     Examples
     --------
@@ -92,18 +87,13 @@ class Terms(NamedTuple):
     An *axis* is a value whose share of a stratum matters: a label's value, or a group. Of two values, one is enough.
     A coordinate is an axis, too: what matters is its mean, and it belongs to the labels.
 
-    Attributes
-    ----------
-    weights : ndarray of float64, (sums, classes)
-        What a record of each class adds to each sum: first the strata (number 0: all records), then the label axes
-        (of stratum 0), then the group axes of each group stratum in turn, finally the label score, whose mean is p_y.
-        For coordinates, which are the last label axes and do not depend on the class, it is 0.
-    coefficients : ndarray of float64, (axes,)
-        What an axis gains if a split makes shares differ; negative for groups.
-    stratum_of : ndarray of int64, (axes,)
-        The stratum of each axis.
-    n_strata, n_label_axes, n_group_axes, n_coordinates : int
-        Group axes are counted per stratum; coordinates are also counted as label axes.
+    - ``weights`` (sums, classes): what a record of each class adds to each sum: first the strata (number 0: all
+      records), then the label axes (of stratum 0), then the group axes of each group stratum in turn, finally the label
+      score, whose mean is p_y. For coordinates, which are the last label axes and do not depend on the class, it is 0.
+    - ``coefficients`` (axes,): what an axis gains if a split makes shares differ; negative for groups.
+    - ``stratum_of`` (axes,): the stratum of each axis.
+    - ``n_strata``, ``n_label_axes``, ``n_group_axes``, ``n_coordinates``: group axes are counted per stratum;
+      coordinates are also counted as label axes.
     """
 
     weights: NDArray[np.float64]
@@ -119,34 +109,22 @@ class Terms(NamedTuple):
 class Criterion:
     """FairGini of a node for a trade-off ``gamma`` and a fairness metric.
 
-    Parameters
-    ----------
-    gamma : float
-        From 0 (only the labels matter) to 1 (only the groups do).
-    metric : str
-        ``demographic_parity``: Gini_s over all records. ``equal_opportunity``: over those whose first label is
-        ``positive``; the others are irrelevant for the groups and count with the largest Gini_s.
-        ``equalized_odds``: the mean over the first label's values, weighted by their counts.
-    n_labels, n_groups : tuple of int, int
-        As in `Targets`.
-    label_weights : tuple of float
-        Gini_y is the average over label columns with these weights.
-    positive : int
-        The positive value of the first label, for equal opportunity.
-    charge : {"every", "crossing", "distance"}
-        Which splits pay for separating the groups: every split, as in the paper, or only those whose children are on
-        different sides of a group's share among all records. Children on one side of it do not change the distance
-        Σ|p_0 - p_1|/2. Or, instead of the increase of Gini_s, each split pays the increase of that distance.
-    n_coordinates : int
-        Number of coordinates of a record.
-    retain : float
-        From 0 to 1: the weight of coordinates in the gain of a split. The mean squared deviation of the coordinates,
-        divided by ``spread``, is then added to Gini_y, which has the remaining weight.
-    spread : float
-        The mean squared deviation of everything that is to be retained, in the coordinates' units.
-    attributes : tuple of tuple of int
-        If groups are intersections of several columns and each column matters by itself: for each column, the code of
-        its value in each group. Gini_s is then the mean over columns.
+    - ``gamma``: from 0 (only the labels matter) to 1 (only the groups do).
+    - ``metric``: ``demographic_parity``: Gini_s over all records. ``equal_opportunity``: over those whose first label
+      is ``positive``; the others are irrelevant for the groups and count with the largest Gini_s. ``equalized_odds``:
+      the mean over the first label's values, weighted by their counts.
+    - ``n_labels``, ``n_groups``: as in `Targets`.
+    - ``label_weights``: Gini_y is the average over label columns with these weights.
+    - ``positive``: the positive value of the first label, for equal opportunity.
+    - ``charge``: which splits pay for separating the groups: every split, as in the paper, or only those whose children
+      are on different sides of a group's share among all records. Children on one side of it do not change the distance
+      Σ|p_0 - p_1|/2.
+    - ``n_coordinates``: number of coordinates of a record.
+    - ``retain``: from 0 to 1: the weight of coordinates in the gain of a split. The mean squared deviation of the
+      coordinates, divided by ``spread``, is then added to Gini_y, which has the remaining weight.
+    - ``spread``: the mean squared deviation of everything that is to be retained, in the coordinates' units.
+    - ``attributes``: if groups are intersections of several columns and each column matters by itself: for each column,
+      the code of its value in each group. Gini_s is then the mean over columns.
 
     Examples
     --------
@@ -174,8 +152,6 @@ class Criterion:
         _check_sizes(self.n_labels, self.n_groups)
         if any(len(codes) != self.n_groups for codes in self.attributes):
             raise ArgumentError(f"attributes must have a code for each of the {self.n_groups} groups.")
-        if self.attributes and self.charge == "distance":
-            raise ArgumentError("charge='distance' is for one attribute: choose 'every' or 'crossing'.")
         if not 0.0 <= self.retain <= 1.0 or (self.retain > 0.0 and self.n_coordinates == 0):
             raise ArgumentError(
                 f"retain is {self.retain!r}; give a weight from 0 to 1, and above 0 coordinates to retain."
@@ -194,8 +170,8 @@ class Criterion:
             )
         if not all(0.0 <= w < np.inf for w in self.label_weights) or sum(self.label_weights) <= 0.0:
             raise ArgumentError(f"label_weights is {self.label_weights}; give finite weights ≥ 0, not all of them 0.")
-        if self.charge not in ("every", "crossing", "distance"):
-            raise ArgumentError(f"charge is {self.charge!r}; give 'every', 'crossing' or 'distance'.")
+        if self.charge not in ("every", "crossing"):
+            raise ArgumentError(f"charge is {self.charge!r}; give 'every' or 'crossing'.")
         if self.metric == "equal_opportunity" and not 0 <= self.positive < self.n_labels[0]:
             raise ArgumentError(
                 f"positive is {self.positive}; the first label has the values 0 … {self.n_labels[0] - 1}."

@@ -12,7 +12,6 @@ from certifare.errors import ArgumentError
 from certifare.foundation.compiler import kernel
 from certifare.growth.binning import Bins, Codes
 from certifare.growth.criterion import Criterion
-from certifare.growth.cuts import CutSearch
 from certifare.growth.histograms import DistantSource, Histogram, HistogramSource
 from certifare.growth.splits import TOLERANCE, Orderings, Split, SplitSearch
 from certifare.growth.threads import BLOCK_ROWS, blocks, map_ranges
@@ -24,26 +23,15 @@ class Growth:
 
     The root is node 0; split j makes nodes 2j+1 (left) and 2j+2 (right). The first k-1 splits are the tree with k
     cells: one growth holds every smaller tree.
-
-    Attributes
-    ----------
-    splits : tuple of Split
-    node_counts : ndarray of int64, (nodes, classes)
-        Number of training records of each class in each node.
     """
 
     splits: tuple[Split, ...]
-    node_counts: NDArray[np.int64]
+    node_counts: NDArray[np.int64]  # (nodes, classes): number of training records of each class in each node
 
     @property
     def n_cells(self) -> int:
         """Number of cells of the whole tree."""
         return len(self.splits) + 1
-
-    @property
-    def group_aware(self) -> bool:
-        """Whether a record's cell depends on its group."""
-        return any(split.goes_left.ndim == 2 for split in self.splits)
 
     def leaves(self, k: int | None = None) -> NDArray[np.int64]:
         """Return the cells of the tree with k cells, from left to right: a cell's id is its position."""
@@ -71,42 +59,27 @@ class Growth:
             return cells
         used = sorted({split.column for split in splits})
         for split in splits:
-            if split.column >= len(codes.columns) or codes.n_codes[split.column] != split.goes_left.shape[-1]:
+            if split.column >= len(codes.columns) or codes.n_codes[split.column] != len(split.goes_left):
                 raise ArgumentError(f"Column {split.column} of the codes is not the one that the tree was grown with.")
-        groups = self._groups_of(codes)
         nodes = np.array([split.node for split in splits], dtype=np.int64)
         columns = np.array([used.index(split.column) for split in splits], dtype=np.int64)
-        sides = [split.sides.reshape(-1) for split in splits]
+        sides = [split.goes_left for split in splits]
         goes_left = np.concatenate(sides).view(np.uint8)
         starts = np.concatenate([[0], np.cumsum([len(side) for side in sides])[:-1]]).astype(np.int64)
         cell_of = np.full(2 * k - 1, -1, dtype=np.int32)
         cell_of[self.leaves(k)] = np.arange(k)
 
         def work(start: int, stop: int) -> None:
-            # If the side depends on the group, a code is a pair of group and code.
-            block = np.empty((len(used), BLOCK_ROWS), dtype=np.uint16 if groups is None else np.uint32)
+            block = np.empty((len(used), BLOCK_ROWS), dtype=np.uint16)
             room, ends = np.empty((2, BLOCK_ROWS), dtype=np.uint32), np.empty((2, len(cell_of)), dtype=np.int64)
             for rows in blocks(start, stop):
                 n = rows.stop - rows.start
                 for i, column in enumerate(used):
                     block[i, :n] = codes.columns[column][rows]
-                    if groups is not None:
-                        block[i, :n] += groups[rows].astype(np.uint32) * np.uint32(codes.n_codes[column])
                 _route(block, n, nodes, columns, starts, goes_left, cell_of, room[0], room[1], ends, cells[rows])
 
         map_ranges(work, len(codes), n_threads)
         return cells
-
-    def _groups_of(self, codes: Codes) -> NDArray[np.uint16] | None:
-        """Return the groups of records, if the tree uses them."""
-        if not self.group_aware:
-            return None
-        if codes.groups is None:
-            raise ArgumentError("The tree has thresholds for each group, and the groups of the records were not given.")
-        n_groups = len(self.splits[0].goes_left)
-        if len(codes) and int(codes.groups.max()) > n_groups:
-            raise ArgumentError(f"A record has the group {codes.groups.max()}; the tree knows 0 … {n_groups - 1}.")
-        return codes.groups
 
     def _cells(self, k: int | None) -> int:
         if k is None:
@@ -124,8 +97,6 @@ def grow(
     max_cells: int,
     min_cell_size: int,
     orderings: Orderings = "both",
-    group_aware: bool = False,
-    max_distance: float | None = None,
     progress: Callable[[int], Any] | None = None,
 ) -> Growth:
     """Grow a fair tree, best first.
@@ -133,24 +104,8 @@ def grow(
     Stops at ``max_cells``, or when no split gains, or when every split would leave a cell with fewer than
     ``min_cell_size`` records.
 
-    Parameters
-    ----------
-    source : HistogramSource
-    bins : sequence of ContinuousBins or CategoricalBins
-    criterion : Criterion
-    max_cells, min_cell_size : int
-    orderings : {"paper", "directional", "both"} or tuple of these
-        Which orderings of a node's categories are tried.
-    group_aware : bool
-        Whether each group may have its own cut. The criterion then charges the distance.
-    max_distance : float, optional
-        Upper limit of the distance between the groups, which the criterion must charge.
-    progress : callable, optional
-        Called with the number of cells after each split.
-
-    Returns
-    -------
-    Growth
+    - ``orderings``: which orderings of a node's categories are tried.
+    - ``progress``: called with the number of cells after each split.
 
     Examples
     --------
@@ -168,24 +123,15 @@ def grow(
         raise ArgumentError(f"max_cells is {max_cells}; give 1 or more.")
     if min_cell_size < 1:
         raise ArgumentError(f"min_cell_size is {min_cell_size}; give 1 or more.")
-    if max_distance is not None and criterion.charge != "distance":
-        raise ArgumentError("max_distance is for splits that pay for the distance: charge='distance'.")
     histogram = source.root()
     counts = [histogram.classes]
-    limits: dict[str, Any] = {"classes": counts[0], "min_cell_size": min_cell_size, "orderings": orderings}
-    search: SplitSearch = (
-        CutSearch(bins, criterion, group_aware=group_aware, **limits)
-        if group_aware or criterion.charge == "distance"
-        else SplitSearch(bins, criterion, **limits)
-    )
+    search = SplitSearch(bins, criterion, classes=counts[0], min_cell_size=min_cell_size, orderings=orderings)
     distant = cast(DistantSource, source) if hasattr(source, "ahead") else None
     splits: list[Split] = []
     queue: list[tuple[float, int, Split, Histogram]] = []
-    room = np.inf if max_distance is None else float(max_distance)
 
     def consider(node: int, histogram: Histogram) -> None:
-        limits = {} if max_distance is None else {"most": room}
-        split = search.best(node, histogram, **limits) if counts[node].sum() >= 2 * min_cell_size else None
+        split = search.best(node, histogram) if counts[node].sum() >= 2 * min_cell_size else None
         if split is not None:
             heapq.heappush(queue, (-split.gain, node, split, histogram))
 
@@ -193,11 +139,6 @@ def grow(
         consider(0, histogram)
     while queue and len(splits) + 1 < max_cells:
         _, node, split, histogram = _pop_first(queue)
-        if split.distance > room + TOLERANCE:
-            # Other splits have used up the distance that it needs.
-            consider(node, histogram)
-            continue
-        room = max(room - split.distance, 0.0)
         left, right = 2 * len(splits) + 1, 2 * len(splits) + 2
         splits.append(split)
         counts.append(histogram.left(split.column, split.goes_left))

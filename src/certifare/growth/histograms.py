@@ -31,22 +31,11 @@ T = TypeVar("T")
 
 
 class Layout(NamedTuple):
-    """The layout of a record, and so of a histogram.
+    """The layout of a record, and so of a histogram."""
 
-    Attributes
-    ----------
-    n_codes : tuple of int
-        Number of codes of each column.
-    n_classes, n_groups : int
-        The group of class c is ``c % n_groups``.
-    n_coordinates : int
-        Number of coordinates that are summed for each group.
-    """
-
-    n_codes: tuple[int, ...]
+    n_codes: tuple[int, ...]  # number of codes of each column
     n_classes: int
-    n_groups: int = 1
-    n_coordinates: int = 0
+    n_coordinates: int = 0  # number of coordinates that are summed
 
     @property
     def width(self) -> int:
@@ -59,11 +48,6 @@ class Layout(NamedTuple):
         return -(-sum(2 if size > 256 else 1 for size in (self.n_classes, *self.n_codes)) // 2)
 
     @property
-    def n_sums(self) -> int:
-        """Number of rows of a histogram that are sums of coordinates."""
-        return self.n_groups * self.n_coordinates
-
-    @property
     def offsets(self) -> NDArray[np.int64]:
         """Index of the first code of each column among all codes."""
         return np.concatenate([[0], np.cumsum(self.n_codes)]).astype(np.int64)
@@ -71,20 +55,11 @@ class Layout(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Counts of one node for all columns; below them, sums of coordinates. Histograms add up.
+    """Counts of one node for all columns; below them, sums of coordinates. Histograms add up."""
 
-    Attributes
-    ----------
-    table : ndarray of int64, (classes + sums, codes of all columns)
-    offsets : ndarray of int64, (columns + 1,)
-        The codes of column c are ``offsets[c] … offsets[c+1]-1``.
-    n_sums : int
-        Number of rows that are sums: for each group in turn, of each coordinate.
-    """
-
-    table: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    n_sums: int = 0
+    table: NDArray[np.int64]  # (classes + sums, codes of all columns)
+    offsets: NDArray[np.int64]  # (columns + 1,): the codes of column c are ``offsets[c] … offsets[c+1]-1``
+    n_sums: int = 0  # number of rows that are sums, one for each coordinate
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -93,7 +68,7 @@ class Histogram:
 
     @property
     def sums(self) -> NDArray[np.int64]:
-        """Sums of coordinates by group and code, (groups × coordinates, codes of all columns)."""
+        """Sums of coordinates by code, (coordinates, codes of all columns)."""
         return self.table[len(self.table) - self.n_sums :]
 
     def __getitem__(self, column: int) -> NDArray[np.int64]:
@@ -108,12 +83,8 @@ class Histogram:
         return Histogram(self.table - other.table, self.offsets, self.n_sums)
 
     def left(self, column: int, goes_left: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the number of records of each class that a split sends left (``goes_left``: see HistogramSource)."""
-        in_column = self[column]
-        if goes_left.ndim == 1:
-            total: NDArray[np.int64] = in_column[goes_left].sum(axis=0)
-        else:
-            total = (in_column * goes_left[np.arange(len(self.counts)) % len(goes_left)].T).sum(axis=0)
+        """Return the number of records of each class that a split sends left."""
+        total: NDArray[np.int64] = self[column][goes_left].sum(axis=0)
         return total
 
     def smaller_is_left(self, column: int, goes_left: NDArray[np.bool_]) -> bool:
@@ -139,22 +110,15 @@ class HistogramSource(Protocol):
     ) -> tuple[Histogram, Histogram]:
         """Send the node's records whose code in ``column`` has ``goes_left`` to node ``left``, the others to ``right``.
 
-        ``goes_left`` has a value for each code, or, if it depends on the group, a row of them for each group: the group
-        of class c is ``c % len(goes_left)``. Returns the histograms of both.
+        ``goes_left`` has a value for each code. Returns the histograms of both.
         """
         ...
 
 
 class DistantSource(HistogramSource, Protocol):
-    """A source with high latency: it is told which splits are expected, to compute several at once.
+    """A source with high latency: it is told which splits are expected, to compute several at once."""
 
-    Attributes
-    ----------
-    ahead : int
-        Number of expected splits that it wants.
-    """
-
-    ahead: int
+    ahead: int  # number of expected splits that it wants
 
     def expect(self, splits: Sequence["Split"]) -> None:
         """Note which nodes will probably be split soon, and how, the most probable first.
@@ -171,11 +135,7 @@ class RecordSource:
     first, and counting always reads records in order. With several threads each has its own share of the records, and
     every node has a run in each share. Counts are integers, so any number of threads gives the same histograms.
 
-    Parameters
-    ----------
-    records : Records
-        They are reordered.
-    n_threads : int
+    - ``records``: they are reordered.
     """
 
     def __init__(self, records: "Records", n_threads: int = 1) -> None:
@@ -220,18 +180,13 @@ class RecordSource:
 
     def _sum(self, counts: list[NDArray[np.uint32]]) -> Histogram:
         layout = self._records.layout
-        return Histogram(np.sum(counts, axis=0, dtype=np.int64), self._records.offsets, layout.n_sums)
+        return Histogram(np.sum(counts, axis=0, dtype=np.int64), self._records.offsets, layout.n_coordinates)
 
 
 class MemorySource(RecordSource):
     """Codes and classes in memory.
 
-    Parameters
-    ----------
-    codes : Codes
-        Copied, so that many sources can start from the same codes.
-    targets : Targets
-    n_threads : int
+    - ``codes``: copied, so that many sources can start from the same codes.
 
     Examples
     --------
@@ -250,7 +205,7 @@ class MemorySource(RecordSource):
             raise ArgumentError("There are no columns to grow a tree from.")
         if len(codes) != len(targets):
             raise ArgumentError(f"{len(codes)} records have codes, but {len(targets)} have classes.")
-        layout = Layout(codes.n_codes, targets.n_classes, targets.n_groups, targets.n_coordinates)
+        layout = Layout(codes.n_codes, targets.n_classes, targets.n_coordinates)
         records = Records.empty(len(codes), layout)
         records.write(0, codes, targets.classes, targets.coordinates)
         super().__init__(records, n_threads)
@@ -262,16 +217,8 @@ class Records:
     The class is one of the codes. The same memory is read as bytes or as half words (two bytes), and moved as words
     (four bytes).
 
-    Parameters
-    ----------
-    words : ndarray of uint32, (records, layout.width)
-        Memory of the records.
-    layout : Layout
-
-    Attributes
-    ----------
-    offsets : ndarray of int64, (columns + 1,)
-        Index of the first code of each column among all codes.
+    - ``words`` (records, layout.width): memory of the records.
+    - ``offsets`` (columns + 1,): index of the first code of each column among all codes.
     """
 
     def __init__(self, words: NDArray[np.uint32], layout: Layout) -> None:
@@ -318,30 +265,15 @@ class Records:
         _count(self._halves, self._bytes, start, stop, *places, counts.shape[1], counts.reshape(-1))
         if not self.layout.n_coordinates:
             return counts
-        sums = np.zeros((self.layout.n_groups, self.offsets[-1], self.layout.n_coordinates), dtype=np.int64)
-        _add_coordinates(self._halves, self._bytes, start, stop, *places, self._coordinates, sums)
-        return np.vstack([counts, sums.transpose(0, 2, 1).reshape(self.layout.n_sums, -1)])
+        sums = np.zeros((self.offsets[-1], self.layout.n_coordinates), dtype=np.int64)
+        _add_coordinates(self._halves, self._bytes, start, stop, *places[1:], self._coordinates, sums)
+        return np.vstack([counts, sums.T])
 
     def divide(self, run: tuple[int, int], column: int, goes_left: NDArray[np.bool_]) -> int:
         """Move the records of a run so that those that go left come first; return where the others begin."""
         lists = np.empty((2, STRETCH), dtype=np.int64)
-        side = np.ascontiguousarray(goes_left).reshape(-1).view(np.uint8)
-        rows: NDArray[np.uint64] | None = None
-        if goes_left.ndim == 2:
-            rows = (np.arange(self.layout.n_classes) % len(goes_left) * goes_left.shape[1]).astype(np.uint64)
-        return _divide(
-            self._words,
-            self._halves,
-            self._bytes,
-            *run,
-            *self._places[column],
-            self._class_place,
-            self._class_is_wide,
-            side,
-            rows,
-            lists[0],
-            lists[1],
-        )
+        side = np.ascontiguousarray(goes_left).view(np.uint8)
+        return _divide(self._words, self._halves, self._bytes, *run, *self._places[column], side, lists[0], lists[1])
 
 
 @kernel
@@ -377,27 +309,25 @@ def _add_coordinates(
     single: NDArray[np.uint8],
     start: int,
     stop: int,
-    class_place: int,
     class_is_wide: bool,
     wide_offsets: NDArray[np.uint64],
     narrow_offsets: NDArray[np.uint64],
     coordinates: NDArray[np.int16],
     sums: NDArray[np.int64],
 ) -> None:
-    """Add the coordinates of a run of records to sums (groups × codes × coordinates)."""
+    """Add the coordinates of a run of records to sums (codes × coordinates)."""
     n_wide, n_narrow = len(wide_offsets), len(narrow_offsets)
     first_wide = 1 if class_is_wide else 0
     first_narrow = 2 * n_wide + (2 if class_is_wide else 1)
-    n_groups, _, n_coordinates = sums.shape
+    n_coordinates = sums.shape[1]
     for row in range(start, stop):
-        k = halves[row, class_place] if class_is_wide else np.uint16(single[row, class_place])
-        of_group, own = sums[k % n_groups], coordinates[row]
+        own = coordinates[row]
         for c in range(n_wide):
-            of_code = of_group[wide_offsets[c] + np.uint64(halves[row, first_wide + c])]
+            of_code = sums[wide_offsets[c] + np.uint64(halves[row, first_wide + c])]
             for v in range(n_coordinates):
                 of_code[v] += own[v]
         for c in range(n_narrow):
-            of_code = of_group[narrow_offsets[c] + np.uint64(single[row, first_narrow + c])]
+            of_code = sums[narrow_offsets[c] + np.uint64(single[row, first_narrow + c])]
             for v in range(n_coordinates):
                 of_code[v] += own[v]
 
@@ -411,18 +341,14 @@ def _divide(
     stop: int,
     place: int,
     is_wide: bool,
-    class_place: int,
-    class_is_wide: bool,
     goes_left: NDArray[np.uint8],
-    rows: NDArray[np.uint64] | None,
     front: NDArray[np.int64],
     back: NDArray[np.int64],
 ) -> int:
     """Move the records that go left to the front of a run, in place, without a branch on where a record goes.
 
     Misplaced records are listed, some from the ``front`` and some from the ``back``, then exchanged in pairs (after
-    Edelkamp and Weiss, BlockQuicksort, 2016). If each class has its own side, ``rows`` is where its codes begin in
-    ``goes_left``.
+    Edelkamp and Weiss, BlockQuicksort, 2016).
     """
     n_front, n_back, used_front, used_back = 0, 0, 0, 0
     low, high = start, stop
@@ -432,8 +358,6 @@ def _divide(
             for row in range(low, min(low + STRETCH, high)):
                 front[n_front] = row
                 code = np.uint64(halves[row, place]) if is_wide else np.uint64(single[row, place])
-                if rows is not None:
-                    code += rows[halves[row, class_place] if class_is_wide else np.uint16(single[row, class_place])]
                 n_front += 1 - goes_left[code]
             low = min(low + STRETCH, high)
         if n_back == 0 and low < high:
@@ -441,8 +365,6 @@ def _divide(
             for row in range(high - 1, max(high - STRETCH, low) - 1, -1):
                 back[n_back] = row
                 code = np.uint64(halves[row, place]) if is_wide else np.uint64(single[row, place])
-                if rows is not None:
-                    code += rows[halves[row, class_place] if class_is_wide else np.uint16(single[row, class_place])]
                 n_back += goes_left[code]
             high = max(high - STRETCH, low)
         n_pairs = min(n_front, n_back)

@@ -6,7 +6,7 @@ Categorical columns have several orders: the paper's, and the directional ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -43,25 +43,11 @@ Orderings: TypeAlias = Literal["paper", "directional", "both"] | tuple[Literal["
 class Split:
     """A split of a node's records.
 
-    Attributes
-    ----------
-    node, column : int
-    goes_left : ndarray of bool, (codes,) or (groups, codes)
-        For every code of the column, whether it goes left; if each group has its own cut, for each group. Codes that
-        the node never saw go where more of its records go (left if equal), except that continuous codes follow the
-        threshold.
-    threshold : int or None
-        Continuous columns: codes up to this one go left; ``goes_left`` decides for the missing code. If each group has
-        its own cut, that of ``common``.
-    gain : float
-        Decrease of the criterion, weighted by the node's share of all records.
-    left_count, right_count : int
-        Training records on each side.
-    common : ndarray of bool, (codes,), optional
-        If each group has its own cut: the cut for records whose group is unknown. Of all common cuts of the same
-        ordering, the first that sends as nearly as possible as many of the node's records left.
-    distance : float
-        The increase of the distance between the groups, if splits pay for it.
+    - ``goes_left`` (codes,): for every code of the column, whether it goes left. Codes that the node never saw go where
+      more of its records go (left if equal), except that continuous codes follow the threshold.
+    - ``threshold``: continuous columns: codes up to this one go left; ``goes_left`` decides for the missing code.
+    - ``gain``: decrease of the criterion, weighted by the node's share of all records.
+    - ``left_count``, ``right_count``: training records on each side.
     """
 
     node: int
@@ -71,37 +57,6 @@ class Split:
     gain: float
     left_count: int
     right_count: int
-    common: NDArray[np.bool_] | None = None
-    distance: float = 0.0
-
-    @property
-    def sides(self) -> NDArray[np.bool_]:
-        """Whether a code goes left, for each group and last for an unknown one; one row if they share a cut."""
-        return self.goes_left[None] if self.common is None else np.vstack([self.goes_left, self.common])
-
-    def of(self, group: int | None) -> "Split":
-        """Return the split for records of one group, or (None) for those whose group is unknown."""
-        if self.common is None:
-            return self
-        side = self.common if group is None else self.goes_left[group]
-        threshold = None if self.threshold is None else int(side[:-1].sum()) - 1
-        return replace(self, goes_left=side, threshold=threshold, common=None)
-
-
-class CodeOrders(NamedTuple):
-    """All orderings of each column's codes, as the search tries them.
-
-    Attributes
-    ----------
-    codes : ndarray of int64, (orderings, codes)
-        The codes that occur, in ordering i, from the column's offset on.
-    n_orders, n_present : ndarray of int64, (columns,)
-        Number of orderings, and of codes in each.
-    """
-
-    codes: NDArray[np.int64]
-    n_orders: NDArray[np.int64]
-    n_present: NDArray[np.int64]
 
 
 class Room(NamedTuple):
@@ -126,17 +81,11 @@ class SplitSearch:
     ordering (missing right before missing left; the paper's by number of parts, then the directional by angle), then
     smallest cut.
 
-    Parameters
-    ----------
-    bins : sequence of ContinuousBins or CategoricalBins
-    criterion : Criterion
-    classes : ndarray of int64, (classes,)
-        All records by class. A node's share of them weights its gain, and splits cross the groups' shares in them.
-    min_cell_size : int
-        Each side of a split holds at least this many records.
-    orderings : {"paper", "directional", "both"} or tuple of these
-    n_angles, shrinkage : int, float
-        Of the directional orderings.
+    - ``classes`` (classes,): all records by class. A node's share of them weights its gain, and splits cross the
+      groups' shares in them.
+    - ``min_cell_size``: each side of a split holds at least this many records.
+    - ``orderings``: {"paper", "directional", "both"} or tuple of these
+    - ``n_angles``, ``shrinkage``: of the directional orderings.
     """
 
     def __init__(
@@ -208,50 +157,24 @@ class SplitSearch:
             keys[2:, codes] = cosines * positions[0, codes] + sines * positions[1, codes]
         return sums, totals, keys
 
-    def _orders(self, histogram: Histogram) -> CodeOrders:
-        """Return the orderings of all columns."""
-        sums, _, keys = self._keys(histogram)
-        n_codes, n_columns = sums.shape[1], len(self._continuous)
-        orders = CodeOrders(
-            np.zeros((max(2, len(self._quantiles) + len(keys) - 2), n_codes), dtype=np.int64),
-            np.zeros(n_columns, dtype=np.int64),
-            np.zeros(n_columns, dtype=np.int64),
-        )
-        room = tuple(Room.of(n_codes))
-        _list_orders(sums, histogram.offsets, self._continuous, keys, self._quantiles, room, tuple(orders))
-        return orders
-
 
 def tabulate(
     terms: Terms, histogram: Histogram, categorical: Sequence[int], shrinkage: float = SHRINKAGE
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Compute the sums and keys of each code that the search needs.
 
-    Parameters
-    ----------
-    terms : Terms
-    histogram : Histogram
-    categorical : sequence of int
-        The columns whose codes are ordered.
-    shrinkage : float
-
-    Returns
-    -------
-    sums : ndarray, (sums, codes)
-        ``terms.weights @ histogram.counts``; of coordinates, their sums over all groups.
-    totals : ndarray, (sums,)
-        The same for the whole node.
-    shares : ndarray, (2, codes)
-        The paper's p_y and p_s of codes that are ordered.
-    positions : ndarray, (2, codes)
-        By label and by group: the keys that the directions combine, for the same codes.
+    - ``categorical``: the columns whose codes are ordered.
+    - returns ``sums`` (sums, codes): ``terms.weights @ histogram.counts``; of coordinates, their sums.
+    - returns ``totals`` (sums,): the same for the whole node.
+    - returns ``shares`` (2, codes): the paper's p_y and p_s of codes that are ordered.
+    - returns ``positions`` (2, codes): by label and by group: the keys that the directions combine, for the same codes.
     """
     n_codes = histogram.counts.shape[1]
     sums, totals = np.empty((len(terms.weights), n_codes)), np.empty(len(terms.weights))
     shares, beyond = np.zeros((2, n_codes)), np.zeros((terms.n_label_axes + terms.n_group_axes, n_codes))
     coordinates = np.zeros((0, n_codes), dtype=np.int64)
     if terms.n_coordinates:
-        coordinates = histogram.sums.reshape(-1, terms.n_coordinates, n_codes).sum(axis=0)
+        coordinates = histogram.sums
     _tabulate(
         histogram.counts,
         coordinates,
@@ -421,31 +344,6 @@ def _search(
                 for code in range(start, stop - 1):
                     side[code] = code - start <= best_threshold
     return best_column, best_threshold, best_gain, best_left
-
-
-@kernel
-def _list_orders(
-    sums: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    continuous: NDArray[np.bool_],
-    keys: NDArray[np.float64],
-    quantiles: NDArray[np.int64],
-    room: tuple[NDArray[np.int64], ...],
-    orders: tuple[NDArray[np.int64], ...],
-) -> None:
-    """Fill in the orderings of all columns, and their numbers; columns with one code have none."""
-    order, (codes, n_orders, n_present) = room[0], orders
-    for column in range(len(continuous)):
-        start, stop = offsets[column], offsets[column + 1]
-        p = n_present[column] = _present(sums, start, stop, order)
-        if p < 2:
-            continue
-        with_missing = order[p - 1] == stop - 1
-        first_order, n_orders[column] = _which(continuous[column], with_missing, p, len(quantiles), len(keys))
-        for which in range(first_order, n_orders[column]):
-            _arrange(which, continuous[column], start, stop, p, sums, keys, quantiles, room)
-            if which >= 0:
-                codes[which, start : start + p] = order[:p]
 
 
 @helper

@@ -28,13 +28,8 @@ ValueCounts: TypeAlias = tuple[NDArray[Any], NDArray[np.int64]]
 class Summary:
     """Counts of the values of columns in some rows.
 
-    Attributes
-    ----------
-    names : tuple of str
-    n_rows : int
-    tallies : tuple of ValueCounts or None
-        None for a continuous column that holds anything but small integers: its bins come from a sample
-        (:func:`sample_positions`).
+    - ``tallies``: none for a continuous column that holds anything but small integers: its bins come from a sample
+      (:func:`sample_positions`).
     """
 
     names: tuple[str, ...]

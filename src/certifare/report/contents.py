@@ -155,7 +155,7 @@ def report_data(
     sizes = found.counts.group_sizes
     cells = _cells(found, found.pools, encoder)
     four_fifths = _four_fifths(found)
-    worthless = bool(measured and measured["worthless"])
+    little = bool(measured and measured.get("little", measured["worthless"]))
     return {
         **about,
         "headline": plain_claim(found),
@@ -210,7 +210,7 @@ def report_data(
         "encoder": None if encoder is None else {**encoder, "nodes": _nodes(encoder["nodes"], cells["rows"])},
         "four_fifths": four_fifths,
         "example": example_rules(cells, encoder, stated.reading.positive if stated.reading else None),
-        "actions": actions(document, verdict, four_fifths, worthless),
+        "actions": actions(document, verdict, four_fifths, little),
         "measured": [
             {"name": name, **_measured(figures)}
             for name, figures in (("the cells' majority votes", measured), ("gradient boosting on the table", boosting))

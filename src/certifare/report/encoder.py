@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from certifare.encoders.format import (
     BoostedDocument,
-    BoostedTreeDocument,
     CalibratedDocument,
     KMeansDocument,
     Rule,
-    Side,
     TreeDocument,
     read_encoder_document,
 )
 from certifare.encoders.loading import describe_document, map_of
-from certifare.foundation.levels import name_of
 
 if TYPE_CHECKING:
     from certifare.encoders import RestrictedEncoder
@@ -33,7 +28,6 @@ MOST_NODES, DEEPEST = 4_000, 100
 KINDS: dict[type, str] = {
     TreeDocument: "fair tree",
     BoostedDocument: "boosted",
-    BoostedTreeDocument: "boosted",
     CalibratedDocument: "calibrated",
     KMeansDocument: "k-means",
 }
@@ -74,7 +68,7 @@ def describe_encoder(encoder: RestrictedEncoder | str | os.PathLike[str]) -> dic
                 document, encoder if isinstance(encoder, str | os.PathLike) else "The encoder"
             )
         ],
-        "nodes": _tree(document) if isinstance(document, TreeDocument | BoostedTreeDocument) else None,
+        "nodes": _tree(document) if isinstance(document, TreeDocument) else None,
         "map": _map(document) if isinstance(document, BoostedDocument) else None,
     }
 
@@ -83,15 +77,12 @@ def _plain(value: Any) -> bool:
     return isinstance(value, int | float | str)
 
 
-def _tree(document: TreeDocument | BoostedTreeDocument) -> list[dict[str, Any]] | None:
+def _tree(document: TreeDocument) -> list[dict[str, Any]] | None:
     """Return the nodes from top to bottom and left to right: their questions, and the cell at the end of each path."""
     if 2 * len(document.splits) + 1 > MOST_NODES:
         return None
     split_of = {rule.node: j for j, rule in enumerate(document.splits)}
     may_be_missing = {column.name for column in document.columns if column.missing}
-    groups = [name_of(tuple(group) if isinstance(group, list) else group) for group in document.groups]
-    scores = document.scores if isinstance(document, BoostedTreeDocument) else ()
-    log_odds = {score.name for score in scores if score.weights is None}
     nodes: list[dict[str, Any]] = []
     n_cells = 0
     stack = [(0, 0, "")]
@@ -103,38 +94,21 @@ def _tree(document: TreeDocument | BoostedTreeDocument) -> list[dict[str, Any]] 
             entry["cell"], n_cells = n_cells, n_cells + 1
         else:
             rule = document.splits[j]
-            question = _question(rule, groups, rule.column in may_be_missing, rule.column in log_odds)
-            entry["question"] = f"{rule.column} {question}"
+            entry["question"] = f"{rule.column} {_question(rule, rule.column in may_be_missing)}"
             stack += [(2 * j + 2, depth + 1, "no"), (2 * j + 1, depth + 1, "yes")]
         nodes.append(entry)
     return nodes if max(node["depth"] for node in nodes) <= DEEPEST else None
 
 
-def _question(rule: Rule, groups: Sequence[str], may_be_missing: bool, log_odds: bool = False) -> str:
-    """Describe what goes left, for each group if it depends on the group. Log-odds are shown as probabilities."""
-    if rule.by_group is None:
-        return _side(rule, may_be_missing, log_odds)
-    names: dict[str, list[str]] = {}
-    for group, side in zip(groups, rule.by_group, strict=True):
-        names.setdefault(_side(side, may_be_missing, log_odds), []).append(group)
-    return ", ".join(f"{text} ({', '.join(of)})" for text, of in names.items())
-
-
-def _side(side: Rule | Side, may_be_missing: bool, log_odds: bool) -> str:
-    missing = side.missing == "left" and may_be_missing
-    if side.categories is not None:
-        shown = [str(category) for category in side.categories[:MOST_NAMED]]
-        more = f" and {len(side.categories) - MOST_NAMED} more" if len(side.categories) > MOST_NAMED else ""
+def _question(rule: Rule, may_be_missing: bool) -> str:
+    """Describe what goes left."""
+    if rule.categories is not None:
+        shown = [str(category) for category in rule.categories[:MOST_NAMED]]
+        more = f" and {len(rule.categories) - MOST_NAMED} more" if len(rule.categories) > MOST_NAMED else ""
         text = f"is {', '.join(shown) + more or 'rare or new'}"
-    elif isinstance(side, Side) and side.known == "right":
-        return "is missing" if missing else "never"
     else:
-        limit = side.at_most
-        if limit is not None and log_odds:
-            limit = round(1.0 / (1.0 + math.exp(-min(max(limit, -500.0), 500.0))), 4)
-        # A score is never missing: without a threshold, the whole group goes this way.
-        text = ("always" if log_odds else "is known") if limit is None else f"≤ {limit:.6g}"
-    return f"{text}, or missing" if missing else text
+        text = "is known" if rule.at_most is None else f"≤ {rule.at_most:.6g}"
+    return f"{text}, or missing" if rule.missing == "left" and may_be_missing else text
 
 
 def _map(document: BoostedDocument) -> dict[str, Any]:

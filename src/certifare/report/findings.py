@@ -37,6 +37,7 @@ class _Performance(_Strict, frozen=True, kw_only=True):
     baseline: _Share
     distance: Interval
     worthless: bool = False
+    little: bool = False
 
 
 class _ColumnImportance(_Strict, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ def scope_of(document: Document) -> dict[str, Any]:
     }
 
 
-def actions(document: Document, verdict: Verdict, four_fifths: Mapping[str, Any], worthless: bool) -> list[str]:
+def actions(document: Document, verdict: Verdict, four_fifths: Mapping[str, Any], little: bool) -> list[str]:
     """Recommend what to do next, the most urgent first."""
     found, terms = document.certificate, document.statement.predicate.stated_terms
     checks = {check.name: check.ok for check in verdict.checks}
@@ -100,7 +100,7 @@ def actions(document: Document, verdict: Verdict, four_fifths: Mapping[str, Any]
         todo.append("Producer: sign it with `certifare sign`, so that readers can check who made it.")
     elif checks.get("signature") is not True:
         todo.append("Get the producer's public key by another way, and check the signature.")
-    if worthless:
+    if little:
         todo.append(
             "Do not expect useful predictions: on the certification records, the cells do no better than chance."
         )

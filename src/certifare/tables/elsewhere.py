@@ -16,16 +16,10 @@ from typing import Any
 class EngineEntry:
     """What an engine registers.
 
-    Attributes
-    ----------
-    takes : callable
-        Says whether a dataframe is for this engine.
-    worker : callable
-        Returns a :class:`~certifare.engines.blocks.Worker` that holds the table's pieces.
-    encode : callable, optional
-        ``encode(encoder, table, sensitive_features)`` returns the encoded table, lazily.
-    prepare : callable, optional
-        Reads and codes training records in place; ``fit_from`` grows cells from the result.
+    - ``takes``: says whether a dataframe is for this engine.
+    - ``worker``: returns a :class:`~certifare.engines.blocks.Worker` that holds the table's pieces.
+    - ``encode``: ``encode(encoder, table, sensitive_features)`` returns the encoded table, lazily.
+    - ``prepare``: reads and codes training records in place; ``fit_from`` grows cells from the result.
     """
 
     takes: Callable[[Any], bool]

@@ -90,18 +90,11 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 class CsvDialect:
     """How to read a CSV file.
 
-    Attributes
-    ----------
-    delimiter, encoding : str or None
-        None: they are detected.
-    missing : sequence of str
-        Text that means a missing value.
-    header : bool
-        Whether the first line names the columns. If not, they are ``column_1``, ``column_2`` …
-    names : sequence of str
-        Names of the columns of a file without a header; a column with an empty name is left out.
-    decimal : {".", ","} or None
-        The decimal sign. None: it is detected.
+    - ``delimiter``, ``encoding``: None: they are detected.
+    - ``missing``: text that means a missing value.
+    - ``header``: whether the first line names the columns. If not, they are ``column_1``, ``column_2`` …
+    - ``names``: names of the columns of a file without a header; a column with an empty name is left out.
+    - ``decimal``: the decimal sign. None: it is detected.
     """
 
     delimiter: str | None = None
@@ -127,30 +120,15 @@ class CsvDialect:
 
 @dataclass(frozen=True)
 class Csv:
-    """The detected layout of a CSV file.
-
-    Attributes
-    ----------
-    delimiter, encoding : str
-    header : tuple of str
-        The header as written in the file, or the names of the columns if there is none.
-    headed : bool
-        Whether the first line is the header.
-    decimal : str
-        The decimal sign.
-    odd_quotes : bool
-        Whether the file has an odd number of quotation marks.
-    notes : tuple of str
-        Assumptions and warnings for the user.
-    """
+    """The detected layout of a CSV file."""
 
     delimiter: str
     encoding: str
-    header: tuple[str, ...]
-    odd_quotes: bool
-    notes: tuple[str, ...] = ()
-    headed: bool = True
-    decimal: str = "."
+    header: tuple[str, ...]  # the header as written in the file, or the names of the columns if there is none
+    odd_quotes: bool  # whether the file has an odd number of quotation marks
+    notes: tuple[str, ...] = ()  # assumptions and warnings for the user
+    headed: bool = True  # whether the first line is the header
+    decimal: str = "."  # the decimal sign
 
     @cached_property
     def columns(self) -> dict[str, str]:
@@ -161,14 +139,9 @@ class Csv:
 class Batches:
     """A file read batch by batch, in constant memory.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Columns of the file.
-    size : int
-        Bytes (CSV, Arrow) or rows (Parquet) in all, for a progress bar.
-    position : int
-        How much of ``size`` has been read.
+    - ``names``: columns of the file.
+    - ``size``: bytes (CSV, Arrow) or rows (Parquet) in all, for a progress bar.
+    - ``position``: how much of ``size`` has been read.
     """
 
     def __init__(self, names: Sequence[str], size: int, read: Callable[[Batches], Iterator[pa.RecordBatch]]) -> None:
@@ -192,16 +165,9 @@ def is_pattern(path: str) -> bool:
 class DataFile(os.PathLike[str]):
     """A path whose file is opened only once, even if its format is detected before it is read.
 
-    Parameters
-    ----------
-    path : path
-        Or an address in an object store, such as ``s3://bucket/people.csv``; or a folder or pattern of Parquet files.
-
-    Attributes
-    ----------
-    path : Path
-    store : Store or None
-        The file in an object store; None if it is on this machine.
+    - ``path``: or an address in an object store, such as ``s3://bucket/people.csv``; or a folder or pattern of Parquet
+      files.
+    - ``store``: the file in an object store; None if it is on this machine.
     """
 
     def __init__(self, path: FilePath) -> None:
@@ -387,19 +353,8 @@ def read_file(
     Columns of a CSV file that only hold numbers (or ``true`` and ``false``) become numbers (booleans); others become
     text, without surrounding white space; values that mean missing become null.
 
-    Parameters
-    ----------
-    path : path
-        CSV (also compressed with gzip or zstd), Parquet, Arrow or Feather.
-    types : mapping of column to type, optional
-        Types of columns of a CSV file, instead of the detected ones.
-        **csv
-            Of :class:`CsvDialect`.
-
-    Returns
-    -------
-    table : pyarrow.Table
-    notes : tuple of str
+    - ``path``: CSV (also compressed with gzip or zstd), Parquet, Arrow or Feather.
+    - ``types``: types of columns of a CSV file, instead of the detected ones. **csv Of :class:`CsvDialect`.
     """
     path = DataFile.of(path)
     kind = path.kind
@@ -420,15 +375,9 @@ def read_file(
 def open_batches(path: FilePath, types: Mapping[str, pa.DataType | None] | None = None, **reading: Any) -> Batches:
     """Open a file to read it in batches.
 
-    Parameters
-    ----------
-    path : path
-    types : mapping of column to type, optional
-        Columns to read, with their types in a CSV file; :data:`TEXT` is stripped of white space and of values that
-        mean missing, None keeps text unchanged. By default all columns, unchanged. Columns that the file does not have
-        are ignored (see ``names``).
-        **csv
-            Of :class:`CsvDialect`.
+    - ``types``: columns to read, with their types in a CSV file; :data:`TEXT` is stripped of white space and of values
+      that mean missing, None keeps text unchanged. By default all columns, unchanged. Columns that the file does not
+      have are ignored (see ``names``). **csv Of :class:`CsvDialect`.
     """
     path = DataFile.of(path)
     kind = path.kind
@@ -508,12 +457,7 @@ def text_types(path: str | os.PathLike[str], columns: Sequence[str], **reading: 
 
     Integers, numbers, booleans and dates are detected. A code such as ``007`` stays text.
 
-    Parameters
-    ----------
-    path : path
-    columns : sequence of str
-    **reading
-        Of :func:`open_batches`.
+    - ``**reading``: of :func:`open_batches`.
     """
     left = {name: dict(_WRITTEN) for name in columns}
     for batch in open_batches(path, dict.fromkeys(columns), **reading):
@@ -838,13 +782,8 @@ def _binary_batches(path: DataFile, kind: Kind, types: Mapping[str, pa.DataType 
 class _Reader:
     """An open Parquet or Arrow file.
 
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-    size : int
-        Rows (Parquet) or bytes (Arrow).
-    batches : callable
-        Reads some columns in validated, non-empty batches, each with how much of ``size`` has been read.
+    - ``size``: rows (Parquet) or bytes (Arrow).
+    - ``batches``: reads some columns in validated, non-empty batches, each with how much of ``size`` has been read.
     """
 
     schema: pa.Schema

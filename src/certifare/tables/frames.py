@@ -30,22 +30,12 @@ Value: TypeAlias = bool | int | float | str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """A column with its name and type.
-
-    Attributes
-    ----------
-    name : str
-    column : ndarray or Dictionary
-        Numbers (NaN is missing) or text.
-    type : {"number", "boolean", "text"}
-    categorical : bool
-        Whether the dtype is categorical: text, categorical and enum columns.
-    """
+    """A column with its name and type."""
 
     name: str
-    column: Column
+    column: Column  # numbers (NaN is missing) or text
     type: ColumnType
-    categorical: bool
+    categorical: bool  # whether the dtype is categorical: text, categorical and enum columns
 
     def __len__(self) -> int:
         return len(self.column)
@@ -92,20 +82,11 @@ class Field:
 class Frame:
     """A dataframe or array whose columns are read one at a time.
 
-    Parameters
-    ----------
-    table : dataframe or array
-        A pandas, polars or pyarrow table (any eager dataframe that narwhals supports), a two-dimensional array, or
-        nested lists. Arrays, and dataframes whose column names are not text, get the names ``x0, x1, …``. A Frame is
-        returned unchanged.
-    keep : bool
-        Whether to cache columns, so that each is converted only once.
-
-    Attributes
-    ----------
-    names : tuple of str
-    named : bool
-        Whether the names come from the table.
+    - ``table``: a pandas, polars or pyarrow table (any eager dataframe that narwhals supports), a two-dimensional
+      array, or nested lists. Arrays, and dataframes whose column names are not text, get the names ``x0, x1, …``. A
+      Frame is returned unchanged.
+    - ``keep``: whether to cache columns, so that each is converted only once.
+    - ``named``: whether the names come from the table.
 
     Examples
     --------
@@ -189,18 +170,8 @@ class Frame:
         Columns that this table has under the same name keep its dtypes if those can hold the values; pandas
         keeps its index.
 
-        Parameters
-        ----------
-        columns : mapping of name to (type, values)
-            Missing values are NaN in numbers and None in text.
-            Whole-number arrays keep their dtype.
-        rows : ndarray of int
-        kind : str, optional
-            ``numpy``, ``pandas``, ``polars`` or ``pyarrow``; by default this table's own kind.
-
-        Returns
-        -------
-        array or dataframe
+        - ``columns``: missing values are NaN in numbers and None in text. Whole-number arrays keep their dtype.
+        - ``kind``: ``numpy``, ``pandas``, ``polars`` or ``pyarrow``; by default this table's own kind.
         """
         kind = kind or self.kind
         if kind == "numpy":
@@ -220,11 +191,7 @@ class Frame:
 def read_values(values: Any, name: str) -> list[Field]:
     """Read labels or groups as fields: one for a series, list or one-dimensional array, several for a table.
 
-    Parameters
-    ----------
-    values : series, array, list, dataframe, levels, or tuple of levels
-    name : str
-        Name of a column that has none.
+    - ``name``: name of a column that has none.
     """
     if isinstance(values, Levels):
         values = (values,)

@@ -24,17 +24,8 @@ def read_files(
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """Read a table from one file, or from several files with the same columns.
 
-    Parameters
-    ----------
-    paths : path or sequence of paths
-    types, **reading
-        As in :func:`certifare.tables.files.read_file`.
-
-    Returns
-    -------
-    table : pyarrow.Table
-        If there are several files: the columns that all of them have.
-    notes : tuple of str
+    - ``types``, ``**reading``: as in :func:`certifare.tables.files.read_file`.
+    - returns ``table``: if there are several files: the columns that all of them have.
     """
     if isinstance(paths, str | os.PathLike):
         return read_file(paths, types=types, **reading)
@@ -74,25 +65,14 @@ def join_groups(
 ) -> tuple[pa.Table, Roles, tuple[str, ...]]:
     """Add sensitive columns from a second file, joined by a key column.
 
-    Parameters
-    ----------
-    native : pyarrow.Table
-        The records.
-    roles : Roles
-        The sensitive columns, or the columns that they compare, are looked up in the second file first.
-    path : path or None
-        The second file. If None, nothing is joined.
-    key : str or None
-        The key column, which both files have. Its values are unique in the second file. It is not used as a feature.
-    missing : sequence of str
-        Text that means a missing value in a CSV file.
-
-    Returns
-    -------
-    table : pyarrow.Table
-        The same records with the sensitive columns added. Records whose key is not in the second file have no group.
-    roles : Roles
-    notes : tuple of str
+    - ``native``: the records.
+    - ``roles``: the sensitive columns, or the columns that they compare, are looked up in the second file first.
+    - ``path``: the second file. If None, nothing is joined.
+    - ``key``: the key column, which both files have. Its values are unique in the second file. It is not used as a
+      feature.
+    - ``missing``: text that means a missing value in a CSV file.
+    - returns ``table``: the same records with the sensitive columns added. Records whose key is not in the second file
+      have no group.
     """
     if path is None:
         if key is not None:

@@ -31,23 +31,12 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class ParquetFiles:
-    """Parquet files that form one table.
+    """Parquet files that form one table."""
 
-    Attributes
-    ----------
-    paths : tuple of str
-        Paths, or addresses in an object store.
-    metadata : tuple of pyarrow.parquet.FileMetaData
-    schema : pyarrow.Schema
-        Columns of the first file, which the others have, too; then those that the folders' names hold.
-    partitions : tuple of dict
-        For each file, the columns that its folder's name holds, and their values.
-    """
-
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # paths, or addresses in an object store
     metadata: tuple[FileMetaData, ...]
-    schema: pa.Schema
-    partitions: tuple[dict[str, Any], ...]
+    schema: pa.Schema  # columns of the first file, which the others have, too; then those that the folders' names hold
+    partitions: tuple[dict[str, Any], ...]  # for each file, the columns that its folder's name holds, and their values
 
     @classmethod
     def find(cls, paths: Paths) -> ParquetFiles:
@@ -114,22 +103,12 @@ class ParquetFiles:
 
 @dataclass(frozen=True, eq=False)
 class RowGroup:
-    """A row group of a Parquet file.
-
-    Attributes
-    ----------
-    path : str
-    metadata : pyarrow.parquet.FileMetaData
-    group : int
-        Its position in the file.
-    constants : dict of str to pyarrow.Scalar
-        Columns that the folder's name holds.
-    """
+    """A row group of a Parquet file."""
 
     path: str
     metadata: FileMetaData
-    group: int
-    constants: dict[str, pa.Scalar]
+    group: int  # its position in the file
+    constants: dict[str, pa.Scalar]  # columns that the folder's name holds
 
     def tables(self, columns: Sequence[str], text: Sequence[str] = ()) -> Iterator[pa.Table]:
         """Read some columns in batches; those in ``text`` as dictionaries."""

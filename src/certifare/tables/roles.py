@@ -280,15 +280,10 @@ def as_names(names: Names | None) -> tuple[str, ...]:
 def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | Comparison:
     """Parse a column's name or a comparison.
 
-    Parameters
-    ----------
-    text : str
-        A column's name, or ``column operator value`` with one of ``>= > <= < == !=``. Quote a value that contains
-        spaces or operators.
-    names : sequence of str
-        Columns of the table. A column whose name looks like a comparison takes precedence.
-    role : str
-        The role, for error messages.
+    - ``text``: a column's name, or ``column operator value`` with one of ``>= > <= < == !=``. Quote a value that
+      contains spaces or operators.
+    - ``names``: columns of the table. A column whose name looks like a comparison takes precedence.
+    - ``role``: the role, for error messages.
     """
     text = text.strip()
     if text in names:
@@ -310,18 +305,10 @@ def parse_role(text: str, names: Sequence[str], role: str = "column") -> str | C
 def select(texts: Sequence[str], names: Sequence[str], role: str) -> list[str]:
     """Return the columns that match the texts: each is a name, a pattern such as ``income_*``, or several with commas.
 
-    Parameters
-    ----------
-    texts : sequence of str
-    names : sequence of str
-        Columns of the table. A column whose name contains a comma or a star takes precedence.
-    role : str
-        The role, for error messages.
+    - ``names``: columns of the table. A column whose name contains a comma or a star takes precedence.
+    - ``role``: the role, for error messages.
 
-    Returns
-    -------
-    list of str
-        Matching columns in the order of the table.
+    Returns: matching columns in the order of the table.
 
     Examples
     --------

@@ -33,22 +33,13 @@ def split(
 ) -> dict[str, NDArray[np.int64]]:
     """Assign each record to exactly one part.
 
-    Parameters
-    ----------
-    table : Table
-        If it has clusters, whole clusters are assigned.
-    parts : mapping of name to share
-        Shares are positive and add up to 1. A part named ``certify`` is drawn as described above.
-    seed : int
-        Different tables are split independently even with the same seed: the random stream also depends on the
-        table's digest.
-    by_group : bool
-        Whether to stratify by group. If not, the other parts carry no information about the certify part.
+    - ``table``: if it has clusters, whole clusters are assigned.
+    - ``parts``: shares are positive and add up to 1. A part named ``certify`` is drawn as described above.
+    - ``seed``: different tables are split independently even with the same seed: the random stream also depends on the
+      table's digest.
+    - ``by_group``: whether to stratify by group. If not, the other parts carry no information about the certify part.
 
-    Returns
-    -------
-    dict of name to ndarray of int64
-        Rows of each part, in the table's order.
+    Returns: rows of each part, in the table's order.
 
     Examples
     --------
@@ -103,22 +94,12 @@ def training_quantiles(
     Certification records are not used. The certify part is the same as in a later split with these bands as labels,
     because it is drawn first, without the labels, from a random stream that does not depend on roles.
 
-    Parameters
-    ----------
-    table : dataframe or path
-    n : int
-        Number of bands.
-    label : str
-        The label column.
-    parts, seed, by_group
-        As in :func:`split`.
-    **roles
-        Of :func:`~certifare.tables.table.table_of`.
+    - ``n``: number of bands.
+    - ``label``: the label column.
+    - ``parts``, ``seed``, ``by_group``: as in :func:`split`.
+    - ``**roles``: of :func:`~certifare.tables.table.table_of`.
 
-    Returns
-    -------
-    tuple of float
-        The cuts; fewer than n − 1 if many records have the same value.
+    Returns: the cuts; fewer than n − 1 if many records have the same value.
     """
     names = as_names(label)
     if n < 2 or len(names) != 1:

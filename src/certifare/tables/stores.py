@@ -39,16 +39,8 @@ def store_address(path: str | os.PathLike[str]) -> str | None:
 class Store:
     """A file, folder or pattern in an object store.
 
-    Parameters
-    ----------
-    address : str
-        Such as ``s3://bucket/people/*.parquet``.
-
-    Attributes
-    ----------
-    address : str
-    path : str
-        The address without its scheme.
+    - ``address``: such as ``s3://bucket/people/*.parquet``.
+    - ``path``: the address without its scheme.
     """
 
     def __init__(self, address: str) -> None:

@@ -338,12 +338,8 @@ class Table:
 def table_of(table: Any, **roles: Any) -> Table:
     """Return a table unchanged, or make one from a dataframe or a file.
 
-    Parameters
-    ----------
-    table : Table, dataframe or path
-    **roles
-        ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a dataframe
-        as in :meth:`Table.from_frame`, for a file as in :func:`read_table`. Not allowed for a Table.
+    - ``**roles``: ``label``, ``sensitive``, ``weight``, ``cluster``, ``categorical``, ``continuous``, ``drop`` …: for a
+      dataframe as in :meth:`Table.from_frame`, for a file as in :func:`read_table`. Not allowed for a Table.
     """
     if isinstance(table, str | os.PathLike):
         return read_table(table, **roles)
@@ -562,16 +558,11 @@ def _groups(columns: Sequence[Levels]) -> Levels | None:
 
 
 def refuse_quantity(name: str, values: Sequence[str], role: str) -> None:
-    """Raise if a label or sensitive columns have so many values that they are probably numbers without a threshold.
+    """Raise if a label or sensitive columns have too many values: probably a quantity without a threshold.
 
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    values : sequence of str
-        Names of its values; for several sensitive columns, names of their groups.
-    role : str
-        "label" or "sensitive column".
+    - ``name``: name of the column.
+    - ``values``: names of its values; for several sensitive columns, names of their groups.
+    - ``role``: "label" or "sensitive column".
     """
     if len(values) <= MOST_VALUES:
         return

@@ -71,27 +71,12 @@ def test_equal_to_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path)
     assert_same_encoder(local, again)
 
 
-@pytest.mark.parametrize("retain", [0.0, 0.7])
-def test_group_aware_cells_equal_those_in_memory(
-    client: Any, many_people: pd.DataFrame, tmp_path: Path, retain: float
-) -> None:
-    options = {
-        "gamma": 0.4,
-        "max_cells": 30,
-        "min_cell_size": 30,
-        "max_bins": 60,
-        "group_aware": True,
-        "retain": retain,
-    }
+def test_retaining_cells_equal_those_in_memory(client: Any, many_people: pd.DataFrame, tmp_path: Path) -> None:
+    options = {"gamma": 0.4, "max_cells": 30, "min_cell_size": 30, "max_bins": 60, "retain": 0.7}
     one, other, training = fit_both(many_people, cut(many_people, [1500, 1600, 4000]), tmp_path, **options)
     assert one.n_cells_ == 30
     assert_same_encoder(one, other)
     assert training.records.rounds < 20
-    (tmp_path / "fresh").mkdir()
-    fresh = make_people(2000, seed=8)
-    spread = distribute(cut(fresh, [900]), tmp_path / "fresh")
-    mine = certify(other, spread, sensitive_features=spread["sex"])
-    assert mine == certify(one, fresh, sensitive_features=fresh["sex"])
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -183,8 +168,8 @@ def test_orders_can_be_carried_out_twice_late_or_again() -> None:
         return CodedBlock(words.copy(), Layout((4, 4, 4), 2))
 
     def order(growth: int, *nodes: int, column: int = 0) -> Orders:
-        first = Cut(0, column, np.packbits([1, 1, 0, 0]), (4,), 1, 2)
-        second = Cut(2, 1, np.packbits([0, 1, 0, 1]), (4,), 3, 4)
+        first = Cut(0, column, np.packbits([1, 1, 0, 0]), 4, 1, 2)
+        second = Cut(2, 1, np.packbits([0, 1, 0, 1]), 4, 3, 4)
         return Orders(growth, (first, second), nodes)
 
     fresh = made().count(order(1, 0, 1, 2, 3, 4))

@@ -74,39 +74,11 @@ def test_equal_to_memory(many_people: pd.DataFrame, tmp_path: Path, metric: str,
     np.testing.assert_array_equal(one.apply(X), other.apply(X))
 
 
-@pytest.mark.parametrize("sensitive", ["sex", "race", ["sex", "race"]], ids=str)
-def test_group_aware_cells_equal_those_in_memory(many_people: pd.DataFrame, tmp_path: Path, sensitive: Any) -> None:
-    options = {"gamma": 0.5, "max_cells": 20, "min_cell_size": 40, "max_bins": 40, "group_aware": True}
-    one = in_memory(many_people, "paid", sensitive, **options)
-    path = write(many_people, tmp_path / "people.parquet")
-    other = streamed(path, "paid", sensitive, n_jobs=2, **options)
-    assert one.n_cells_ > 10
-    assert_same_encoder(one, other)
-    fresh = make_people(2000, seed=9)
-    np.testing.assert_array_equal(
-        one.apply(fresh, sensitive_features=fresh[sensitive]), other.apply(fresh, sensitive_features=fresh[sensitive])
-    )
-    mine = certify_files(other, write(fresh, tmp_path / "fresh.parquet"), sensitive)
-    assert mine == certify(other, fresh, sensitive_features=fresh[sensitive])
-
-
-def test_a_group_aware_encoder_is_counted_by_the_column_that_it_reads(
-    many_people: pd.DataFrame, tmp_path: Path
-) -> None:
-    path = write(many_people, tmp_path / "people.parquet")
-    encoder = FairTreeEncoder(max_cells=4, group_aware=True, sensitive="sex").fit_parquet(path, label="paid")
-    fresh = write(make_people(2000, seed=9), tmp_path / "fresh.parquet")
-    assert certify_files(encoder, fresh, "sex").bound < 1
-    with pytest.raises(GroupError, match=r"\['sex'\].*counted by \['race'\]"):
-        certify_files(encoder, fresh, "race")
-
-
-@pytest.mark.parametrize("group_aware", [False, True])
-def test_retaining_cells_equal_those_in_memory(many_people: pd.DataFrame, tmp_path: Path, group_aware: bool) -> None:
+def test_retaining_cells_equal_those_in_memory(many_people: pd.DataFrame, tmp_path: Path) -> None:
     options = {"gamma": 0.4, "max_cells": 20, "min_cell_size": 40, "max_bins": 40, "retain": 0.7}
-    one = in_memory(many_people, "paid", "sex", group_aware=group_aware, **options)
+    one = in_memory(many_people, "paid", "sex", **options)
     path = write(many_people, tmp_path / "people.parquet")
-    other = streamed(path, "paid", "sex", n_jobs=2, group_aware=group_aware, **options)
+    other = streamed(path, "paid", "sex", n_jobs=2, **options)
     assert one.n_cells_ > 10
     assert_same_encoder(one, other)
 

@@ -681,21 +681,18 @@ def test_query_for_other_databases(encoder: FairTreeEncoder, many_people: pd.Dat
 
 
 @pytest.mark.parametrize("database", ["duck", "lite", "post"])
-@pytest.mark.parametrize("group_aware", [False, True])
 def test_boosted_encoders_are_counted_as_in_memory(
     many_people: pd.DataFrame,
     fresh: pd.DataFrame,
     database: str,
-    group_aware: bool,
     request: pytest.FixtureRequest,
 ) -> None:
     X = many_people.drop(columns=["paid", "sex", "race"])
-    encoder = BoostedEncoder(max_cells=8, folds=2, min_cell_size=20, group_aware=group_aware)
+    encoder = BoostedEncoder(max_cells=8, folds=2, min_cell_size=20)
     encoder.fit(X, many_people["paid"], sensitive_features=many_people["sex"])
     known = fresh["sex"].notna()
-    groups = {"sensitive_features": fresh["sex"][known].to_numpy()} if group_aware else {}
     cells = np.zeros(len(fresh), dtype=np.int64)
-    cells[known] = encoder.apply(fresh.loc[known, X.columns], **groups)
+    cells[known] = encoder.apply(fresh.loc[known, X.columns])
     found = count(encoder, request.getfixturevalue(database), ("store", "people, all"), "sex")
     assert found == CellCounts.from_cells(cells, fresh["sex"], None, encoder.n_cells_, missing="drop")
     assert len(np.unique(cells)) == encoder.n_cells_ > 3

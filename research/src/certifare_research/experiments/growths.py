@@ -116,7 +116,6 @@ class Point:
             "kind": self.setting.kind,
             "gamma": self.setting.gamma,
             "min_cell_size": self.setting.min_cell_size,
-            "max_distance": self.setting.max_distance,
             "cells": self.cells,
             "accuracy": vote.accuracy,
             "distance": vote.distance(metric),
@@ -182,7 +181,7 @@ def lemmas_of(encoder: Any, parts: Mapping[str, Dataset]) -> float:
 
 
 def distinct(points: Iterable[Point]) -> Iterator[Point]:
-    """Leave out encoders that were there before: a growth may not feel its setting, such as a distance far away."""
+    """Leave out encoders that were there before: a growth may not depend on its setting, such as a small cell size."""
     seen = set()
     for point in points:
         counts = [point.path.at(part, point.cells).groups for part in point.path.counts]
@@ -277,5 +276,4 @@ def claims_of(records: Iterable[Mapping[str, Any]], data: str) -> list[dict[str,
 
 def _words(record: Mapping[str, Any]) -> str:
     """Name an encoder by its setting."""
-    among = "" if record["max_distance"] is None else f" distance={record['max_distance']}"
-    return f"{record['kind']} gamma={record['gamma']}{among} n={record['min_cell_size']} k={record['cells']}"
+    return f"{record['kind']} gamma={record['gamma']} n={record['min_cell_size']} k={record['cells']}"

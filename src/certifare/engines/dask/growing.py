@@ -112,7 +112,7 @@ class Cut(NamedTuple):
     node: int
     column: int
     goes_left: NDArray[np.uint8]  # packed bits
-    shape: tuple[int, ...]  # codes, or groups and codes
+    n_codes: int
     left: int
     right: int
 
@@ -159,11 +159,10 @@ class CodedBlock:
             for cut in orders.cuts:
                 if cut.left not in self._runs:
                     start, stop = self._runs[cut.node]
-                    sides = np.unpackbits(cut.goes_left, count=math.prod(cut.shape))
-                    goes_left = sides.astype(bool).reshape(cut.shape)
+                    goes_left = np.unpackbits(cut.goes_left, count=cut.n_codes).astype(bool)
                     middle = self._records.divide((start, stop), cut.column, goes_left)
                     self._runs[cut.left], self._runs[cut.right] = (start, middle), (middle, stop)
-            n_rows = self.layout.n_classes + self.layout.n_sums
+            n_rows = self.layout.n_classes + self.layout.n_coordinates
             counts = np.empty((len(orders.count), n_rows, sum(self.layout.n_codes)), dtype=np.int64)
             for of_node, node in zip(counts, orders.count, strict=True):
                 of_node[:] = self._records.count(self._runs[node])
@@ -248,7 +247,7 @@ class DaskSource:
                 continue
             left, right = 2 * len(self._cuts) + 1, 2 * len(self._cuts) + 2
             self._children[key] = left, right
-            self._cuts.append(Cut(key, column, np.packbits(goes_left), goes_left.shape, left, right))
+            self._cuts.append(Cut(key, column, np.packbits(goes_left), len(goes_left), left, right))
             left_is_smaller = self._histograms[key].smaller_is_left(column, goes_left)
             made.append((key, left, right) if left_is_smaller else (key, right, left))
         if not made:
@@ -266,7 +265,7 @@ class DaskSource:
         total = tree_merge(self.client, add_counts, [count(block, orders) for block in self.blocks]).result()
         self.rounds += 1
         self.bytes += total.nbytes
-        return [Histogram(of_node, self.layout.offsets, self.layout.n_sums) for of_node in total]
+        return [Histogram(of_node, self.layout.offsets, self.layout.n_coordinates) for of_node in total]
 
 
 def _code(plan: Plan, part: Any, length: int) -> CodedBlock:

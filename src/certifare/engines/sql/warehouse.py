@@ -323,7 +323,7 @@ def _entry(row: Sequence[Any], reading: Reading) -> Entry:
     if cell is None:
         raise GroupError(
             f"{int(records):,} records have a group that the encoder was not fitted with, or none. Leave them out, for "
-            'example in a view, or give them the thresholds that all groups share: unknown_groups="common".'
+            "example in a view."
         )
     if cell == REFUSED:
         raise TableError(
