@@ -22,8 +22,6 @@ from certifare.foundation.version import VERIFY_PAGE
 #: The bound that the demonstration asks for, and that of its audit kit.
 TARGET = 0.08
 DATASET = "Adult: 48,842 people from the US census of 1994 (UCI)"
-#: Fewer values of gamma than a real search tries, so that it takes seconds.
-GAMMAS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.995)
 
 
 def demo(
@@ -54,7 +52,6 @@ def demo(
     """
     from certifare.bundle import check_output, produce
     from certifare.data import adult
-    from certifare.frontier import Grid
 
     refuse_ignored(context, *printed(as_json or audit_kit))
     check_distance("--target", target)
@@ -67,7 +64,7 @@ def demo(
     check_output(output, replace=replace)
     with stages(quiet=as_json) as progress:
         progress("reading Adult", 0, 1)
-        bundle = produce(adult(), target=target, grid=Grid(gammas=GAMMAS), seed=seed, progress=progress, ledger=False)
+        bundle = produce(adult(), target=target, seed=seed, progress=progress, ledger=False)
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
