@@ -21,8 +21,8 @@ from certifare.foundation.formatting import listing
 from certifare.foundation.levels import INTERSECTION, UNKNOWN, name_of
 from certifare.foundation.storage import FilePath
 from certifare.tables.files import MISSING, TEXT, Batches, open_batches
-from certifare.tables.findings import as_notes
 from certifare.tables.joins import join_groups, read_files
+from certifare.tables.quality import as_notes
 from certifare.tables.reading import Reading
 from certifare.tables.roles import Comparison, Roles, absent, parse_role
 from certifare.tables.table import Table

@@ -13,8 +13,8 @@ from certifare.encoders.hashes import count_repeats
 from certifare.errors import ArgumentError, GroupError, RoleError
 from certifare.foundation.levels import Levels, sort_key
 from certifare.growth.columns import Dictionary
-from certifare.tables.findings import FEW_NUMBERS, TableFinding
 from certifare.tables.frames import Field, Frame
+from certifare.tables.quality import FEW_NUMBERS, TableFinding
 from certifare.tables.table import Table, refuse_quantity, suggest_comparison
 
 #: A sensitive column of more numbers than this is perhaps a quantity; of more than FEW_NUMBERS, it is refused.

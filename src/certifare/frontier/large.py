@@ -39,9 +39,9 @@ from certifare.foundation.randomness import number
 from certifare.frontier.job import Progress
 from certifare.tables.elsewhere import engine_of, open_elsewhere
 from certifare.tables.files import CsvDialect, DataFile
-from certifare.tables.findings import as_notes
 from certifare.tables.frames import Frame
 from certifare.tables.parquet import ParquetFiles
+from certifare.tables.quality import as_notes
 from certifare.tables.reading import Reading
 from certifare.tables.roles import Roles
 from certifare.tables.splitting import CERTIFY

@@ -33,8 +33,8 @@ from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
 from certifare.frontier.sweeping import open_search
 from certifare.tables.files import CsvDialect, read_file
-from certifare.tables.findings import TableFinding, as_notes
 from certifare.tables.frames import is_categorical, single_array
+from certifare.tables.quality import TableFinding, as_notes
 from certifare.tables.roles import Roles
 from certifare.tables.table import Table, arrow_table, table_of
 

@@ -36,9 +36,9 @@ from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount, exact
 from certifare.foundation.levels import UNKNOWN, Levels, intersect, sort_key
 from certifare.tables.files import MISSING, CsvDialect, read_file
-from certifare.tables.findings import TableFinding, as_notes, column_findings, people_findings
 from certifare.tables.frames import Frame, is_categorical, is_text, single_array
 from certifare.tables.joins import join_groups
+from certifare.tables.quality import TableFinding, as_notes, column_findings, people_findings
 from certifare.tables.reading import POOLED
 from certifare.tables.roles import Comparison, MissingGroups, Roles, as_names
 
