@@ -22,8 +22,8 @@ from certifare.certificates.planning import plan_table
 from certifare.errors import ArgumentError, CertifareError, FileError
 from certifare.foundation.storage import atomic_file
 from certifare.frontier import Grid
-from certifare.frontier.search import Candidate
-from certifare.frontier.sweeping import search_of
+from certifare.frontier.calibrating import CalibratedSearch
+from certifare.frontier.search import Candidate, Search
 from certifare.studio.guessing import guess_roles
 from certifare.studio.issued import CONFIDENCE, Issued, describe_result, take_groups
 from certifare.tables.files import read_file
@@ -177,14 +177,14 @@ class Project:
         table = self._read()
         self._searches = {}
         # Trees first: their points are there after a second.
-        blind = search_of(table, Grid(kinds=("tree", "boosted")), Claim(confidence=CONFIDENCE), PARTS)
+        blind = Search(table, Grid(kinds=("tree", "boosted")), Claim(confidence=CONFIDENCE), parts=PARTS)
         blind.run(progress=self._progress, found=self._tell_points)
-        price = blind.boosting_utility()  # type: ignore[union-attr]
+        price = blind.boosting_utility()
         self._searches["blind"] = blind
-        self._tell(kind="order", family="blind", order=[_point(blind.candidates[i], i) for i in blind.chain()])  # type: ignore[union-attr]
+        self._tell(kind="order", family="blind", order=[_point(blind.candidates[i], i) for i in blind.chain()])
         self._tell(kind="price", utility=price)
         try:
-            aware = search_of(table, None, Claim(confidence=CONFIDENCE), AWARE_PARTS, group_aware=True)
+            aware = CalibratedSearch(table, Claim(confidence=CONFIDENCE), parts=AWARE_PARTS)
             aware.run(progress=self._progress)
         except CertifareError as error:
             self._tell(kind="note", text=f"No cells that read the group: {error}")
