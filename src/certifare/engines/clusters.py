@@ -19,12 +19,8 @@ ADDRESSES = "dask: (workers on this machine), dask://host:8786, spark: (as confi
 def open_on(engine: str, path: str | os.PathLike[str]) -> Iterator[Any]:
     """Open Parquet files as a dataframe of a cluster, and disconnect at the end.
 
-    Parameters
-    ----------
-    engine : str
-        The address of the cluster: ``dask:``, ``dask://host:port``, ``spark:`` or ``spark://host:port``.
-    path : path
-        Of a file or folder, or an address in an object store, which all workers must reach.
+    - ``engine``: the address of the cluster: ``dask:``, ``dask://host:port``, ``spark:`` or ``spark://host:port``.
+    - ``path``: of a file or folder, or an address in an object store, which all workers must reach.
     """
     kind, colon, address = engine.partition(":")
     if not colon or kind not in ("dask", "spark") or (address and not address.removeprefix("//")):

@@ -43,33 +43,17 @@ SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, kw_only=True)
 class CountRequest:
-    """What to count, and how.
+    """What to count, and how."""
 
-    Attributes
-    ----------
-    labelled : bool
-        Whether to count by label; records without a label are then left out.
-    seed : int
-        Seed of random choices.
-    salt : bytes
-        Salt of the checksum of the records; without it there is no checksum.
-    halves : bool
-        Whether to split the records at random into two halves, for ``method="lemmas"``.
-    recorded_label : str or None
-        A label that the claim does not use, but the certificate names: its column must exist.
-    allow_training_records : bool
-        Count records even if the encoder was fitted on them; the certificate is then marked invalid.
-    progress : callable, optional
-        Called with the share that is done.
-    """
-
-    labelled: bool = False
-    seed: int = 0
-    salt: bytes = b""
-    halves: bool = False
+    labelled: bool = False  # whether to count by label; records without a label are then left out
+    seed: int = 0  # seed of random choices
+    salt: bytes = b""  # salt of the checksum of the records; without it there is no checksum
+    halves: bool = False  # whether to split the records at random into two halves, for ``method="lemmas"``
+    # A label that the claim does not use, but the certificate names: its column must exist
     recorded_label: str | None = None
+    # Count records even if the encoder was fitted on them; the certificate is then marked invalid
     allow_training_records: bool = False
-    progress: Share | None = None
+    progress: Share | None = None  # called with the share that is done
 
     def check_label(self, names: Sequence[str]) -> None:
         """Raise if the label to record is not among the columns."""
@@ -79,42 +63,22 @@ class CountRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CountedRecords:
-    """Records by cell, group and label, with their provenance.
+    """Records by cell, group and label, with their provenance."""
 
-    Attributes
-    ----------
-    counts : CellCounts
-        Including the records that were left out, and why.
-    provenance : Provenance
-        What a certificate states about the records.
-    training : CellCounts or None
-        The encoder's training records, on which a set of cells for the lower bound may be chosen.
-    tail : Tail or None
-        The weight above the cap, if weights were capped.
-    sum_counts : CellCounts or None
-        The second random half of the records, if they were split (``method="lemmas"``).
-    digest : str or None
-        Identifies the records, so that random choices on different records are independent; None if unknown.
-    checksum : str or None
-        Equal for equal records in any order, by the encoder's columns and a salt; None if unknown.
-    overlap : Overlap or None
-        Number of the records that are training records; None if they were not looked up.
-    positive : str or None
-        The label for which a comparison such as ``income>50000`` holds.
-    notes : tuple of str
-        Warnings for the user.
-    """
-
-    counts: CellCounts
-    provenance: Provenance
+    counts: CellCounts  # including the records that were left out, and why
+    provenance: Provenance  # what a certificate states about the records
+    # The encoder's training records, on which a set of cells for the lower bound may be chosen
     training: CellCounts | None = None
-    tail: Tail | None = None
+    tail: Tail | None = None  # the weight above the cap, if weights were capped
+    # The second random half of the records, if they were split (``method="lemmas"``)
     sum_counts: CellCounts | None = None
+    # Identifies the records, so that random choices on different records are independent; None if unknown
     digest: str | None = None
+    # Equal for equal records in any order, by the encoder's columns and a salt; None if unknown
     checksum: str | None = None
-    overlap: Overlap | None = None
-    positive: str | None = None
-    notes: tuple[str, ...] = ()
+    overlap: Overlap | None = None  # number of the records that are training records; None if they were not looked up
+    positive: str | None = None  # the label for which a comparison such as ``income>50000`` holds
+    notes: tuple[str, ...] = ()  # warnings for the user
 
     def certify(self, claim: Claim) -> Certificate:
         """Certify the encoder that the records were counted with."""
@@ -150,22 +114,14 @@ class CountedRecords:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts of some records, with samples of their hashes.
-
-    Attributes
-    ----------
-    entries : tuple of Entry
-    found : ndarray of int64 or None
-        Result of looking the records up among the training records (:meth:`Fingerprint.look_up`); None if unknown.
-    sample : RepeatSample or None
-        Sample of hashes of all columns, which shows whether too many records are equal; None if unknown.
-    checksum : pair of int
-        Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and pieces.
-    """
+    """Counts of some records, with samples of their hashes."""
 
     entries: tuple[Entry, ...]
+    # Result of looking the records up among the training records (:meth:`Fingerprint.look_up`); None if unknown
     found: NDArray[np.int64] | None = None
+    # Sample of hashes of all columns, which shows whether too many records are equal; None if unknown
     sample: RepeatSample | None = None
+    # Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and pieces
     checksum: tuple[int, int] = (0, 0)
 
     def named(self, reading: Reading) -> Tally:
@@ -233,22 +189,12 @@ def merge_checksums(sums: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class BlockCounter:
-    """Counts the records of pieces.
-
-    Attributes
-    ----------
-    encoder : RestrictedEncoder
-    reading : BlockReader
-    salt : bytes
-        For the hashes of records.
-    unknown_groups : bool
-        Whether records without a group or label count, and so are in the checksum.
-    """
+    """Counts the records of pieces."""
 
     encoder: RestrictedEncoder
     reading: BlockReader
-    salt: bytes = b""
-    unknown_groups: bool = False
+    salt: bytes = b""  # for the hashes of records
+    unknown_groups: bool = False  # whether records without a group or label count, and so are in the checksum
 
     @property
     def columns(self) -> list[str]:
@@ -319,24 +265,12 @@ class Squares:
 
 @dataclass(frozen=True, eq=False)
 class CertificationTally:
-    """Certification records, counted by the cells of several encoders at once.
+    """Certification records, counted by the cells of several encoders at once."""
 
-    Attributes
-    ----------
-    entries : tuple of tuple of Entry
-        For each encoder.
-    sample : RepeatSample
-        Shows whether too many records are equal.
-    checksum : pair of int
-        As in :class:`Tally`.
-    totals : Totals
-        Of the places of all records: they show whether the table was read as before.
-    """
-
-    entries: tuple[tuple[Entry, ...], ...]
-    sample: RepeatSample
-    checksum: tuple[int, int]
-    totals: Totals
+    entries: tuple[tuple[Entry, ...], ...]  # for each encoder
+    sample: RepeatSample  # shows whether too many records are equal
+    checksum: tuple[int, int]  # as in :class:`Tally`
+    totals: Totals  # of the places of all records: they show whether the table was read as before
 
     @classmethod
     def merge(cls, parts: Sequence[CertificationTally]) -> CertificationTally:
@@ -351,22 +285,12 @@ class CertificationTally:
 
 @dataclass(frozen=True)
 class CertificationCounter:
-    """Counts the certification records of pieces by the cells of several encoders, none of which reads the group.
-
-    Attributes
-    ----------
-    encoders : tuple of RestrictedEncoder
-    squares : tuple of bool
-        Whether to count by the squares of an encoder's score map instead of its cells.
-    reading : BlockReader
-    certified : CertifyPart
-        Which records are certification records.
-    """
+    """Counts the certification records of pieces by the cells of several encoders, none of which reads the group."""
 
     encoders: tuple[RestrictedEncoder, ...]
-    squares: tuple[bool, ...]
+    squares: tuple[bool, ...]  # whether to count by the squares of an encoder's score map instead of its cells
     reading: BlockReader
-    certified: CertifyPart
+    certified: CertifyPart  # which records are certification records
 
     @property
     def columns(self) -> list[str]:
@@ -391,12 +315,7 @@ class CertificationCounter:
 
 @dataclass(frozen=True, eq=False)
 class PieceRecords:
-    """Records that are not in memory, counted where they are.
-
-    Attributes
-    ----------
-    worker : Worker
-    """
+    """Records that are not in memory, counted where they are."""
 
     worker: Worker
 

@@ -18,19 +18,11 @@ ValueCountsByNode = dict[tuple[int, int], tuple[NDArray[np.float64], NDArray[np.
 
 @dataclass(frozen=True, eq=False)
 class MedianFinder:
-    """Counts the values inside the middle bin of each node.
-
-    Attributes
-    ----------
-    plan, growth
-    ranges : ndarray of int64, (nodes, 2)
-        The range of cells of each node.
-    wanted : mapping of column to (nodes, codes)
-    """
+    """Counts the values inside the middle bin of each node."""
 
     plan: Plan
     growth: Growth
-    ranges: NDArray[np.int64]
+    ranges: NDArray[np.int64]  # the range of cells of each node
     wanted: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
 
     def __call__(self, piece: Piece, squares: NDArray[np.uint16] | None = None) -> ValueCountsByNode:

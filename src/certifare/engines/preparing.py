@@ -52,18 +52,10 @@ class CodedRecords(HistogramSource, Protocol):
 
 
 class Engine(Worker, Protocol):
-    """A worker that can also store coded records, and compute histograms of them for a grower.
+    """A worker that can also store coded records, and compute histograms of them for a grower."""
 
-    Attributes
-    ----------
-    n_pieces : int
-        Number of pieces.
-    n_records : int or None
-        Number of records, if known before they are read.
-    """
-
-    n_pieces: int
-    n_records: int | None
+    n_pieces: int  # number of pieces
+    n_records: int | None  # number of records, if known before they are read
 
     def code(self, plan: Plan, lengths: Sequence[int], progress: Share | None = None) -> CodedRecords:
         """Code all records; piece i has ``lengths[i]``."""
@@ -75,27 +67,17 @@ class EngineTraining:
     """Training records that an engine holds (:class:`~certifare.encoders.training.Training`).
 
     Only one tree can grow at a time, because growing reorders the records.
-
-    Attributes
-    ----------
-    engine : Engine
-    plan : Plan
-        How records are coded.
-    survey : Survey
-    records : CodedRecords
-    squares : sequence or None
-        The score squares of each piece, if the tree splits on those instead of the columns.
-    progress : callable or None
     """
 
     engine: Engine
-    plan: Plan
+    plan: Plan  # how records are coded
     survey: Survey
     records: CodedRecords
     fingerprint: Fingerprint
     settings: dict[str, Any]
     derived: Any = None
     bare: bool = False
+    # The score squares of each piece, if the tree splits on those instead of the columns
     squares: Sequence[Any] | None = None
     progress: StepProgress | None = None
 
@@ -198,16 +180,9 @@ def prepare_over(
 ) -> EngineTraining:
     """Prepare training records over the pieces that an engine holds, like ``encoder.prepare``.
 
-    Parameters
-    ----------
-    encoder : FairTreeEncoder or BoostedEncoder
-    engine : Engine
-    reading : BlockReader
-        Which columns are features, labels and groups.
-    missing : {"refuse", "drop"}
-        What to do with records without a label or a group.
-    progress : callable, optional
-        Called with the name of a step and the share of it that is done.
+    - ``reading``: which columns are features, labels and groups.
+    - ``missing``: what to do with records without a label or a group.
+    - ``progress``: called with the name of a step and the share of it that is done.
     """
     check_retain(encoder.retain)
     if encoder.retain and not isinstance(encoder, FairTreeEncoder):

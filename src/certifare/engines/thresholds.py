@@ -40,38 +40,21 @@ Keys = NDArray[np.complex128]
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Records of one group at one split, along its direction: how many to count, and which to list.
-
-    Attributes
-    ----------
-    split, group : int
-    edges : ndarray of complex128
-        In order. Interval i holds the records above edge i − 1 and up to edge i.
-    listed : ndarray of bool, (edges + 1,)
-        The intervals whose records are listed.
-    """
+    """Records of one group at one split, along its direction: how many to count, and which to list."""
 
     split: int
     group: int
-    edges: Keys
-    listed: NDArray[np.bool_]
+    edges: Keys  # in order. Interval i holds the records above edge i − 1 and up to edge i
+    listed: NDArray[np.bool_]  # the intervals whose records are listed
 
 
 @dataclass(frozen=True, eq=False)
 class LineTally:
-    """The records of each line by interval, and those that are listed.
-
-    Attributes
-    ----------
-    counts : tuple of ndarray of int64
-    keys : tuple of ndarray of complex128
-    totals : Totals
-        Of the places of all records: they show whether the table was read as before.
-    """
+    """The records of each line by interval, and those that are listed."""
 
     counts: tuple[NDArray[np.int64], ...]
     keys: tuple[Keys, ...]
-    totals: Totals
+    totals: Totals  # of the places of all records: they show whether the table was read as before
 
     @classmethod
     def merge(cls, parts: Sequence[LineTally]) -> LineTally:
@@ -85,22 +68,12 @@ class LineTally:
 
 @dataclass(frozen=True)
 class CalibrationRecords:
-    """Which records set thresholds, and how equal values are put in order.
-
-    Attributes
-    ----------
-    reading : BlockReader
-    certified : CertifyPart
-    positive : str or None
-        The label of the records that set the thresholds; None if all do.
-    tie_key : int
-        For tie-breaking numbers where no column breaks ties.
-    """
+    """Which records set thresholds, and how equal values are put in order."""
 
     reading: BlockReader
     certified: CertifyPart
-    positive: str | None
-    tie_key: int
+    positive: str | None  # the label of the records that set the thresholds; None if all do
+    tie_key: int  # for tie-breaking numbers where no column breaks ties
 
     @property
     def columns(self) -> list[str]:
@@ -118,21 +91,11 @@ class CalibrationRecords:
 
 @dataclass(frozen=True)
 class ThresholdCounter:
-    """Counts certification records between edges, on their way to splits whose thresholds are not known yet.
+    """Counts certification records between edges, on their way to splits whose thresholds are not known yet."""
 
-    Attributes
-    ----------
-    encoder : CalibratedEncoder
-        With the thresholds that are known.
-    records : CalibrationRecords
-    known : ndarray of bool
-        Which splits these are.
-    lines : tuple of Line
-    """
-
-    encoder: CalibratedEncoder
+    encoder: CalibratedEncoder  # with the thresholds that are known
     records: CalibrationRecords
-    known: NDArray[np.bool_]
+    known: NDArray[np.bool_]  # which splits these are
     lines: tuple[Line, ...]
 
     @property
@@ -168,31 +131,15 @@ class ThresholdCounter:
 
 @dataclass(frozen=True, eq=False)
 class CalibratedTally:
-    """Certification records in the cells that they have set.
-
-    Attributes
-    ----------
-    entries : tuple of Entry
-    inside : ndarray of int64, (cells, groups)
-        Records that set thresholds could have been set by, without those that did: one less than the gaps.
-    tied : int
-        Records that equal a threshold on their way.
-    hashes : tuple of HashSample
-        For the fingerprint of the records that the encoder has seen.
-    identifiers : HashSample or None
-        Of the column that breaks ties.
-    sample : RepeatSample
-        Shows whether too many records are equal.
-    checksum : pair of int
-    totals : Totals
-    """
+    """Certification records in the cells that they have set."""
 
     entries: tuple[Entry, ...]
+    # Records that set thresholds could have been set by, without those that did: one less than the gaps
     inside: NDArray[np.int64]
-    tied: int
-    hashes: tuple[HashSample, ...]
-    identifiers: HashSample | None
-    sample: RepeatSample
+    tied: int  # records that equal a threshold on their way
+    hashes: tuple[HashSample, ...]  # for the fingerprint of the records that the encoder has seen
+    identifiers: HashSample | None  # of the column that breaks ties
+    sample: RepeatSample  # shows whether too many records are equal
     checksum: tuple[int, int]
     totals: Totals
 
@@ -214,22 +161,12 @@ class CalibratedTally:
 
 @dataclass(frozen=True)
 class CalibratedCounter:
-    """Counts the certification records in the cells whose thresholds they have set.
-
-    Attributes
-    ----------
-    encoder : CalibratedEncoder
-    records : CalibrationRecords
-    salt : bytes
-        Of the fingerprint.
-    n_records : int
-        Number of all records, about.
-    """
+    """Counts the certification records in the cells whose thresholds they have set."""
 
     encoder: CalibratedEncoder
     records: CalibrationRecords
-    salt: bytes
-    n_records: int
+    salt: bytes  # of the fingerprint
+    n_records: int  # number of all records, about
 
     @property
     def columns(self) -> list[str]:
@@ -279,21 +216,11 @@ def find_thresholds(
 ) -> Thresholds:
     """Find the thresholds that certification records set by the plan of an encoder.
 
-    Parameters
-    ----------
-    work : ThresholdCounter
-        Without lines.
-    count : callable
-        Counts all records.
-    values : ndarray of float64, (records, directions)
-        Of a sample, which suggests where to look.
-    groups : ndarray of int
-        Of the sample.
-
-    Returns
-    -------
-    Thresholds
-        The same as :meth:`GapPlan.calibrate` finds in memory.
+    - ``work``: without lines.
+    - ``count``: counts all records.
+    - ``values``: of a sample, which suggests where to look.
+    - ``groups``: of the sample.
+    - returns: the same as :meth:`GapPlan.calibrate` finds in memory.
     """
     encoder, plan = work.encoder, work.encoder.plan_
     first, ranks = plan.chains
@@ -323,25 +250,15 @@ def find_thresholds(
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Order statistics that are wanted of the records of one group that reach a split.
+    """Order statistics that are wanted of the records of one group that reach a split."""
 
-    Attributes
-    ----------
-    split, group, n : int
-        ``n`` records of the group reach the split.
-    chain : ndarray of int64
-        The splits whose thresholds they are.
-    ranks : ndarray of int64
-    sample : ndarray of float64
-        Values of some such records, in order.
-    """
-
+    # ``n`` records of the group reach the split
     split: int
     group: int
     n: int
-    chain: NDArray[np.int64]
+    chain: NDArray[np.int64]  # the splits whose thresholds they are
     ranks: NDArray[np.int64]
-    sample: NDArray[np.float64]
+    sample: NDArray[np.float64]  # values of some such records, in order
 
     def first_edges(self) -> Keys:
         """Return edges about where the sample has the wanted ranks."""

@@ -67,33 +67,15 @@ def is_large(table: Any) -> bool:
 
 @dataclass(eq=False)
 class Elsewhere:
-    """Certification records that are not in memory.
+    """Certification records that are not in memory."""
 
-    Attributes
-    ----------
-    worker : Worker
-        Holds all records.
-    certified : CertifyPart
-        Which of them are certification records.
-    rows : dict of str to ndarray
-        Rows of the sample that are in each part.
-    n_records : int
-        Number of all records.
-    totals : Totals
-        Of the places of all records.
-    entries : tuple of Entry
-        Certification records by group and label.
-    digest : str
-        Of the certification records, once they are counted; before, of all records.
-    """
-
-    worker: Worker
-    certified: CertifyPart
-    rows: Mapping[str, NDArray[np.int64]]
-    n_records: int
-    totals: Totals
-    entries: tuple[Entry, ...]
-    digest: str
+    worker: Worker  # holds all records
+    certified: CertifyPart  # which of them are certification records
+    rows: Mapping[str, NDArray[np.int64]]  # rows of the sample that are in each part
+    n_records: int  # number of all records
+    totals: Totals  # of the places of all records
+    entries: tuple[Entry, ...]  # certification records by group and label
+    digest: str  # of the certification records, once they are counted; before, of all records
 
     @property
     def n_certify(self) -> int:
@@ -147,14 +129,8 @@ class Elsewhere:
     ) -> tuple[CellCounts, tuple[str, ...]]:
         """Let the certification records set the thresholds of an encoder; return their counts, and what to note.
 
-        Parameters
-        ----------
-        encoder : CalibratedEncoder
-            With a plan for the numbers of these records.
-        table : Table
-            Certification records of the sample; they suggest where thresholds lie.
-        claim : Claim
-        progress : callable, optional
+        - ``encoder``: with a plan for the numbers of these records.
+        - ``table``: certification records of the sample; they suggest where thresholds lie.
         """
         share = None if progress is None else lambda done: progress("setting thresholds", round(100 * done), 100)
         tie_key = encoder.key_ties(self.digest)
@@ -217,26 +193,11 @@ def open_large(
 ) -> tuple[Table, Elsewhere]:
     """Survey a table, and draw a sample of it.
 
-    Parameters
-    ----------
-    table : Dask or Spark DataFrame, path or address of Parquet files
-    roles : mapping
-        Keywords of :class:`~certifare.tables.roles.Roles`.
-    parts : mapping of str to float
-        Shares of the sample; every record beyond it is a certification record.
-    seed : int
-    progress : callable, optional
-    sample_records : int, optional
-        About how many records to read into memory; by default a million.
-    besides : sequence of str or None
-        Columns that are read although they have no role.
-
-    Returns
-    -------
-    table : Table
-        The sample.
-    elsewhere : Elsewhere
-        The certification records.
+    - ``roles``: keywords of :class:`~certifare.tables.roles.Roles`.
+    - ``parts``: shares of the sample; every record beyond it is a certification record.
+    - ``sample_records``: about how many records to read into memory; by default a million.
+    - ``besides``: columns that are read although they have no role.
+    - returns: the sample. The certification records.
     """
     found = _checked_roles(dict(roles))
     worker = open_elsewhere(table)

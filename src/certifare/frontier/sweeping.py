@@ -294,12 +294,7 @@ _CALIBRATED = ("tie_column", "score_column")
 def open_search(table: Any, grid: Grid | None = None, **keywords: Any) -> Search | CalibratedSearch:
     """Read a table, split and check it, and return the search for its encoders, before anything is fitted.
 
-    Parameters
-    ----------
-    table : Table, dataframe or path
-    grid : Grid, optional
-    **keywords
-        As in :func:`sweep` and :func:`certifare.produce`; ``task`` says what else the result depends on.
+    - ``**keywords``: as in :func:`sweep` and :func:`certifare.produce`; ``task`` says what else the result depends on.
     """
     group_aware, quantiles = keywords.pop("group_aware", False), keywords.pop("label_quantiles", None)
     parts = keywords.pop("parts", None) or default_parts(group_aware)

@@ -37,24 +37,13 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class TableFinding:
-    """Something about a table that its user should know before an encoder is fitted.
+    """Something about a table that its user should know before an encoder is fitted."""
 
-    Attributes
-    ----------
-    severity : {"error", "warning", "note"}
-        ``error``: nothing can be fitted. ``warning``: the result may be wrong or useless. ``note``: good to know.
-    column : str or None
-        The column that it is about.
-    text : str
-        What was found.
-    remedy : str or None
-        What to do about it.
-    """
-
+    # ``error``: nothing can be fitted. ``warning``: the result may be wrong or useless. ``note``: good to know
     severity: Severity
-    column: str | None
-    text: str
-    remedy: str | None = None
+    column: str | None  # the column that it is about
+    text: str  # what was found
+    remedy: str | None = None  # what to do about it
 
     def __str__(self) -> str:
         return self.text if self.remedy is None else f"{self.text}; {self.remedy}"

@@ -37,11 +37,7 @@ class DaskEngine:
 
     A task that was on a worker that is lost runs again on another; its partition is read again.
 
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-    client : distributed.Client, optional
-        By default the current client.
+    - ``client``: by default the current client.
     """
 
     where = "on a cluster"

@@ -119,21 +119,11 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Orders:
-    """A request to blocks: splits to apply and nodes to count.
+    """A request to blocks: splits to apply and nodes to count."""
 
-    Attributes
-    ----------
-    growth : int
-        Number of the growth; another one starts with unsplit records.
-    cuts : tuple of Cut
-        All splits made so far, parents before children.
-    count : tuple of int
-        Nodes to count.
-    """
-
-    growth: int
-    cuts: tuple[Cut, ...]
-    count: tuple[int, ...]
+    growth: int  # number of the growth; another one starts with unsplit records
+    cuts: tuple[Cut, ...]  # all splits made so far, parents before children
+    count: tuple[int, ...]  # nodes to count
 
 
 class CodedBlock:
@@ -179,25 +169,13 @@ class CodedBlock:
 
 @dataclass
 class DaskSource:
-    """Computes histograms on a cluster, for several splits in one round.
-
-    Attributes
-    ----------
-    client : distributed.Client
-    blocks : list of Future
-        Futures of `CodedBlock`.
-    layout : Layout
-        Layout of the coded records.
-    ahead : int
-        Number of expected splits that the grower should announce.
-    rounds, bytes : int
-        Number of requests to workers, and bytes of counts that came back to the client.
-    """
+    """Computes histograms on a cluster, for several splits in one round."""
 
     client: Client
-    blocks: list[Future]
-    layout: Layout
-    ahead: int = AHEAD
+    blocks: list[Future]  # futures of `CodedBlock`
+    layout: Layout  # layout of the coded records
+    ahead: int = AHEAD  # number of expected splits that the grower should announce
+    # Number of requests to workers, and bytes of counts that came back to the client
     rounds: int = 0
     bytes: int = 0
     _growth: int = 0

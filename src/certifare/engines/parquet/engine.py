@@ -41,13 +41,7 @@ class ParquetPiece(Piece):
 
 
 class ParquetEngine:
-    """Processes Parquet files with threads.
-
-    Parameters
-    ----------
-    files : ParquetFiles
-    n_threads : int
-    """
+    """Processes Parquet files with threads."""
 
     where = "in files too large for it"
 

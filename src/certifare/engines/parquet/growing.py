@@ -91,12 +91,7 @@ def _reader_of(files: ParquetFiles, roles: Roles, categorical: Any) -> BlockRead
 class GrowingParquetEngine(ParquetEngine):
     """An engine that also codes records, for a grower.
 
-    Parameters
-    ----------
-    files : ParquetFiles
-    n_threads : int
-    folder : path, optional
-        Folder of the memory-mapped file.
+    - ``folder``: folder of the memory-mapped file.
     """
 
     def __init__(self, files: ParquetFiles, n_threads: int = 1, folder: str | os.PathLike[str] | None = None) -> None:

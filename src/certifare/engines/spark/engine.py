@@ -34,10 +34,6 @@ class SparkEngine:
 
     A partition of an executor that is lost is computed again on another. It must hold the same records then, in any
     order; if it does not, the job stops with an error.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
     """
 
     where = "on a cluster"
