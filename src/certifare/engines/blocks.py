@@ -49,6 +49,13 @@ class Block:
                 keep &= ~absent
         return (self.take(keep) if lacking else self), lacking
 
+    def grouped(self) -> NDArray[np.bool_]:
+        """Return which records have a group."""
+        known = np.ones(len(self), dtype=bool)
+        for field in self.groups:
+            known &= ~field.missing()
+        return known
+
     def take(self, keep: NDArray[np.bool_]) -> Block:
         """Return some of the records."""
         columns = (self.fields, self.labels, self.groups, self.extra)
@@ -172,14 +179,8 @@ class Worker(Protocol):
     schema: pa.Schema  # the table's columns
     where: str  # where the table is, in words: "on a cluster"
 
-    def reduce(
-        self,
-        work: Callable[..., T],
-        merge: Callable[[Sequence[T]], T],
-        each: Sequence[Any] | None = None,
-        progress: Share | None = None,
-    ) -> T:
-        """Merge the results of ``work(piece)``, or ``work(piece, each[i])``, for all pieces, in order."""
+    def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
+        """Merge the results of ``work(piece)`` for all pieces, in order."""
         ...
 
 

@@ -39,6 +39,7 @@ from certifare.tables.reading import Reading
 from certifare.tables.roles import parse_role
 
 SECOND_SALT = np.uint64(0x9E3779B97F4A7C15)
+CERTIFICATION_SALT = b"certification records"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,19 +115,34 @@ class CountedRecords:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Counts of some records, with samples of their hashes."""
+    """Some records, counted by the cells of one or several encoders, with samples of their hashes."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[tuple[Entry, ...], ...]  # for each encoder
     # Result of looking the records up among the training records (:meth:`Fingerprint.look_up`); None if unknown
     found: NDArray[np.int64] | None = None
     # Sample of hashes of all columns, which shows whether too many records are equal; None if unknown
     sample: RepeatSample | None = None
     # Sums of hashes of the encoder's columns (modulo 2^64): equal for equal records, in any order and pieces
     checksum: tuple[int, int] = (0, 0)
+    totals: Totals | None = None  # of the places of all records: they show whether the table was read as before
+
+    @classmethod
+    def merge(cls, parts: Sequence[Tally]) -> Tally:
+        """Add up tallies."""
+        found = [part.found for part in parts if part.found is not None]
+        totals = [part.totals for part in parts if part.totals is not None]
+        checksums = zip(*(part.checksum for part in parts), strict=True)
+        return cls(
+            entries=tuple(add_entries(of_encoder) for of_encoder in zip(*(p.entries for p in parts), strict=True)),
+            found=np.sum(found, axis=0) if found else None,
+            sample=RepeatSample.merge([part.sample for part in parts if part.sample is not None]),
+            checksum=tuple(sum(sums) % 2**64 for sums in checksums),
+            totals=Totals.merge(totals) if totals else None,
+        )
 
     def named(self, reading: Reading) -> Tally:
         """Rename groups and labels by a reading."""
-        return replace(self, entries=tuple(name_entry(entry, reading) for entry in self.entries))
+        return replace(self, entries=tuple(tuple(name_entry(e, reading) for e in own) for own in self.entries))
 
     @property
     def repeats(self) -> Repeats:
@@ -157,7 +173,7 @@ class Tally:
         checksum = write_checksum(self.checksum) if seen else None
         return CountedRecords(
             counts=lay_out(
-                self.entries,
+                self.entries[0],
                 encoder.n_cells_,
                 labelled=labelled,
                 missing=missing,
@@ -172,47 +188,42 @@ class Tally:
         )
 
 
-def merge_tallies(tallies: Sequence[Tally]) -> Tally:
-    """Add up tallies."""
-    return Tally(
-        entries=add_entries(tally.entries for tally in tallies),
-        found=None if tallies[0].found is None else np.sum([t.found for t in tallies if t.found is not None], axis=0),
-        sample=RepeatSample.merge([t.sample for t in tallies if t.sample is not None]),
-        checksum=merge_checksums([tally.checksum for tally in tallies]),
-    )
-
-
-def merge_checksums(sums: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Add up checksums."""
-    return sum(one for one, _ in sums) % 2**64, sum(two for _, two in sums) % 2**64
-
-
 @dataclass(frozen=True)
 class BlockCounter:
-    """Counts the records of pieces."""
+    """Counts the records of pieces, all or the certification records among them, by the cells of encoders.
 
-    encoder: RestrictedEncoder
+    Certification records are counted for several encoders at once, none of which reads the group; for a boosted one by
+    the squares of its score map, which all boosted encoders of a search share.
+    """
+
+    encoders: tuple[RestrictedEncoder, ...]
     reading: BlockReader
     salt: bytes = b""  # for the hashes of records
     unknown_groups: bool = False  # whether records without a group or label count, and so are in the checksum
+    certified: CertifyPart | None = None  # which records are certification records; None: all are counted
 
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
-        return self.reading.columns
+        hashed = () if self.certified is None else self.certified.places.columns
+        return list(dict.fromkeys((*self.reading.columns, *hashed)))
 
     def __call__(self, piece: Piece) -> Tally:
         """Count the records of a piece."""
-        return merge_tallies([self.count(block) for block in piece.blocks(self.reading)])
+        if self.certified is None:
+            return Tally.merge([self.count(block) for block in piece.blocks(self.reading)])
+        blocks = self.certified.blocks(piece, self.reading)
+        return Tally.merge([replace(self.count(block), totals=totals) for block, _, totals in blocks])
 
     def count(self, block: Block) -> Tally:
         """Count the records of a block."""
-        fingerprint = self.encoder.fingerprint_
+        everyone = self.certified is None
+        fingerprint = self.encoders[0].fingerprint_ if everyone else None
         return Tally(
-            entries=tuple(self._tally(block)),
+            entries=tuple(tuple(self._tally(encoder, block)) for encoder in self.encoders),
             found=None if fingerprint is None else fingerprint.look_up(block.fields),
             sample=RepeatSample.of((*block.fields, *self._own_roles(block), *block.extra), self.salt),
-            checksum=checksum_of(block.take(self._counting(block)).fields, self.salt),
+            checksum=checksum_of((block.take(self._counting(block)) if everyone else block).fields, self.salt),
         )
 
     def _own_roles(self, block: Block) -> list[Field]:
@@ -229,88 +240,23 @@ class BlockCounter:
             keep &= ~field.missing()
         return keep
 
-    def _tally(self, block: Block) -> list[Entry]:
-        known = np.ones(len(block), dtype=bool)
-        for field in block.groups:
-            known &= ~field.missing()
-        if self.encoder.reads_groups and self.unknown_groups:
-            groups = intersect([field.levels().by_name() for field in block.groups]).filled(UNKNOWN)
-            named = Field(groups.name, Dictionary(groups.codes, groups.names), "text", True)
-            cells = self.encoder.find_cells(block.fields, self.encoder.group_codes([named]), block.rows)
-            return entries_of(block, cells, self.encoder.n_cells_)
-        if self.encoder.reads_groups and not known.all():
-            # A record without a group has no cell; lay_out leaves it out.
-            without = block.take(~known)
-            entries = entries_of(without, np.zeros(len(without), dtype=np.int64), self.encoder.n_cells_)
-            return [*entries, *self._tally(block.take(known))] if known.any() else entries
-        cells = self.encoder.find_cells(block.fields, self.encoder.group_codes(block.groups), block.rows)
-        return entries_of(block, cells, self.encoder.n_cells_)
-
-
-@dataclass(frozen=True)
-class Squares:
-    """The squares of a boosted encoder's score map, which all boosted encoders of a search share."""
-
-    encoder: BoostedEncoder
-
-    @property
-    def n_cells_(self) -> int:
-        """Number of squares."""
-        return self.encoder.score_map_.n_squares
-
-    def find_cells(self, fields: Sequence[Field]) -> NDArray[Any]:
-        """Return the squares of records."""
-        return self.encoder.codes_of(fields).columns[0]
-
-
-@dataclass(frozen=True, eq=False)
-class CertificationTally:
-    """Certification records, counted by the cells of several encoders at once."""
-
-    entries: tuple[tuple[Entry, ...], ...]  # for each encoder
-    sample: RepeatSample  # shows whether too many records are equal
-    checksum: tuple[int, int]  # as in :class:`Tally`
-    totals: Totals  # of the places of all records: they show whether the table was read as before
-
-    @classmethod
-    def merge(cls, parts: Sequence[CertificationTally]) -> CertificationTally:
-        """Add up tallies."""
-        return cls(
-            tuple(add_entries(of_encoder) for of_encoder in zip(*(part.entries for part in parts), strict=True)),
-            RepeatSample.merge([part.sample for part in parts]),
-            merge_checksums([part.checksum for part in parts]),
-            Totals.merge([part.totals for part in parts]),
-        )
-
-
-@dataclass(frozen=True)
-class CertificationCounter:
-    """Counts the certification records of pieces by the cells of several encoders, none of which reads the group."""
-
-    encoders: tuple[RestrictedEncoder, ...]
-    squares: tuple[bool, ...]  # whether to count by the squares of an encoder's score map instead of its cells
-    reading: BlockReader
-    certified: CertifyPart  # which records are certification records
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        return list(dict.fromkeys((*self.reading.columns, *self.certified.places.columns)))
-
-    def __call__(self, piece: Piece) -> CertificationTally:
-        """Count a piece."""
-        finders = [Squares(e) if by_square else e for e, by_square in zip(self.encoders, self.squares, strict=True)]
-        salt = b"certification records"
-        parts = [
-            CertificationTally(
-                tuple(tuple(entries_of(block, finder.find_cells(block.fields), finder.n_cells_)) for finder in finders),
-                RepeatSample.of((*block.fields, *block.groups, *block.labels), salt),
-                checksum_of(block.fields, salt),
-                totals,
-            )
-            for block, _, totals in self.certified.blocks(piece, self.reading)
-        ]
-        return CertificationTally.merge(parts)
+    def _tally(self, encoder: RestrictedEncoder, block: Block) -> list[Entry]:
+        if self.certified is not None and isinstance(encoder, BoostedEncoder):
+            return entries_of(block, encoder.codes_of(block.fields).columns[0], encoder.score_map_.n_squares)
+        groups = None
+        if encoder.reads_groups and self.unknown_groups:
+            known = intersect([field.levels().by_name() for field in block.groups]).filled(UNKNOWN)
+            named = Field(known.name, Dictionary(known.codes, known.names), "text", True)
+            groups = encoder.group_codes([named])
+        elif encoder.reads_groups:
+            grouped = block.grouped()
+            if not grouped.all():
+                # A record without a group has no cell; lay_out leaves it out.
+                without = block.take(~grouped)
+                entries = entries_of(without, np.zeros(len(without), dtype=np.int64), encoder.n_cells_)
+                return [*entries, *(self._tally(encoder, block.take(grouped)) if grouped.any() else [])]
+            groups = encoder.group_codes(block.groups)
+        return entries_of(block, encoder.find_cells(block.fields, groups, block.rows), encoder.n_cells_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,8 +293,8 @@ def count_pieces(
     labels = () if reading.label is None else roles_of(reading.label, names, "label")
     # If the encoder is one column, equal values are not copies of a record, so all columns are compared.
     reader = reader_for(encoder, labels, groups, names if encoder.is_column else ())
-    counter = BlockCounter(encoder, reader, request.salt, reading.unknown_groups)
-    tally = worker.reduce(counter, merge_tallies, progress=request.progress)
+    counter = BlockCounter((encoder,), reader, request.salt, reading.unknown_groups)
+    tally = worker.reduce(counter, Tally.merge, progress=request.progress)
     counted = tally.named(reading).counted(
         encoder,
         labelled=request.labelled,

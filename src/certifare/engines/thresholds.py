@@ -20,8 +20,8 @@ from certifare.encoders.fingerprint import merge_samples, samples_of
 from certifare.encoders.hashes import HashSample, RepeatSample, hash_records
 from certifare.encoders.plans import IN_A_CELL, Thresholds
 from certifare.engines.blocks import Block, BlockReader, Piece
-from certifare.engines.counting import checksum_of, merge_checksums
-from certifare.engines.entries import Entry, add_entries, entries_of
+from certifare.engines.counting import CERTIFICATION_SALT, Tally, checksum_of
+from certifare.engines.entries import entries_of
 from certifare.engines.parts import CertifyPart, Totals
 from certifare.errors import TableError
 from certifare.foundation.levels import name_of
@@ -32,7 +32,6 @@ EDGES = 1 << 13
 """About how many edges a pass has for the thresholds of one group."""
 SURE = 5.0
 """Standard errors of the sample within which the first edges lie."""
-SALT = b"certification records"
 
 Keys = NDArray[np.complex128]
 """Values with tie-breaking numbers, as value + number·i: NumPy puts complex numbers in the order of both."""
@@ -82,7 +81,7 @@ class CalibrationRecords:
 
     def setting(self, block: Block) -> NDArray[np.bool_]:
         """Say which records of a block set thresholds: those with a group, and the label that it is about."""
-        keep = _grouped(block)
+        keep = block.grouped()
         if self.positive is not None:
             label = block.labels[0].levels().filled(None)
             keep &= np.array([v is not None and name_of(v) == self.positive for v in label.values])[label.codes]
@@ -133,29 +132,23 @@ class ThresholdCounter:
 class CalibratedTally:
     """Certification records in the cells that they have set."""
 
-    entries: tuple[Entry, ...]
+    counted: Tally
     # Records that set thresholds could have been set by, without those that did: one less than the gaps
     inside: NDArray[np.int64]
     tied: int  # records that equal a threshold on their way
     hashes: tuple[HashSample, ...]  # for the fingerprint of the records that the encoder has seen
     identifiers: HashSample | None  # of the column that breaks ties
-    sample: RepeatSample  # shows whether too many records are equal
-    checksum: tuple[int, int]
-    totals: Totals
 
     @classmethod
     def merge(cls, parts: Sequence[CalibratedTally]) -> CalibratedTally:
         """Add up tallies."""
         identifiers = [part.identifiers for part in parts if part.identifiers is not None]
         return cls(
-            add_entries(part.entries for part in parts),
+            Tally.merge([part.counted for part in parts]),
             np.sum([part.inside for part in parts], axis=0),
             sum(part.tied for part in parts),
             merge_samples([part.hashes for part in parts]),
             HashSample.merge(identifiers) if identifiers else None,
-            RepeatSample.merge([part.sample for part in parts]),
-            merge_checksums([part.checksum for part in parts]),
-            Totals.merge([part.totals for part in parts]),
         )
 
 
@@ -180,7 +173,7 @@ class CalibratedCounter:
 
     def _count(self, block: Block, places: NDArray[np.uint64], totals: Totals) -> CalibratedTally:
         encoder, thresholds = self.encoder, self.encoder.thresholds_
-        known = _grouped(block)
+        known = block.grouped()
         cells, tied = np.zeros(len(block), dtype=np.int64), 0
         inside = np.zeros((encoder.n_cells_, encoder.plan_.n_groups), dtype=np.int64)
         if known.any():
@@ -197,14 +190,16 @@ class CalibratedCounter:
         identifier = [field for field in block.fields if field.name == encoder.tie_column]
         others = [field for field in block.fields if field.name != encoder.tie_column]
         return CalibratedTally(
-            tuple(entries_of(block, cells, encoder.n_cells_)),
+            Tally(
+                (tuple(entries_of(block, cells, encoder.n_cells_)),),
+                sample=RepeatSample.of((*others, *block.groups, *block.labels), CERTIFICATION_SALT),
+                checksum=checksum_of(block.fields, CERTIFICATION_SALT),
+                totals=totals,
+            ),
             inside,
             tied,
             samples_of(block.fields, self.salt, self.n_records),
-            HashSample.of(hash_records(identifier, SALT), self.n_records) if identifier else None,
-            RepeatSample.of((*others, *block.groups, *block.labels), SALT),
-            checksum_of(block.fields, SALT),
-            totals,
+            HashSample.of(hash_records(identifier, CERTIFICATION_SALT), self.n_records) if identifier else None,
         )
 
 
@@ -352,11 +347,3 @@ def keys_of(values: NDArray[np.float64] | float, ties: NDArray[np.float64] | flo
     keys = np.empty(values.shape, dtype=np.complex128)
     keys.real, keys.imag = values, ties
     return keys
-
-
-def _grouped(block: Block) -> NDArray[np.bool_]:
-    """Say which records have a group."""
-    known = np.ones(len(block), dtype=bool)
-    for field in block.groups:
-        known &= ~field.missing()
-    return known

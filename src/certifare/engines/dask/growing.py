@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from certifare.encoders.training import mark_categorical
 from certifare.encoders.tree import FairTreeEncoder
-from certifare.engines.blocks import BlockReader, Feature, FramePiece, Share
+from certifare.engines.blocks import FramePiece, Share
 from certifare.engines.coding import Plan
 from certifare.engines.dask.engine import DaskEngine, combine_frames, tree_merge, watch
-from certifare.engines.medians import add_counts
-from certifare.engines.preparing import EngineTraining, StepProgress, check_kind, prepare_over
+from certifare.engines.preparing import EngineTraining, StepProgress, feature_reader, prepare_over
 from certifare.errors import TableError
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Layout, Records
@@ -67,16 +65,10 @@ def prepare_dask(
     progress : callable, optional
         Called with the name of a step and the share of it that is done.
     """
-    check_kind(encoder, FairTreeEncoder)
     frame, labels, groups = combine_frames(encoder, X, y, sensitive_features)
     taken = {role.column for role in (*labels, *groups)}
-    features = [name for name in frame.columns if name not in taken]
-    sample = Frame(frame[features]._meta_nonempty)
-    fields = [sample.read(name) for name in features]
-    marks = mark_categorical(sample, range(len(fields)), fields, encoder.categorical_features)
-    reading = BlockReader(
-        tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True)), labels, groups
-    )
+    sample = Frame(frame[[name for name in frame.columns if name not in taken]]._meta_nonempty)
+    reading = feature_reader(encoder, sample, labels, groups)
     return prepare_over(encoder, GrowingDaskEngine(frame, client), reading, progress=progress)
 
 
@@ -240,7 +232,7 @@ class DaskSource:
         # The orders are a separate task, so that they are sent once to each worker and can be recreated.
         orders = delayed(Orders(self._growth, tuple(self._cuts), nodes), pure=False, traverse=False)
         count = delayed(_count, pure=False)
-        total = tree_merge(self.client, add_counts, [count(block, orders) for block in self.blocks]).result()
+        total = tree_merge(self.client, _add, [count(block, orders) for block in self.blocks]).result()
         self.rounds += 1
         self.bytes += total.nbytes
         return [Histogram(of_node, self.layout.offsets, self.layout.n_coordinates) for of_node in total]
@@ -268,3 +260,8 @@ def _join(blocks: Sequence[CodedBlock]) -> CodedBlock:
 
 def _count(block: CodedBlock, orders: Orders) -> NDArray[np.int64]:
     return block.count(orders)
+
+
+def _add(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    total: NDArray[np.int64] = np.sum(parts, axis=0)
+    return total

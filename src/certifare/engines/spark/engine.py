@@ -45,16 +45,8 @@ class SparkEngine:
         self._context = _context_of(frame)
         self.schema: pa.Schema = to_arrow_schema(frame.schema)
 
-    def reduce(
-        self,
-        work: Callable[..., T],
-        merge: Callable[[Sequence[T]], T],
-        each: Sequence[Any] | None = None,
-        progress: Share | None = None,
-    ) -> T:
+    def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
         """Merge the results of ``work`` for all partitions, in order."""
-        if each is not None:
-            raise TableError("On Spark all partitions get the same work.")
         sent = self._context.broadcast(write_work(work))
         run = functools.partial(_run, sent, __version__)
         # Columns that the work does not read need not be moved to Python.

@@ -304,7 +304,7 @@ class DatabaseRecords:
             )
         query = counts_query(encoder, warehouse.dialect, self.table, columns, sensitive=reading.sensitive, label=label)
         rows = warehouse.query(query)
-        return Tally(tuple(_entry(row, reading) for row in rows))
+        return Tally((tuple(_entry(row, reading) for row in rows),))
 
 
 def _entry(row: Sequence[Any], reading: Reading) -> Entry:
