@@ -205,8 +205,7 @@ class BlockCounter:
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
-        hashed = () if self.certified is None else self.certified.places.columns
-        return list(dict.fromkeys((*self.reading.columns, *hashed)))
+        return self.reading.columns if self.certified is None else self.certified.columns(self.reading)
 
     def __call__(self, piece: Piece) -> Tally:
         """Count the records of a piece."""

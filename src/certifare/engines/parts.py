@@ -98,6 +98,10 @@ class CertifyPart:
     places: RandomPlaces
     start: float
 
+    def columns(self, reading: BlockReader) -> list[str]:
+        """Return the columns that are read to find the records and to read them."""
+        return list(dict.fromkeys((*reading.columns, *self.places.columns)))
+
     def blocks(self, piece: Piece, reading: BlockReader) -> Iterator[tuple[Block, NDArray[np.uint64], Totals]]:
         """Read the certification records of a piece, in blocks, with their places and the totals of all its records."""
         for table, frame, places in self.places.tables(piece, reading.columns, reading.text):

@@ -65,10 +65,11 @@ class LineTally:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CalibrationRecords:
     """Which records set thresholds, and how equal values are put in order."""
 
+    encoder: CalibratedEncoder  # with the thresholds that are known
     reading: BlockReader
     certified: CertifyPart
     positive: str | None  # the label of the records that set the thresholds; None if all do
@@ -77,7 +78,7 @@ class CalibrationRecords:
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
-        return list(dict.fromkeys((*self.reading.columns, *self.certified.places.columns)))
+        return self.certified.columns(self.reading)
 
     def setting(self, block: Block) -> NDArray[np.bool_]:
         """Say which records of a block set thresholds: those with a group, and the label that it is about."""
@@ -87,41 +88,38 @@ class CalibrationRecords:
             keep &= np.array([v is not None and name_of(v) == self.positive for v in label.values])[label.codes]
         return keep
 
+    def keyed(
+        self, block: Block, places: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint16], NDArray[np.float64]]:
+        """Return the values of records with a group along each direction, their groups, and tie-breaking numbers."""
+        groups = self.encoder.group_codes(block.groups)
+        assert groups is not None  # noqa: S101  (the encoder reads groups)
+        ties = self.encoder.calibration_ties(block.fields, places, self.tie_key)
+        return self.encoder.directions_.values(block.fields, groups, self.encoder.n_threads), groups, ties
 
-@dataclass(frozen=True)
-class ThresholdCounter:
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdCounter(CalibrationRecords):
     """Counts certification records between edges, on their way to splits whose thresholds are not known yet."""
 
-    encoder: CalibratedEncoder  # with the thresholds that are known
-    records: CalibrationRecords
-    known: NDArray[np.bool_]  # which splits these are
-    lines: tuple[Line, ...]
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        return self.records.columns
+    known: NDArray[np.bool_]  # which splits have thresholds
+    lines: tuple[Line, ...] = ()
 
     def __call__(self, piece: Piece) -> LineTally:
         """Count a piece."""
-        blocks = self.records.certified.blocks(piece, self.records.reading)
-        return LineTally.merge([self._count(block, places, totals) for block, places, totals in blocks])
+        return LineTally.merge([self._count(*parts) for parts in self.certified.blocks(piece, self.reading)])
 
     def _count(self, block: Block, places: NDArray[np.uint64], totals: Totals) -> LineTally:
-        setting = self.records.setting(block)
+        setting = self.setting(block)
         block, places = block.take(setting), places[setting]
-        encoder = self.encoder
         counts = [np.zeros(len(line.edges) + 1, dtype=np.int64) for line in self.lines]
         keys = [np.zeros(0, dtype=np.complex128) for _ in self.lines]
         if len(block):
-            groups = encoder.group_codes(block.groups)
-            assert groups is not None  # noqa: S101  (the encoder reads groups)
-            ties = encoder.calibration_ties(block.fields, places, self.records.tie_key)
-            values = encoder.directions_.values(block.fields, groups, encoder.n_threads)
-            reached = encoder.thresholds_.reach(values, groups, ties, self.known)
+            values, groups, ties = self.keyed(block, places)
+            reached = self.encoder.thresholds_.reach(values, groups, ties, self.known)
             for i, line in enumerate(self.lines):
                 rows = np.flatnonzero((reached == line.split) & (groups == line.group))
-                own = keys_of(values[rows, encoder.plan_.directions[line.split]], ties[rows])
+                own = keys_of(values[rows, self.encoder.plan_.directions[line.split]], ties[rows])
                 interval = np.searchsorted(line.edges, own, side="left")
                 counts[i] = np.bincount(interval, minlength=len(line.edges) + 1)
                 keys[i] = own[line.listed[interval]]
@@ -152,24 +150,16 @@ class CalibratedTally:
         )
 
 
-@dataclass(frozen=True)
-class CalibratedCounter:
+@dataclass(frozen=True, kw_only=True)
+class CalibratedCounter(CalibrationRecords):
     """Counts the certification records in the cells whose thresholds they have set."""
 
-    encoder: CalibratedEncoder
-    records: CalibrationRecords
     salt: bytes  # of the fingerprint
     n_records: int  # number of all records, about
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        return self.records.columns
-
     def __call__(self, piece: Piece) -> CalibratedTally:
         """Count a piece."""
-        blocks = self.records.certified.blocks(piece, self.records.reading)
-        return CalibratedTally.merge([self._count(block, places, totals) for block, places, totals in blocks])
+        return CalibratedTally.merge([self._count(*parts) for parts in self.certified.blocks(piece, self.reading)])
 
     def _count(self, block: Block, places: NDArray[np.uint64], totals: Totals) -> CalibratedTally:
         encoder, thresholds = self.encoder, self.encoder.thresholds_
@@ -178,14 +168,11 @@ class CalibratedCounter:
         inside = np.zeros((encoder.n_cells_, encoder.plan_.n_groups), dtype=np.int64)
         if known.any():
             grouped = block.take(known)
-            groups = encoder.group_codes(grouped.groups)
-            assert groups is not None  # noqa: S101  (the encoder reads groups)
-            ties = encoder.calibration_ties(grouped.fields, places[known], self.records.tie_key)
-            values = encoder.directions_.values(grouped.fields, groups, encoder.n_threads)
+            values, groups, ties = self.keyed(grouped, places[known])
             cells[known] = thresholds.cells(values, groups, ties)
             tied = int(thresholds.on_threshold(values, groups).sum())
             strictly = thresholds.reach(values, groups, ties, np.ones(encoder.n_cells_ - 1, dtype=bool)) == IN_A_CELL
-            strictly &= self.records.setting(grouped)
+            strictly &= self.setting(grouped)
             np.add.at(inside, (cells[known][strictly], groups[strictly]), 1)
         identifier = [field for field in block.fields if field.name == encoder.tie_column]
         others = [field for field in block.fields if field.name != encoder.tie_column]

@@ -29,7 +29,6 @@ from certifare.engines.parts import PLACE, CertifyPart, RandomPlaces, RecordHash
 from certifare.engines.thresholds import (
     CalibratedCounter,
     CalibratedTally,
-    CalibrationRecords,
     LineTally,
     ThresholdCounter,
     find_thresholds,
@@ -137,8 +136,13 @@ class Elsewhere:
         roles = _roles(self.worker, table.roles)
         reading = reader_for(encoder, roles.labels, roles.groups)
         positive = claim.positive if claim.distance.strata == "positive" else None
-        records = CalibrationRecords(reading, self.certified, positive, tie_key)
-        sent = encoder.without_records()
+        records: dict[str, Any] = {
+            "encoder": encoder.without_records(),
+            "reading": reading,
+            "certified": self.certified,
+            "positive": positive,
+            "tie_key": tie_key,
+        }
         frame = Frame(table.select([column.name for column in encoder.columns_]))
         groups = encoder.read_group_codes(frame, table.sensitive)
         assert groups is not None  # noqa: S101  (the encoder reads groups)
@@ -149,10 +153,10 @@ class Elsewhere:
             self._check_unchanged(tally.totals)
             return tally
 
-        work = ThresholdCounter(sent, records, np.zeros(encoder.n_cells_ - 1, dtype=bool), ())
+        work = ThresholdCounter(**records, known=np.zeros(encoder.n_cells_ - 1, dtype=bool))
         thresholds = find_thresholds(work, count, values, groups)
         salt = secrets.token_bytes(16)
-        counter = CalibratedCounter(sent, records, salt, self.n_records)
+        counter = CalibratedCounter(**records, salt=salt, n_records=self.n_records)
         tally = self.worker.reduce(counter, CalibratedTally.merge, progress=share)
         notes = self._checked(tally.counted)
         if tally.identifiers is not None and (tally.identifiers.sorted().counts > 1).any():
