@@ -114,11 +114,12 @@ def _context_of(frame: Any) -> Any:
 
 
 def _collected(frame: Any) -> list[Any]:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return frame.collect()  # type: ignore[no-any-return]
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise _explained(str(error)) from error
 
 
