@@ -181,16 +181,20 @@ class EngineTraining:
         return Representatives(self.columns, tuple(values))
 
 
-def feature_reader(
-    encoder: FairTreeEncoder, sample: Frame, labels: tuple[Role, ...], groups: tuple[Role, ...]
-) -> BlockReader:
-    """Return a reader of labels, groups and features, whose types are those of a sample; refuse other encoders."""
+def check_tree(encoder: object) -> None:
+    """Raise if an encoder cannot be fitted on a table that is never in memory as a whole."""
     if not isinstance(encoder, FairTreeEncoder):
         raise EncoderError(
             f"{type(encoder).__name__} needs the whole table in memory. Fit it on a sample of the records (of a Dask "
             "DataFrame: X.sample(frac=…).compute()), or let certifare.produce draw one. FairTreeEncoder can be fitted "
             "on this table."
         )
+
+
+def feature_reader(
+    encoder: FairTreeEncoder, sample: Frame, labels: tuple[Role, ...], groups: tuple[Role, ...]
+) -> BlockReader:
+    """Return a reader of labels, groups and features, whose types are those of a sample."""
     fields = sample.fields()
     marks = mark_categorical(sample, range(len(fields)), fields, encoder.categorical_features)
     features = tuple(Feature(f.name, f.type, mark) for f, mark in zip(fields, marks, strict=True))

@@ -21,7 +21,7 @@ from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import FramePiece, Share
 from certifare.engines.coding import Plan
 from certifare.engines.dask.engine import DaskEngine, combine_frames, tree_merge, watch
-from certifare.engines.preparing import EngineTraining, StepProgress, feature_reader, prepare_over
+from certifare.engines.preparing import EngineTraining, StepProgress, check_tree, feature_reader, prepare_over
 from certifare.errors import TableError
 from certifare.growth import Growth, Histogram, Split
 from certifare.growth.histograms import Layout, Records
@@ -65,6 +65,7 @@ def prepare_dask(
     progress : callable, optional
         Called with the name of a step and the share of it that is done.
     """
+    check_tree(encoder)
     frame, labels, groups = combine_frames(encoder, X, y, sensitive_features)
     taken = {role.column for role in (*labels, *groups)}
     sample = Frame(frame[[name for name in frame.columns if name not in taken]]._meta_nonempty)

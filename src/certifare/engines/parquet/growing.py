@@ -18,7 +18,7 @@ from certifare.encoders.tree import FairTreeEncoder
 from certifare.engines.blocks import MissingRoles, Role, Share
 from certifare.engines.coding import Plan
 from certifare.engines.parquet.engine import ParquetEngine, ParquetPiece
-from certifare.engines.preparing import EngineTraining, StepProgress, feature_reader, prepare_over
+from certifare.engines.preparing import EngineTraining, StepProgress, check_tree, feature_reader, prepare_over
 from certifare.errors import FileError, RoleError
 from certifare.growth import Growth, Histogram
 from certifare.growth.histograms import Records, RecordSource
@@ -65,6 +65,7 @@ def prepare_parquet(
     -------
     EngineTraining
     """
+    check_tree(encoder)
     files = ParquetFiles.find(paths)
     if sensitive is None:
         if encoder.sensitive is None:
