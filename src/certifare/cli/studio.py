@@ -17,7 +17,6 @@ def studio(
         Path, typer.Option(help="Folder for projects, uploaded tables, certificates and the signing key.")
     ] = Path("certifare-studio"),
     port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
-    max_upload: Annotated[int, typer.Option(help="Largest upload, in MB.", min=1)] = 1024,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
 ) -> None:
     """Go from a file to a signed certificate in a browser.
@@ -47,4 +46,4 @@ def studio(
 
             webbrowser.open(address)
 
-    serve(folder, file, port=port, most=max_upload << 20, show=show)
+    serve(folder, file, port=port, show=show)
