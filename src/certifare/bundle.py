@@ -33,6 +33,7 @@ from certifare.errors import ArgumentError, FileError
 from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.foundation.storage import atomic_folder, check_folder, write_private
+from certifare.foundation.version import __version__
 from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.job import Progress
 from certifare.frontier.large import is_large, open_large
@@ -879,7 +880,6 @@ def _round_up(number: float) -> int:
 
 
 def _run(search: Search | CalibratedSearch, look: Look | None) -> dict[str, Any]:
-    from certifare.foundation.version import __version__
 
     table = search.table
     return {

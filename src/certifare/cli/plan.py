@@ -15,6 +15,7 @@ from certifare.cli.honoured import of_file, refuse_ignored
 from certifare.cli.option_classes import with_options
 from certifare.cli.options import CLAIM, COLUMNS, Confidence, Json, Label, PositiveLabel, Sensitive
 from certifare.cli.terminal import emit, out, printable, show_left_out
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     from certifare.certificates.claims import Claim
@@ -65,7 +66,6 @@ def plan(
     from certifare.certificates.claims import Claim
     from certifare.certificates.exact import epsilon_at
     from certifare.certificates.planning import PLANNED_CELLS, plan_table
-    from certifare.errors import ArgumentError
 
     positives = ("positives",) if metric == "equal_opportunity" else ()
     refuse_ignored(context, *(() if data is None else (*of_file(data), *positives)))
@@ -89,8 +89,6 @@ def plan(
 
 def _stated(records: Sequence[str]) -> dict[str, int]:
     """Return the records of each group, from N or GROUP=N."""
-    from certifare.errors import ArgumentError
-
     found: dict[str, int] = {}
     for text in records:
         group, equals, number = text.rpartition("=")
@@ -111,7 +109,6 @@ def _count(
     import numpy as np
 
     from certifare.certificates.claims import stratum
-    from certifare.errors import ArgumentError
     from certifare.frontier.sweeping import default_parts
     from certifare.tables.table import read_table
 

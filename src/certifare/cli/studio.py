@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from certifare.cli.terminal import out
+from certifare.errors import FileError, MissingPackageError
 
 
 def studio(
@@ -25,7 +26,6 @@ def studio(
     token. Nothing is loaded from the network. Stop it with Ctrl-C; projects are kept in the folder.
     """
     from certifare.cli.honoured import refuse_ignored
-    from certifare.errors import FileError, MissingPackageError
 
     refuse_ignored(context)
     try:
