@@ -228,13 +228,13 @@ class Bundle:
         >>> Bundle.of(frontier, frontier.best()).verdict
         'DONE'
         """
-        frontier.encoder(point)  # refuses a point of another frontier
-        if not frontier.points[point.number].certified and frontier.correction == "holdout":
+        number = frontier.number_of(point)
+        if not frontier.points[number].certified and frontier.correction == "holdout":
             frontier.certify(point, progress)
         frontier.certificate(point)  # refuses a point that was not certified with the others
         if progress is not None:
             progress("measuring", 0, 1)
-        return _bundle(frontier, frontier.points[point.number], min_cells=min_cells, target=target)
+        return _bundle(frontier, frontier.points[number], min_cells=min_cells, target=target)
 
     @property
     def tried(self) -> int:
