@@ -1,4 +1,4 @@
-"""``certifare sweep``: many encoders, what they tell about the label, and their bounds."""
+"""``certifare sweep``: try many encoders, and show how well each predicts the label and its bound."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ VALUES = (
 )
 CUTS = (
     "A cell is a bin of the column {column!r}, cut at {cuts}: each bin holds its upper end. The cuts were fixed before "
-    "the certification records were drawn, and whoever decides reads no more than the bin."
+    "the certification records were drawn, and decisions use no more than the bin."
 )
 
 
