@@ -162,7 +162,7 @@ def compute_figures(evidence: Evidence, claim: Claim) -> Figures:
 def check_figures(evidence: Evidence, claim: Claim, stated: Figures) -> None:
     """Refuse stated figures that do not follow from evidence that was fitted to the claim.
 
-    Those by Monte Carlo are checked with a random seed of the verifier's own: nobody can state what it happens to give.
+    Those by Monte Carlo are checked with a random seed of the verifier's own: a producer cannot know what it gives.
     """
     computed = (
         _check_calibrated(evidence, claim, stated) if claim.method == "calibrated" else compute_figures(evidence, claim)

@@ -102,7 +102,7 @@ def understates(bound: float, gaps: ArrayLike, epsilon: float, seed: int) -> boo
 
     - ``bound``: T* as stated.
     - ``gaps``: (cells, groups)
-    - ``seed``: of the tables drawn to check it: choose one that whoever stated the bound cannot know.
+    - ``seed``: of the tables drawn to check it: choose one that the producer of the bound cannot know.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class CalibratedLimits:
         A lower limit of 0 says nothing, and follows from every plan.
 
         - ``gaps``: (cells, groups)
-        - ``seed``: of the tables drawn to check it: choose one that whoever stated the limits cannot know.
+        - ``seed``: of the tables drawn to check it: choose one that the producer of the limits cannot know.
         """
         table = check_gaps(gaps)
         _check_level(epsilon)

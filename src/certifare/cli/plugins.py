@@ -53,7 +53,7 @@ class Commands(TyperGroup):
         return names
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command by its name; None where there is none."""
+        """Return a command by its name, or None."""
         if cmd_name in self.commands or not (points := self.installed.get(cmd_name)):
             return super().get_command(ctx, cmd_name)
         try:

@@ -250,7 +250,7 @@ class Scores:
 
 
 def score_settings(seed: int, n_records: int, n_numbers: int) -> dict[str, Any]:
-    """Return LightGBM's settings for a score model of so many training records with so many numbers each."""
+    """Return LightGBM's settings for a score model, by its numbers of training records and of features."""
     chosen = next(settings for least, settings in reversed(MODELS) if n_records >= least)
     wide = n_numbers >= WIDE
     return {
