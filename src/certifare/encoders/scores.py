@@ -364,7 +364,8 @@ class _Boosting:
             records.set_label(target.codes[rows])
             n = len(target.values)
             objective = {"objective": "binary"} if n == 2 else {"objective": "multiclass", "num_class": n}
-            fitted.append(train({**self._settings, **objective}, records, self._rounds))
+            # Otherwise the model would be written to text and read again, only to be written once more.
+            fitted.append(train({**self._settings, **objective}, records, self._rounds, keep_training_booster=True))
             tick()
         return fitted
 
