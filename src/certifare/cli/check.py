@@ -11,12 +11,9 @@ import typer
 from rich.text import Text
 
 from certifare.cli.arguments import check_distance, listed
-from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_search, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json, Label, Sensitive
+from certifare.cli.options import CsvFormat, Json, Label, SearchOptions, Sensitive, option, with_options
 from certifare.cli.running import REFUSED
-from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit, out, printable
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ def check(
     data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
     label: Label = None,
     sensitive: Sensitive = None,
-    target: Annotated[float | None, typer.Option(help="The T* that fit would be asked for.")] = None,
+    target: Annotated[float | None, option(None, "The T* that fit would be asked for.")] = None,
     *,
     search: SearchOptions,
     csv: CsvFormat,

@@ -9,17 +9,29 @@ from typing import Annotated, Any
 import typer
 
 from certifare.cli.arguments import check_distance, signing_key
-from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_search, printed, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Dataset, Json, Key, Replace, RequiredLabel, RequiredSensitive, Suppress, Verbose
+from certifare.cli.options import (
+    CsvFormat,
+    Dataset,
+    Json,
+    Key,
+    Replace,
+    RequiredLabel,
+    RequiredSensitive,
+    SearchOptions,
+    Suppress,
+    TermsOptions,
+    Verbose,
+    option,
+    output_option,
+    with_options,
+)
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import show_bundle
 from certifare.cli.running import REFUSED
-from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit
-from certifare.cli.terms_options import TermsOptions
+from certifare.errors import ArgumentError
 
 
 @with_options
@@ -29,32 +41,32 @@ def fit(
     label: RequiredLabel,
     sensitive: RequiredSensitive,
     target: Annotated[
-        float | None, typer.Option(help="The largest T* to accept; without it, the knee of the frontier is certified.")
+        float | None, option(None, "The largest T* to accept; without it, the knee of the frontier is certified.")
     ] = None,
     min_ratio: Annotated[
         float | None,
-        typer.Option(
-            "--min-ratio",
-            help="Instead of --target: the smallest ratio of selection rates (0.8: four fifths) of every classifier "
+        option(
+            None,
+            "Instead of --target: the smallest ratio of selection rates (0.8: four fifths) of every classifier "
             "that selects at least --min-rate of some group.",
-            hidden=True,
+            rare=True,
         ),
     ] = None,
     min_rate: Annotated[
         float | None,
-        typer.Option("--min-rate", help="With --min-ratio: the selection rate from which it must hold.", hidden=True),
+        option(None, "With --min-ratio: the selection rate from which it must hold.", rare=True),
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(
-            "--engine",
-            metavar="ADDRESS",
-            help="Work on a cluster, which reads the Parquet files itself: dask://host:8786, spark://host:7077; dask: "
+        option(
+            None,
+            "Work on a cluster, which reads the Parquet files itself: dask://host:8786, spark://host:7077; dask: "
             "starts workers on this machine, spark: a session as configured here.",
-            hidden=True,
+            metavar="ADDRESS",
+            rare=True,
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-bundle"),
+    output: Annotated[Path, output_option("Folder for the bundle.")] = Path("certifare-bundle"),
     replace: Replace = False,
     *,
     search: SearchOptions,
@@ -76,7 +88,6 @@ def fit(
     of it.
     """
     from certifare.bundle import check_output, produce
-    from certifare.errors import ArgumentError
     from certifare.frontier.large import is_large
 
     terms = stated.terms()

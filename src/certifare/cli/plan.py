@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.arguments import listed, single_label
-from certifare.cli.csv_options import CsvFormat
-from certifare.cli.help import choose
 from certifare.cli.honoured import of_file, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import CLAIM, COLUMNS, Confidence, Json, Label, PositiveLabel, Sensitive
+from certifare.cli.options import (
+    CLAIM,
+    COLUMNS,
+    Confidence,
+    CsvFormat,
+    Json,
+    Label,
+    PositiveLabel,
+    Sensitive,
+    option,
+    with_options,
+)
 from certifare.cli.terminal import emit, out, printable, show_left_out
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     from certifare.certificates.planning import PlanRow
@@ -25,35 +34,28 @@ def plan(
     context: typer.Context,
     data: Annotated[Path | None, typer.Argument(help="Table to count groups in: CSV, Parquet or Arrow.")] = None,
     total: Annotated[
-        int | None, typer.Option("--records", help="Certification records, of two groups together.", min=4)
+        int | None, option(None, "Certification records, of two groups together.", "--records", min=4)
     ] = None,
-    share: Annotated[float, typer.Option(help="With --records: the share of one of the two groups.")] = 0.5,
+    share: Annotated[float, option(None, "With --records: the share of one of the two groups.")] = 0.5,
     size: Annotated[
         list[str] | None,
-        typer.Option("--size", help="Certification records of a group: f=320. Repeat for each.", metavar="GROUP=N"),
+        option(None, "Certification records of a group: f=320. Repeat for each.", metavar="GROUP=N"),
     ] = None,
     sensitive: Sensitive = None,
     label: Label = None,
-    certify_share: Annotated[
-        float, typer.Option("--certify-share", help="With a table: share of it that sets the thresholds.")
-    ] = 0.5,
+    certify_share: Annotated[float, option(None, "With a table: share of it that sets the thresholds.")] = 0.5,
     metric: Annotated[
         str,
-        choose(
+        option(
+            CLAIM,
             "Distance that is bounded; equal_opportunity needs --label.",
-            "demographic_parity",
-            "equal_opportunity",
-            rich_help_panel=CLAIM,
+            choices=("demographic_parity", "equal_opportunity"),
         ),
     ] = "demographic_parity",
     positive: PositiveLabel = None,
-    target: Annotated[
-        float | None, typer.Option(help="Also show the records that this T* needs.", rich_help_panel=CLAIM)
-    ] = None,
+    target: Annotated[float | None, option(CLAIM, "Also show the records that this T* needs.")] = None,
     confidence: Confidence = 0.95,
-    cells: Annotated[
-        list[int] | None, typer.Option(help="Number of cells. Repeat for several.", min=2, rich_help_panel=COLUMNS)
-    ] = None,
+    cells: Annotated[list[int] | None, option(COLUMNS, "Number of cells. Repeat for several.", min=2)] = None,
     *,
     csv: CsvFormat,
     as_json: Json = False,
@@ -65,7 +67,6 @@ def plan(
     from certifare.certificates.calibrated import check_metric
     from certifare.certificates.exact import epsilon_at
     from certifare.certificates.planning import PLANNED_CELLS, plan_table
-    from certifare.errors import ArgumentError
 
     positives = ("positives",) if metric == "equal_opportunity" else ()
     refuse_ignored(context, *(() if data is None else (*of_file(data), *positives)))
@@ -89,8 +90,6 @@ def plan(
 
 def _of_two(records: int, share: float) -> dict[str, int]:
     """Return the records of two groups."""
-    from certifare.errors import ArgumentError
-
     first = round(records * share) if 0.0 < share < 1.0 else 0
     if not 0 < first < records:
         raise ArgumentError(f"--share {share:g}: give a share between 0 and 1 that leaves records in both groups.")
@@ -99,8 +98,6 @@ def _of_two(records: int, share: float) -> dict[str, int]:
 
 def _stated(sizes: Sequence[str]) -> dict[str, int]:
     """Return the records of each group, from GROUP=N."""
-    from certifare.errors import ArgumentError
-
     found: dict[str, int] = {}
     for text in sizes:
         group, equals, number = text.rpartition("=")
@@ -123,7 +120,6 @@ def _count(
     import numpy as np
 
     from certifare.certificates.claims import Claim, stratum
-    from certifare.errors import ArgumentError
     from certifare.tables.table import read_table
 
     claim = Claim(metric=metric, positive=positive)

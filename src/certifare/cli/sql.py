@@ -8,17 +8,15 @@ from typing import Annotated
 import typer
 
 from certifare.cli.arguments import encoder_file
-from certifare.cli.options import Json
+from certifare.cli.options import Json, option
 from certifare.cli.terminal import emit, print_exactly
 
 
 def sql(
     encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
-    dialect: Annotated[
-        str, typer.Option(help="duckdb, postgres, sqlite, spark, bigquery, snowflake, mysql, …")
-    ] = "duckdb",
+    dialect: Annotated[str, option(None, "duckdb, postgres, sqlite, spark, bigquery, snowflake, mysql, …")] = "duckdb",
     table: Annotated[
-        str | None, typer.Option(help="A table: the result is then a query that adds the cell to every row.")
+        str | None, option(None, "A table: the result is then a query that adds the cell to every row.")
     ] = None,
     as_json: Json = False,
 ) -> None:

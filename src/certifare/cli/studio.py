@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from certifare.cli.options import option
 from certifare.cli.terminal import out
 
 
@@ -14,11 +15,11 @@ def studio(
     context: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="Table to begin with: CSV, Parquet, Arrow or Feather.")] = None,
     folder: Annotated[
-        Path, typer.Option(help="Folder for projects, uploaded tables, certificates and the signing key.")
+        Path, option(None, "Folder for projects, uploaded tables, certificates and the signing key.")
     ] = Path("certifare-studio"),
-    port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
-    max_upload: Annotated[int, typer.Option(help="Largest upload, in MB.", min=1)] = 1024,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+    port: Annotated[int, option(None, "Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
+    max_upload: Annotated[int, option(None, "Largest upload, in MB.", min=1)] = 1024,
+    browser: Annotated[bool, option(None, "Open the page in the browser.", "--browser/--no-browser")] = True,
 ) -> None:
     """Go from a file to a signed certificate in a browser.
 

@@ -10,13 +10,20 @@ import typer
 from rich.table import Table as RichTable
 
 from certifare.cli.arguments import check_distance
-from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_search, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json, RequiredLabel, RequiredSensitive
+from certifare.cli.options import (
+    CsvFormat,
+    Json,
+    RequiredLabel,
+    RequiredSensitive,
+    SearchOptions,
+    option,
+    output_option,
+    with_options,
+)
 from certifare.cli.progress_bars import stages
-from certifare.cli.search_options import SearchOptions
 from certifare.cli.terminal import emit, err, out, show_notes
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     from certifare.frontier import Frontier
@@ -35,16 +42,12 @@ def sweep(
     sensitive: RequiredSensitive,
     output: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--output",
-            "-o",
+        output_option(
+            "Write every encoder tried to a .csv file, or draw the frontier: .svg or .html. Repeat for both.",
             metavar="FILE",
-            help="Write every encoder tried to a .csv file, or draw the frontier: .svg or .html. Repeat for both.",
         ),
     ] = None,
-    max_bound: Annotated[
-        float | None, typer.Option("--max", help="Also name the best encoder within this bound.")
-    ] = None,
+    max_bound: Annotated[float | None, option(None, "Also name the best encoder within this bound.", "--max")] = None,
     *,
     search: SearchOptions,
     csv: CsvFormat,
@@ -77,7 +80,6 @@ def sweep(
 
 def _check_places(paths: Sequence[Path]) -> None:
     """Refuse places that could not be written to, before any work is done."""
-    from certifare.errors import ArgumentError
     from certifare.foundation.storage import check_file, check_writable
 
     for path in paths:

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from certifare.cli.arguments import check_distance, listed
-from certifare.cli.help import choose
 from certifare.cli.honoured import refuse_ignored
-from certifare.cli.options import METRICS, Json, PublicKey
+from certifare.cli.options import METRICS, Json, PublicKey, option
 from certifare.cli.running import INCONCLUSIVE, REFUSED
 from certifare.cli.terminal import emit
 from certifare.cli.verdicts import print_verdict
+from certifare.errors import MissingColumnError, TableError
 
 STATUS = {"PASS": 0, "FAIL": REFUSED, "INCONCLUSIVE": INCONCLUSIVE}
 REQUIRED = "What is required"
@@ -23,42 +23,33 @@ def verify(
     context: typer.Context,
     certificate: Annotated[Path, typer.Argument(help="A certificate file, or a bundle's folder.")],
     key: PublicKey = None,
-    encoder: Annotated[Path | None, typer.Option(help="The encoder's file, which must be the certified one.")] = None,
+    encoder: Annotated[Path | None, option(None, "The encoder's file, which must be the certified one.")] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Records of your own, on which the encoder is certified anew; read as the certificate says."),
+        option(None, "Records of your own, on which the encoder is certified anew; read as the certificate says."),
     ] = None,
     certified_on: Annotated[
         Path | None,
-        typer.Option(
-            "--certified-on",
-            help="The certification records themselves, for cells that read the group: are the thresholds theirs?",
-        ),
+        option(None, "The certification records themselves, for cells that read the group: are the thresholds theirs?"),
     ] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(help="A table with columns cell and prediction: the classifier whose own distance you ask for."),
+        option(None, "A table with columns cell and prediction: the classifier whose own distance you ask for."),
     ] = None,
-    max_bound: Annotated[
-        float | None, typer.Option("--max", help="The largest bound T* to accept.", rich_help_panel=REQUIRED)
-    ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="The least confidence to accept; 0 accepts any.", rich_help_panel=REQUIRED)
-    ] = 0.95,
+    max_bound: Annotated[float | None, option(REQUIRED, "The largest bound T* to accept.", "--max")] = None,
+    confidence: Annotated[float, option(REQUIRED, "The least confidence to accept; 0 accepts any.")] = 0.95,
     metric: Annotated[
         list[str] | None,
-        choose("The metric it must be about. Repeat to accept several.", *METRICS, rich_help_panel=REQUIRED),
+        option(REQUIRED, "The metric it must be about. Repeat to accept several.", choices=METRICS),
     ] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(help="A group it must be about. Repeat for several.", metavar="GROUP", rich_help_panel=REQUIRED),
+        option(REQUIRED, "A group it must be about. Repeat for several.", metavar="GROUP"),
     ] = None,
-    max_age: Annotated[
-        int | None, typer.Option(help="The most days since it was made.", min=0, rich_help_panel=REQUIRED)
-    ] = None,
+    max_age: Annotated[int | None, option(REQUIRED, "The most days since it was made.", min=0)] = None,
     max_looks: Annotated[
         int | None,
-        typer.Option(help="The most times that its records were looked at.", min=1, rich_help_panel=REQUIRED),
+        option(REQUIRED, "The most times that its records were looked at.", min=1),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -89,7 +80,6 @@ def verify(
 
 def read_predictions(path: Path) -> list[Any]:
     """Read one prediction for each cell, in the order of the cells."""
-    from certifare.errors import MissingColumnError, TableError
     from certifare.tables.files import read_file
 
     table, _ = read_file(path)
