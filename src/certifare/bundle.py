@@ -188,6 +188,53 @@ class Bundle:
     group_aware: Glimpse | None
     run: dict[str, Any]
 
+    @staticmethod
+    def of(
+        frontier: Frontier,
+        point: Point,
+        *,
+        target: float | None = None,
+        min_cells: int = 2,
+        progress: Progress | None = None,
+    ) -> Bundle:
+        """Make the bundle of a point of a frontier, with the certificate of that point.
+
+        After :func:`certifare.sweep` with ``simultaneous`` that has its share of ε; with ``holdout`` the point is
+        certified now, once.
+
+        Parameters
+        ----------
+        frontier : Frontier
+        point : Point
+        target : float, optional
+            The target that the point was tested against.
+        min_cells : int
+            The fewest cells that were asked for.
+        progress : callable, optional
+
+        Returns
+        -------
+        Bundle
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> from certifare import Bundle, Grid, sweep
+        >>> rng = np.random.default_rng(0)
+        >>> people = pd.DataFrame({"x": rng.normal(size=4000), "s": rng.integers(0, 2, 4000)})
+        >>> people["y"] = (people["x"] + rng.normal(size=4000) > 0).astype(int)
+        >>> frontier = sweep(people, Grid(kinds=["tree"], gammas=[0.5], cells=[2, 4]), label="y", sensitive="s")
+        >>> Bundle.of(frontier, frontier.best()).verdict
+        'DONE'
+        """
+        frontier.encoder(point)  # refuses a point of another frontier
+        if not frontier.points[point.number].certified and frontier.correction == "holdout":
+            frontier.certify(point, progress)
+        frontier.certificate(point)  # refuses a point that was not certified with the others
+        if progress is not None:
+            progress("measuring", 0, 1)
+        return _bundle(frontier, frontier.points[point.number], min_cells=min_cells, target=target)
+
     @property
     def tried(self) -> int:
         """How many encoders the choice was made from."""
@@ -555,12 +602,12 @@ def _choose(
         knee = search.knee(min_cells)
         if not knee:
             return _bundle(frontier, None, min_cells=min_cells)
-        return bundle_of(frontier, frontier.points[knee[0]], progress, min_cells)
+        return Bundle.of(frontier, frontier.points[knee[0]], min_cells=min_cells, progress=progress)
     if isinstance(search, CalibratedSearch):
         frontier, best = Frontier(search, "holdout"), search.best(target, min_cells)
         if best is None:
             return _bundle(frontier, None, min_cells=min_cells, target=target)
-        return bundle_of(frontier, frontier.points[best], progress, min_cells, target)
+        return Bundle.of(frontier, frontier.points[best], target=target, min_cells=min_cells, progress=progress)
     numbers = search.chain(min_cells)
     if not numbers:
         return _bundle(Frontier(search, "holdout"), None, min_cells=min_cells, target=target)
@@ -581,22 +628,6 @@ def _choose(
         order=[frontier.points[number] for number in numbers],
         limits=[step.limit for step in walked.steps],
     )
-
-
-def bundle_of(
-    frontier: Frontier,
-    point: Point,
-    progress: Progress | None = None,
-    min_cells: int = 2,
-    target: float | None = None,
-) -> Bundle:
-    """Make the bundle of a point: with its certificate, or where bounds are predictions by certifying it now, once."""
-    if not frontier.points[point.number].certified and frontier.correction == "holdout":
-        frontier.certify(point, progress)
-    frontier.certificate(point)  # refuses a point that was not certified with the others
-    if progress is not None:
-        progress("measuring", 0, 1)
-    return _bundle(frontier, frontier.points[point.number], min_cells=min_cells, target=target)
 
 
 def _bundle(

@@ -12,8 +12,8 @@ def served(monkeypatch):
     """What the command serves; it tells an address, and does not listen."""
     asked = []
 
-    def serve(folder, file, *, port, most, show):
-        asked.append((folder, file, port, most))
+    def serve(folder, file, *, port, show):
+        asked.append((folder, file, port))
         show("http://127.0.0.1:4711/?token=secret")
 
     monkeypatch.setattr(serving, "serve", serve)
@@ -25,10 +25,10 @@ def test_options_are_handed_on_and_the_address_is_printed_whole(cli, served, tmp
     monkeypatch.setattr("webbrowser.open", opened.append)
     table = tmp_path / "people.csv"
     table.write_text("a,b\n1,2\n")
-    done = cli("studio", table, "--folder", tmp_path / "s", "--port", 4711, "--max-upload", 5)
+    done = cli("studio", table, "--folder", tmp_path / "s", "--port", 4711)
     assert done.status == 0
     assert "\n  http://127.0.0.1:4711/?token=secret\n" in done.stdout
-    assert served == [(tmp_path / "s", table, 4711, 5 << 20)]
+    assert served == [(tmp_path / "s", table, 4711)]
     assert opened == ["http://127.0.0.1:4711/?token=secret"]
     cli("studio", "--no-browser")
     assert len(opened) == 1

@@ -30,16 +30,24 @@ def second_file(path: Path | None, key: str | None) -> dict[str, Any]:
     return {"sensitive_file": str(path.absolute()), "on": key}
 
 
-def cuts_of(text: str | None, quantiles: int | None = None) -> tuple[float, ...] | None:
+def cuts_of(text: str | None) -> tuple[float, ...] | None:
     """Where the label is cut, from the option; None if it is not."""
     if text is None:
         return None
-    if quantiles is not None:
-        raise ArgumentError("Give either --label-cuts or --label-quantiles, not both.")
     try:
         return tuple(float(cut) for cut in text.split(","))
     except ValueError:
         raise ArgumentError(f"--label-cuts {text}: give numbers in ascending order, such as 20000,50000.") from None
+
+
+def bands_of(text: str | None) -> dict[str, Any]:
+    """Say where the label is cut: keywords of ``produce`` and ``sweep``."""
+    name, equals, number = (text or "").partition("=")
+    if not equals:
+        return {"label_cuts": cuts_of(text)}
+    if name != "quantiles" or not number.isascii() or not number.isdigit() or int(number) < 2:
+        raise ArgumentError(f"--label-cuts {text}: give numbers (20000,50000), or how many quantiles (quantiles=4).")
+    return {"label_quantiles": int(number)}
 
 
 def check_distance(option: str, value: float | None) -> None:

@@ -106,7 +106,6 @@ def fit(
             table,
             label=tuple(label),
             sensitive=tuple(sensitive),
-            label_quantiles=search.label_quantiles,
             target=target,
             min_ratio=min_ratio,
             min_rate=min_rate,

@@ -68,7 +68,7 @@ _SEARCH = _when(
     always="output as_json label sensitive categorical drop feature seed kind max_cells split metric confidence "
     "utility min_group_size looks pool_groups label_cuts ledger each given",
     sensitive_file="on",
-    memory="label_quantiles sensitive_file weight cluster continuous unknown_groups",
+    memory="sensitive_file weight cluster unknown_groups",
     csv=_CSV,
     cluster="population",
     equal_opportunity="positive",
@@ -78,12 +78,11 @@ _SEARCH = _when(
 
 #: For each command: its options, with the conditions of which one must hold for the option to matter.
 HONOURED: Mapping[str, Mapping[str, frozenset[str]]] = {
-    "studio": _when(always="folder port max_upload browser"),
+    "studio": _when(always="folder port browser"),
     "demo": _when(always="output replace target audit_kit seed as_json", printed="verbose"),
     "plan": _when(
-        always="total size metric target confidence cells as_json",
-        total="share",
-        records="sensitive certify_share",
+        always="stated_records metric target confidence cells as_json",
+        records="sensitive",
         positives="label positive",
         csv=_CSV,
     ),
@@ -173,8 +172,7 @@ REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("count", "sql"): _DRAWN,
     **{(command, "stated"): _STATED for command in ("certify", "count", "encode", "explain")},
     ("fit", "large"): {
-        **dict.fromkeys(("weight", "cluster", "continuous", "unknown_groups"), _MEMORY),
-        "label_quantiles": "Cut the label at fixed numbers: --label-cuts.",
+        **dict.fromkeys(("weight", "cluster", "unknown_groups"), _MEMORY),
         "sensitive_file": "Join the files first, in a database for instance (DuckDB reads and writes Parquet).",
     },
 }

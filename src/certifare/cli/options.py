@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from certifare.cli.arguments import check_terms, cuts_of, data_name, listed, second_file, shares_of, single_label
+from certifare.cli.arguments import bands_of, check_terms, data_name, listed, second_file, shares_of, single_label
 from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -390,10 +390,6 @@ class SearchOptions(Options):
     categorical: Annotated[
         list[str] | None, option(COLUMNS, "Read this column as categories. Repeat for several.", metavar="COLUMN")
     ] = None
-    continuous: Annotated[
-        list[str] | None,
-        option(COLUMNS, "Read this column as a quantity. Repeat for several.", metavar="COLUMN", rare=True),
-    ] = None
     drop: Annotated[
         list[str] | None,
         option(
@@ -410,13 +406,13 @@ class SearchOptions(Options):
             metavar="COLUMN",
         ),
     ] = None
-    label_cuts: LabelCuts = None
-    label_quantiles: Annotated[
-        int | None,
+    label_cuts: Annotated[
+        str | None,
         option(
             COLUMNS,
-            "Cut a label that is a quantity into this many bands of equal numbers of training and select records.",
-            min=2,
+            "Cut a label that is a quantity into bands: at these numbers (20000,50000), or into equal numbers of "
+            "training and select records (quantiles=4).",
+            metavar="NUMBERS",
             rare=True,
         ),
     ] = None
@@ -446,12 +442,12 @@ class SearchOptions(Options):
 
     def table(self) -> dict[str, Any]:
         """Say what the columns are, but for labels and groups, as ``read_table`` takes it."""
-        several = {name: listed(getattr(self, name)) for name in ("categorical", "continuous", "drop", "feature")}
+        several = {name: listed(getattr(self, name)) for name in ("categorical", "drop", "feature")}
         return {
             **several,
             **{name: getattr(self, name) for name in ("weight", "cluster", "each", "given")},
             "missing_groups": "unknown" if self.unknown_groups else "drop",
-            "label_cuts": cuts_of(self.label_cuts, self.label_quantiles),
+            **bands_of(self.label_cuts),
             **second_file(self.sensitive_file, self.on),
         }
 

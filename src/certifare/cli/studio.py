@@ -9,6 +9,7 @@ import typer
 
 from certifare.cli.options import option
 from certifare.cli.terminal import out
+from certifare.errors import FileError, MissingPackageError
 
 
 def studio(
@@ -18,7 +19,6 @@ def studio(
         Path, option(None, "Folder for projects, uploaded tables, certificates and the signing key.")
     ] = Path("certifare-studio"),
     port: Annotated[int, option(None, "Port on this machine; 0 takes a free one.", min=0, max=65535)] = 0,
-    max_upload: Annotated[int, option(None, "Largest upload, in MB.", min=1)] = 1024,
     browser: Annotated[bool, option(None, "Open the page in the browser.", "--browser/--no-browser")] = True,
 ) -> None:
     """Go from a file to a signed certificate in a browser.
@@ -27,7 +27,6 @@ def studio(
     token. Nothing is loaded from the network. Stop it with Ctrl-C; projects are kept in the folder.
     """
     from certifare.cli.honoured import refuse_ignored
-    from certifare.errors import FileError, MissingPackageError
 
     refuse_ignored(context)
     try:
@@ -48,4 +47,4 @@ def studio(
 
             webbrowser.open(address)
 
-    serve(folder, file, port=port, most=max_upload << 20, show=show)
+    serve(folder, file, port=port, show=show)

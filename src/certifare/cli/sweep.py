@@ -58,18 +58,14 @@ def sweep(
     The encoders on the predicted frontier are certified together, each at its share of ε: choose any of them.
     """
     from certifare.frontier import sweep as sweep_table
-    from certifare.tables.table import read_table
 
     refuse_ignored(context, *of_search(data, search.metric, search.kind))
     check_distance("--max", max_bound)
     _check_places(output or ())
-    reading = {"label": tuple(label), "sensitive": tuple(sensitive), **search.table(), **csv.reading()}
+    roles = {"label": tuple(label), "sensitive": tuple(sensitive), **search.table(), **csv.reading()}
     with stages(quiet=as_json) as progress:
         progress(f"reading {data.name}", 0, 1)
-        if search.label_quantiles is not None:
-            reading["label_cuts"] = _quantiles(data, search.label_quantiles, search, reading)
-        table = read_table(data, **reading)
-        frontier = sweep_table(table, progress=progress, **search.claim(), **search.how())
+        frontier = sweep_table(data, progress=progress, **roles, **search.claim(), **search.how())
         knee = frontier.best()
         best = None if max_bound is None else frontier.best(max_bound)
         for path in output or ():
@@ -101,21 +97,6 @@ def _write(frontier: Frontier, marked: Point, path: Path) -> None:
         return
     with atomic_file(path) as name:
         write_rows(name, frontier.rows())
-
-
-def _quantiles(data: Path, number: int, search: SearchOptions, reading: dict[str, Any]) -> tuple[float, ...]:
-    """Find where the label is cut into bands; certification records are not used."""
-    from certifare.frontier.sweeping import default_parts
-    from certifare.tables.splitting import training_quantiles
-
-    return training_quantiles(
-        data,
-        number,
-        parts=search.parts() or default_parts(search.group_aware),
-        seed=search.seed,
-        by_group=search.pool_groups is None,
-        **{name: value for name, value in reading.items() if name != "label_cuts"},
-    )
 
 
 def _document(frontier: Frontier, knee: Point, best: Point | None) -> dict[str, Any]:

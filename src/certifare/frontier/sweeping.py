@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -27,9 +27,6 @@ from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
 from certifare.tables.splitting import PARTS, training_quantiles
 from certifare.tables.table import table_of
-
-if TYPE_CHECKING:
-    from certifare.bundle import Bundle
 
 Correction = Literal["simultaneous", "holdout"]
 
@@ -217,15 +214,6 @@ class Frontier:
         ((self._encoders[number], self._certificates[number]),) = self.search.certify([number], progress=progress)
         self.points = tuple(self._point(i) if i == number else p for i, p in enumerate(self.points))
         return self._certificates[number]
-
-    def bundle(self, point: Point) -> Bundle:
-        """Make the bundle of a point with its certificate.
-
-        With ``simultaneous`` that is the one at its share of ε; with ``holdout`` the point is certified now, once.
-        """
-        from certifare.bundle import bundle_of
-
-        return bundle_of(self, point)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every point as plain data, by bound."""

@@ -133,7 +133,7 @@ class Studio:
 
     def _too_large(self) -> str:
         return (
-            f"The file is larger than {self.most / (1 << 20):,.0f} MB, the most that the studio takes (--max-upload). "
+            f"The file is larger than {self.most / (1 << 20):,.0f} MB, the most that the studio takes. "
             "Name it on the command line instead (certifare studio FILE), or use certifare fit."
         )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import uvicorn
 
 from certifare.errors import ArgumentError
-from certifare.studio.server import MOST_UPLOAD, Studio, make_app
+from certifare.studio.server import Studio, make_app
 
 #: The one address that the studio listens on: no other machine reaches it.
 HOST = "127.0.0.1"
@@ -21,14 +21,13 @@ def serve(
     file: Path | None = None,
     *,
     port: int = 0,
-    most: int = MOST_UPLOAD,
     show: Callable[[str], None],
 ) -> None:
     """Serve the studio until the process is interrupted.
 
     Parameters
     ----------
-    folder, file, most
+    folder, file
         As in :class:`~certifare.studio.server.Studio`.
     port : int
         0 takes a free one.
@@ -42,7 +41,7 @@ def serve(
         except OSError as error:
             raise ArgumentError(f"Port {port} cannot be used: {error.strerror}. Name another with --port.") from error
         found, token = listening.getsockname()[1], secrets.token_urlsafe(32)
-        app = make_app(Studio(folder, file, most), token, found)
+        app = make_app(Studio(folder, file), token, found)
         # Requests are not logged: addresses hold the token, and names of files.
         config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
         listening.listen()
