@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.arguments import check_distance, cuts_of, second_file, signing_key
-from certifare.cli.column import CertifiedColumn, written_column
+from certifare.cli.arguments import check_distance, cuts_of, signing_key
+from certifare.cli.column import written_column
 from certifare.cli.honoured import refuse_ignored
 from certifare.cli.options import (
+    CLAIM,
     COLUMNS,
+    METRIC,
+    METRICS,
     READING,
-    Confidence,
+    ClaimOptions,
     CsvFormat,
     DatabaseOptions,
-    Dataset,
-    Each,
-    JoinKey,
     Json,
-    KeepLedger,
-    Key,
-    LabelCuts,
-    Looks,
-    MinGroupSize,
-    OwnMetric,
-    PositiveLabel,
+    Options,
+    PublishOptions,
     RoleOptions,
-    SensitiveFile,
-    Suppress,
-    TermsOptions,
+    SecondFileOptions,
+    declare,
     option,
-    output_option,
     with_options,
 )
 from certifare.cli.published import command_line
@@ -50,12 +44,29 @@ if TYPE_CHECKING:
     from certifare.tables.reading import Reading
 
 
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions(Options):
+    """A column that is certified itself."""
+
+    column: str | None = option(
+        COLUMNS, "Certify this column itself (a decision, a band, a score) instead of an encoder."
+    )
+    cuts: str | None = option(
+        COLUMNS,
+        "With --column: where the score is cut, such as 0.3,0.6. Fixed before these records were looked at.",
+        metavar="NUMBERS",
+        rare=True,
+    )
+    encoder_output: Path | None = option(
+        READING, "With --column: write the column's cells as an encoder, to count, verify and monitor.", rare=True
+    )
+
+
 @with_options
 def certify(
     context: typer.Context,
     encoder: Annotated[
-        Path | None,
-        typer.Argument(help="encoder.json, or the bundle it is in. Counts files and --column need none."),
+        Path | None, typer.Argument(help="encoder.json, or the bundle it is in. Counts files and --column need none.")
     ] = None,
     data: Annotated[
         list[Path] | None,
@@ -63,45 +74,27 @@ def certify(
             help="Records that played no part in fitting (CSV, Parquet or Arrow), or counts files (certifare count)."
         ),
     ] = None,
-    output: Annotated[Path | None, output_option("Write the certificate to this file.")] = None,
-    max_bound: Annotated[float | None, option(None, "Exit with status 1 if T* is above this.", "--max")] = None,
+    output: Annotated[Path | None, declare(None, "Write the certificate to this file.", "--output", "-o")] = None,
+    max_bound: Annotated[float | None, declare(None, "Exit with status 1 if T* is above this.", "--max")] = None,
     *,
     database: DatabaseOptions,
     roles: RoleOptions,
-    column: Annotated[
-        str | None, option(COLUMNS, "Certify this column itself (a decision, a band, a score) instead of an encoder.")
-    ] = None,
-    cuts: Annotated[
+    itself: ColumnOptions,
+    label_cuts: Annotated[
         str | None,
-        option(
+        declare(
             COLUMNS,
-            "With --column: where the score is cut, such as 0.3,0.6. Fixed before these records were looked at.",
+            "Cut a label that is a quantity into bands at these numbers: 20000,50000.",
             metavar="NUMBERS",
             rare=True,
         ),
     ] = None,
-    encoder_output: Annotated[
-        Path | None,
-        option(
-            READING,
-            "With --column: write the column's cells as an encoder, to count, verify and monitor.",
-            rare=True,
-        ),
+    second: SecondFileOptions,
+    metric: Annotated[
+        str | None, declare(CLAIM, f"{METRIC}; that of the bundle's certificate unless given.", choices=METRICS)
     ] = None,
-    label_cuts: LabelCuts = None,
-    sensitive_file: SensitiveFile = None,
-    on: JoinKey = None,
-    metric: OwnMetric = None,
-    each: Each = False,
-    positive: PositiveLabel = None,
-    confidence: Confidence = 0.95,
-    looks: Looks = None,
-    ledger: KeepLedger = True,
-    min_group_size: MinGroupSize = 30,
-    key: Key = None,
-    suppress: Suppress = None,
-    dataset: Dataset = None,
-    stated: TermsOptions,
+    claimed: ClaimOptions,
+    published: PublishOptions,
     csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
@@ -118,18 +111,18 @@ def certify(
     from certifare.certification.ledger import open_ledger
 
     check_distance("--max", max_bound)
-    place = find_records(encoder, data or [], database, None if column is None else CertifiedColumn(column, cuts))
+    place = find_records(encoder, data or [], database, itself.column, itself.cuts)
     refuse_ignored(context, *place.conditions(roles), *(() if roles.label is None else ("relabelled",)))
-    terms = stated.terms()
-    book = open_ledger(ledger)
+    terms = published.terms()
+    book = open_ledger(claimed.ledger)
     document = None if place.known is None else place.known.document
     certified = None if document is None else document.certificate.claim
     name = metric or (certified.metric if certified else "demographic_parity")
     claim = Claim(
         metric=name,
-        confidence=book.confidence_of_look(confidence, looks),
-        positive=positive,
-        min_group_size=min_group_size,
+        confidence=book.confidence_of_look(claimed.confidence, claimed.looks),
+        positive=claimed.positive,
+        min_group_size=claimed.min_group_size,
         given=roles.given or (place.reading.given or None if name == "demographic_parity" else None),
     )
     _check_labels(claim, label_cuts)
@@ -138,7 +131,7 @@ def certify(
         reading = msgspec.structs.replace(reading, given=msgspec.UNSET)
     counted = place.count(
         reading,
-        {**second_file(sensitive_file, on), **csv.reading()},
+        {**second.second_file(), **csv.reading()},
         labelled=claim.labelled,
         seed=roles.seed,
         # A label that the metric does not look at is named in the document.
@@ -149,18 +142,19 @@ def certify(
         _check_columns(roles, counted.reading)
         claim = dataclasses.replace(claim, given=counted.reading.given or None)
     claimed_each = certified.each if certified else ()
-    each = each or bool(claimed_each and roles.groups in ((), claimed_each))
+    each = claimed.each or bool(claimed_each and roles.groups in ((), claimed_each))
     certificate, reading = _certify(counted, claim, each)
-    certificate = _at_look(book, counted, certificate, looks)
-    if encoder_output is not None and counted.column is not None:
-        written_column(counted.column, encoder_output)
+    certificate = _at_look(book, counted, certificate, claimed.looks)
+    if itself.encoder_output is not None and counted.column is not None:
+        written_column(counted.column, itself.encoder_output)
     if output is not None:
         from certifare.document import write_document
 
-        named = {**counted.named, "reading": reading, "suppress_below": suppress, "dataset": dataset, "terms": terms}
-        write_document(output, certificate, signing_key(key), **named, command=command_line(context))
+        named: dict[str, Any] = {"suppress_below": published.suppress, "dataset": published.dataset, "terms": terms}
+        named |= {**counted.named, "reading": reading, "command": command_line(context)}
+        write_document(output, certificate, signing_key(published.key), **named)
     notes = (*notes, *(() if book.reason is None else (book.reason,)))
-    written = () if output is None else (f"written to {output}" + (", signed" if key else ", not signed"),)
+    written = () if output is None else (f"written to {output}" + (", signed" if published.key else ", not signed"),)
     above = max_bound is not None and certificate.bound > max_bound
     if above:
         from certifare.certificates.rounding import round_up

@@ -15,8 +15,7 @@ from certifare.cli.options import (
     EncoderPath,
     Json,
     RoleOptions,
-    option,
-    output_option,
+    declare,
     with_options,
 )
 from certifare.cli.progress_bars import progress
@@ -33,17 +32,15 @@ if TYPE_CHECKING:
 def count(
     context: typer.Context,
     encoder: EncoderPath,
-    output: Annotated[Path, output_option("Counts file to write.")],
+    output: Annotated[Path, declare(None, "Counts file to write.", "--output", "-o")],
     data: Annotated[Path | None, typer.Argument(help="Records: CSV, Parquet or Arrow, of any size.")] = None,
     *,
     database: DatabaseOptions,
     roles: RoleOptions,
     max_weight: Annotated[
         float | None,
-        option(
-            COLUMNS,
-            "Largest weight (or size of a cluster) in the population. Holders must agree on it.",
-            rare=True,
+        declare(
+            COLUMNS, "Largest weight (or size of a cluster) in the population. Holders must agree on it.", rare=True
         ),
     ] = None,
     csv: CsvFormat,

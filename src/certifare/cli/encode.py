@@ -10,7 +10,7 @@ import typer
 
 from certifare.cli.arguments import listed
 from certifare.cli.honoured import of_records, refuse_ignored
-from certifare.cli.options import CsvFormat, Json, Replace, option, with_options
+from certifare.cli.options import CsvFormat, EncoderPath, Json, Replace, declare, with_options
 from certifare.cli.progress_bars import progress
 from certifare.cli.sources import Certified
 from certifare.cli.terminal import emit, err, out
@@ -36,12 +36,12 @@ TYPICAL = "typical_"
 @with_options
 def encode(
     context: typer.Context,
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
+    encoder: EncoderPath,
     data: Annotated[Path, typer.Argument(help="Table to encode: CSV, Parquet or Arrow, of any size.")],
     output: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
     form: Annotated[
         str,
-        option(
+        declare(
             None,
             "What stands for a record: cell and typical values, cell, indicators of cells, or scores.",
             "--as",
@@ -50,7 +50,7 @@ def encode(
     ] = "representatives",
     keep: Annotated[
         list[str] | None,
-        option(
+        declare(
             None,
             "Copy this column as it is (the label, say). Patterns and commas, or repeat for several.",
             metavar="COLUMN",
@@ -59,7 +59,7 @@ def encode(
     replace: Replace = False,
     spreadsheet_safe: Annotated[
         bool,
-        option(
+        declare(
             None,
             "Put ' before text that a spreadsheet would run as a formula. For .csv.",
             "--spreadsheet-safe",

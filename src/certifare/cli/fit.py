@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,18 +13,17 @@ from certifare.cli.arguments import check_distance, signing_key
 from certifare.cli.honoured import of_search, printed, refuse_ignored
 from certifare.cli.options import (
     CsvFormat,
-    Dataset,
     Json,
-    Key,
+    Options,
+    PublishOptions,
     Replace,
     RequiredLabel,
     RequiredSensitive,
     SearchOptions,
-    Suppress,
-    TermsOptions,
+    TablePath,
     Verbose,
+    declare,
     option,
-    output_option,
     with_options,
 )
 from certifare.cli.progress_bars import stages
@@ -34,46 +34,39 @@ from certifare.cli.terminal import emit
 from certifare.errors import ArgumentError
 
 
+@dataclass(frozen=True, kw_only=True)
+class GoalOptions(Options):
+    """What a certificate has to reach, and where the work is done."""
+
+    target: float | None = option(None, "The largest T* to accept; without it, the knee of the frontier is certified.")
+    min_ratio: float | None = option(
+        None,
+        "Instead of --target: the smallest ratio of selection rates (0.8: four fifths) of every classifier that "
+        "selects at least --min-rate of some group.",
+        rare=True,
+    )
+    min_rate: float | None = option(None, "With --min-ratio: the selection rate from which it must hold.", rare=True)
+    engine: str | None = option(
+        None,
+        "Work on a cluster, which reads the Parquet files itself: dask://host:8786, spark://host:7077; dask: starts "
+        "workers on this machine, spark: a session as configured here.",
+        metavar="ADDRESS",
+        rare=True,
+    )
+
+
 @with_options
 def fit(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
+    data: TablePath,
     label: RequiredLabel,
     sensitive: RequiredSensitive,
-    target: Annotated[
-        float | None, option(None, "The largest T* to accept; without it, the knee of the frontier is certified.")
-    ] = None,
-    min_ratio: Annotated[
-        float | None,
-        option(
-            None,
-            "Instead of --target: the smallest ratio of selection rates (0.8: four fifths) of every classifier "
-            "that selects at least --min-rate of some group.",
-            rare=True,
-        ),
-    ] = None,
-    min_rate: Annotated[
-        float | None,
-        option(None, "With --min-ratio: the selection rate from which it must hold.", rare=True),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        option(
-            None,
-            "Work on a cluster, which reads the Parquet files itself: dask://host:8786, spark://host:7077; dask: "
-            "starts workers on this machine, spark: a session as configured here.",
-            metavar="ADDRESS",
-            rare=True,
-        ),
-    ] = None,
-    output: Annotated[Path, output_option("Folder for the bundle.")] = Path("certifare-bundle"),
-    replace: Replace = False,
     *,
+    goal: GoalOptions,
+    output: Annotated[Path, declare(None, "Folder for the bundle.", "--output", "-o")] = Path("certifare-bundle"),
+    replace: Replace = False,
     search: SearchOptions,
-    key: Key = None,
-    suppress: Suppress = None,
-    dataset: Dataset = None,
-    stated: TermsOptions,
+    published: PublishOptions,
     csv: CsvFormat,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -90,25 +83,25 @@ def fit(
     from certifare.bundle import check_output, produce
     from certifare.frontier.large import is_large
 
-    terms = stated.terms()
-    large = engine is not None or is_large(data)
+    terms = published.terms()
+    large = goal.engine is not None or is_large(data)
     refuse_ignored(context, *of_search(data, search.metric, search.kind, large=large), *printed(as_json))
-    check_distance("--target", target)
-    if suppress is not None and search.group_aware:
+    check_distance("--target", goal.target)
+    if published.suppress is not None and search.group_aware:
         raise ArgumentError(
             "--suppress: the counts of calibrated cells are their plan, which T* is computed from. Leave it out."
         )
     check_output(output, replace=replace)
-    signer = signing_key(key)
-    with stages(quiet=as_json) as progress, _table(data, engine) as table:
+    signer = signing_key(published.key)
+    with stages(quiet=as_json) as progress, _table(data, goal.engine) as table:
         progress(f"reading {data.name}", 0, 1)
         bundle = produce(
             table,
             label=tuple(label),
             sensitive=tuple(sensitive),
-            target=target,
-            min_ratio=min_ratio,
-            min_rate=min_rate,
+            target=goal.target,
+            min_ratio=goal.min_ratio,
+            min_rate=goal.min_rate,
             progress=progress,
             **search.table(),
             **csv.reading(),
@@ -118,12 +111,17 @@ def fit(
         solved = bundle.verdict != "NO SOLUTION"
         if solved:
             progress("writing the report", 0, 1)
-            named = {"suppress": suppress, "dataset": dataset, "terms": terms, "command": command_line(context)}
+            named = {
+                "suppress": published.suppress,
+                "dataset": published.dataset,
+                "terms": terms,
+                "command": command_line(context),
+            }
             bundle.save(output, key=signer, replace=replace, **named)  # type: ignore[arg-type]
     emit(
-        {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and key is not None},
+        {**bundle.to_dict(), "bundle": str(output) if solved else None, "signed": solved and signer is not None},
         as_json,
-        lambda: show_bundle(bundle, output if solved else None, signed=key is not None, verbose=verbose),
+        lambda: show_bundle(bundle, output if solved else None, signed=signer is not None, verbose=verbose),
         outcome=bundle.verdict,
         status=0 if solved else REFUSED,
     )

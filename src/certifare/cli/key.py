@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from certifare.cli.help import Command
-from certifare.cli.options import Json, option
+from certifare.cli.options import Json, declare
 from certifare.cli.terminal import emit, out
 
 app = typer.Typer(help="Make and show keys that sign certificates.", no_args_is_help=True)
@@ -21,7 +21,7 @@ def new(
     name: Annotated[Path, typer.Argument(help="Name of the pair: NAME.pem is to be kept, NAME.pub.pem handed on.")],
     passphrase: Annotated[
         bool,
-        option(
+        declare(
             None,
             "Lock the key with a passphrase: that in CERTIFARE_PASSPHRASE, or one that is asked for.",
             "--passphrase",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,15 +11,7 @@ import typer
 
 from certifare.cli.arguments import check_distance
 from certifare.cli.honoured import of_file, refuse_ignored
-from certifare.cli.options import (
-    CsvFile,
-    DatabaseOptions,
-    Json,
-    PublicKey,
-    option,
-    output_option,
-    with_options,
-)
+from certifare.cli.options import CsvFile, DatabaseOptions, Json, Options, PublicKey, option, with_options
 from certifare.cli.running import REFUSED
 from certifare.cli.sources import Certified, Records, counts_files
 from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
@@ -28,6 +21,31 @@ from certifare.foundation.storage import atomic_file
 if TYPE_CHECKING:
     from certifare.certification.monitoring import Finding, History
     from certifare.document import Document
+
+
+@dataclass(frozen=True, kw_only=True)
+class CourseOptions(Options):
+    """Where the history is, what this period is called, and what the first run fixes."""
+
+    history: Path = option(
+        None, "File that keeps the counts of all periods; made by the first run.", default=Path("history.json")
+    )
+    period: str | None = option(None, "What the period is called; the file's name unless given.")
+    target: float | None = option(
+        None, "First run: what the distance is held against; T* of the certificate unless given."
+    )
+    confidence: float | None = option(None, "First run: with which all periods hold together; 0.95 unless given.")
+    periods: int | None = option(None, "First run: how many periods are planned, which then share ε evenly.", min=1)
+    min_group_size: int | None = option(
+        None, "First run: fewest records of a group in a period; 30 unless given.", min=1
+    )
+    output: Path | None = option(None, "Write the history as a page (.html).", "--output", "-o")
+
+    def fixed(self) -> dict[str, Any]:
+        """Return what the first run fixes, as far as it was given."""
+        given = {"target": self.target, "confidence": self.confidence, "planned": self.periods}
+        given["min_group_size"] = self.min_group_size
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @with_options
@@ -40,26 +58,9 @@ def monitor(
             help="Fresh records of the period (CSV, Parquet or Arrow), or counts files. Omit to show the history."
         ),
     ] = None,
-    history: Annotated[Path, option(None, "File that keeps the counts of all periods; made by the first run.")] = Path(
-        "history.json"
-    ),
-    period: Annotated[str | None, option(None, "What the period is called; the file's name unless given.")] = None,
-    target: Annotated[
-        float | None,
-        option(None, "First run: what the distance is held against; T* of the certificate unless given."),
-    ] = None,
-    confidence: Annotated[
-        float | None, option(None, "First run: with which all periods hold together; 0.95 unless given.")
-    ] = None,
-    periods: Annotated[
-        int | None, option(None, "First run: how many periods are planned, which then share ε evenly.", min=1)
-    ] = None,
-    min_group_size: Annotated[
-        int | None, option(None, "First run: fewest records of a group in a period; 30 unless given.", min=1)
-    ] = None,
-    output: Annotated[Path | None, output_option("Write the history as a page (.html).")] = None,
-    key: PublicKey = None,
     *,
+    course: CourseOptions,
+    key: PublicKey = None,
     database: DatabaseOptions,
     csv: CsvFile,
     as_json: Json = False,
@@ -79,45 +80,44 @@ def monitor(
     refuse_ignored(context, *_conditions(files, counts, database))
     if fresh:
         database.check(files)
-    if database.sql is not None and period is None:
+    if database.sql is not None and course.period is None:
         raise ArgumentError("--sql needs --period: what the period is called.")
     if len(files) > 1 and not counts:
         raise ArgumentError("Give one file of records for a period, or counts files.")
-    check_distance("--target", target)
+    check_distance("--target", course.target)
     known, document = _load(bundle, key)
-    fixed = {"target": target, "confidence": confidence, "planned": periods, "min_group_size": min_group_size}
-    course = _history(history, known, document, fixed, new_allowed=fresh)
+    history = _history(course.history, known, document, course.fixed(), new_allowed=fresh)
     notes: tuple[str, ...] = ()
     if fresh:
         place = Records(known, files, counts, database)
         counted = place.count(known.reading, csv.reading(), labelled=document.certificate.claim.labelled).records
         notes = counted.notes
-        course = course.add(period or files[0].path.stem, counted.counts, digest=_digest_of(counted.checksum))
-    findings = course.findings()
-    if output is not None:
+        history = history.add(course.period or files[0].path.stem, counted.counts, digest=_digest_of(counted.checksum))
+    findings = history.findings()
+    if course.output is not None:
         from certifare.report import course_data, render_course
 
-        with atomic_file(output) as name:
-            name.write_text(render_course(course_data(course, findings)), encoding="utf-8")
+        with atomic_file(course.output) as name:
+            name.write_text(render_course(course_data(history, findings)), encoding="utf-8")
     if fresh:
-        course.save(history)
-    latest = course.latest() if findings else None
+        history.save(course.history)
+    latest = history.latest() if findings else None
     certified = document.certificate.bound
     emit(
         {
-            "confidence": course.confidence,
-            "target": course.target,
-            "planned": course.planned,
-            "min_group_size": course.min_group_size,
+            "confidence": history.confidence,
+            "target": history.target,
+            "planned": history.planned,
+            "min_group_size": history.min_group_size,
             "certified": certified,
-            "metric": course.metric,
+            "metric": history.metric,
             "periods": [finding.to_dict() for finding in findings],
             "notes": list(notes),
-            "history": str(history),
-            "page": None if output is None else str(output),
+            "history": str(course.history),
+            "page": None if course.output is None else str(course.output),
         },
         as_json,
-        lambda: _show(course, findings, notes, certified),
+        lambda: _show(history, findings, notes, certified),
         outcome="DONE" if latest is None else latest.outcome,
         status=REFUSED if latest is not None and latest.refuted else 0,
     )
@@ -152,16 +152,13 @@ def _digest_of(checksum: str | None) -> str | None:
     return None if checksum is None else hashlib.sha256(checksum.encode()).hexdigest()
 
 
-def _history(
-    path: Path, known: Certified, document: Document, options: dict[str, Any], *, new_allowed: bool
-) -> History:
+def _history(path: Path, known: Certified, document: Document, given: dict[str, Any], *, new_allowed: bool) -> History:
     """Read the history, or begin one; what was fixed by the first run cannot be changed by a later one."""
     from certifare.certification.monitoring import History
     from certifare.document import digest
     from certifare.encoders import load_encoder
 
     certificate = document.certificate
-    given = {name: value for name, value in options.items() if value is not None}
     named, training = digest(known.encoder), load_encoder(known.encoder).training_counts_
     if not path.exists():
         if not new_allowed:

@@ -1,6 +1,6 @@
-"""Options of several commands, each declared once, alone or in a class; :func:`option` declares the others.
+"""Options of commands: how they are declared, and each of those that several commands have.
 
-A command with ``@with_options`` that takes a class of options has an option for each of its fields.
+A command with ``@with_options`` has an option for each field of the classes of options that it takes.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ if TYPE_CHECKING:
     from certifare.tables.reading import Reading
 
 #: Panels that the help of a command is laid out in.
-COLUMNS, SEARCH, CLAIM, READING, REQUIRED = (
-    "Columns", "What to try", "The claim", "Reading and writing", "What is required",
-)  # fmt: skip
+COLUMNS, SEARCH, CLAIM, READING = "Columns", "What to try", "The claim", "Reading and writing"
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds", "equalized_odds_max")
 KINDS, UTILITIES = ("boosted", "tree", "kmeans"), ("information", "explained", "accuracy")
+POPULATIONS = ("clusters", "records")
 
 
 class Address(str):
     """Where a database is. Like the path of a file, it is not published."""
 
 
-def option(
+def declare(
     panel: str | None, help: str, *names: str, choices: tuple[str, ...] = (), rare: bool = False, **more: Any
 ) -> Any:
     """Declare an option, in a panel of the help; only ``--help-all`` shows those that are ``rare``.
@@ -46,62 +45,9 @@ def option(
     return typer.Option(*names, help=help, rich_help_panel=panel, hidden=rare, **more)
 
 
-def output_option(help: str, **more: Any) -> Any:
-    """Declare the option that names what a command writes."""
-    return option(None, help, "--output", "-o", **more)
-
-
-EncoderPath = Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")]
-TablePath = Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")]
-Json = Annotated[bool, option(None, "Print one JSON document instead of text.", "--json")]
-Seed = Annotated[int, option(None, "Random seed.", min=0, rare=True)]
-Replace = Annotated[bool, option(None, "Replace an output that exists.", "--replace")]
-
-_LABEL = 'Label column, or a comparison such as "income>50000".'
-_SENSITIVE = 'Sensitive column, or a comparison such as "age>=60". Repeat to intersect several.'
-Label = Annotated[list[str] | None, option(COLUMNS, _LABEL, metavar="COLUMN")]
-Sensitive = Annotated[list[str] | None, option(COLUMNS, _SENSITIVE, metavar="COLUMN")]
-RequiredLabel = Annotated[list[str], option(None, f"{_LABEL} Repeat for several.", "--label", metavar="COLUMN")]
-RequiredSensitive = Annotated[list[str], option(None, _SENSITIVE, "--sensitive", metavar="COLUMN")]
-_EACH = "With several --sensitive: bound the distance for each of them, instead of for their intersection."
-Each = Annotated[bool, option(CLAIM, _EACH, "--each")]
-_GIVEN = "Compare groups within each value of this column (a product, a region), which is then no feature."
-Given = Annotated[str | None, option(CLAIM, _GIVEN, metavar="COLUMN", rare=True)]
-_SECOND = "Second file, with sensitive columns; --on names the key."
-SensitiveFile = Annotated[Path | None, option(COLUMNS, _SECOND, rare=True)]
-_ON = "With --sensitive-file: the column of both files that joins them."
-JoinKey = Annotated[str | None, option(COLUMNS, _ON, "--on", rare=True)]
-Weight = Annotated[str | None, option(COLUMNS, "Column of survey weights.", metavar="COLUMN")]
-_CLUSTER = "Column that marks dependent records (household, patient)."
-Cluster = Annotated[str | None, option(COLUMNS, _CLUSTER, metavar="COLUMN")]
-_CUTS = "Cut a label that is a quantity into bands at these numbers: 20000,50000."
-LabelCuts = Annotated[str | None, option(COLUMNS, _CUTS, metavar="NUMBERS", rare=True)]
-_UNKNOWN = "Count records without a group as a group of their own, instead of leaving them out."
-UnknownGroups = Annotated[bool, option(COLUMNS, _UNKNOWN, "--unknown-groups", rare=True)]
-Confidence = Annotated[float, option(CLAIM, "1 − ε, the confidence of the bound.")]
-_METRIC = "Distance between groups that is bounded"
-MetricName = Annotated[str, option(CLAIM, f"{_METRIC}.", "--metric", choices=METRICS)]
-_OWN = f"{_METRIC}; that of the bundle's certificate unless given."
-OwnMetric = Annotated[str | None, option(CLAIM, _OWN, "--metric", choices=METRICS)]
-PositiveLabel = Annotated[str | None, option(CLAIM, "The positive label, for equal_opportunity.", "--positive")]
-_POPULATION = "With --cluster: the claim is about random clusters or random records."
-_POPULATIONS = ("clusters", "records")
-Population = Annotated[str, option(CLAIM, _POPULATION, choices=_POPULATIONS, rare=True)]
-OwnPopulation = Annotated[str | None, option(CLAIM, _POPULATION, "--population", choices=_POPULATIONS, rare=True)]
-_LEDGER = "Count looks at the certification records (digests only, in your state folder)."
-KeepLedger = Annotated[bool, option(CLAIM, _LEDGER, "--ledger/--no-ledger", rare=True)]
-_LOOKS = "Number of planned looks at the certification records, which share ε."
-Looks = Annotated[int | None, option(CLAIM, _LOOKS, min=1, rare=True)]
-_SMALL = "Refuse groups with fewer certification records."
-MinGroupSize = Annotated[int, option(CLAIM, _SMALL, "--min-group-size", min=1, rare=True)]
-_VERBOSE = "Also print how the result was found, and a chart."
-Verbose = Annotated[bool, option(READING, _VERBOSE, "--verbose", "-v")]
-Key = Annotated[Path | None, option(READING, "Private key to sign with (certifare key new).")]
-PublicKey = Annotated[Path | None, option(None, "Public key that the signature must match.", "--key")]
-_SUPPRESS = "Pool cells with fewer records of a group in the certificate; T* stays."
-Suppress = Annotated[int | None, option(READING, _SUPPRESS, min=2, rare=True)]
-_DATASET = "Name of the data in certificate and report."
-Dataset = Annotated[str | None, option(READING, _DATASET, callback=data_name, rare=True)]
+def option(panel: str | None, help: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """Declare a field of a class of options, as :func:`declare` does."""
+    return dataclasses.field(default=default, metadata={"option": declare(panel, help, *names, **more)})
 
 
 class Options:
@@ -130,35 +76,52 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         if name not in kinds:
             unfolded.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
-        types = get_type_hints(kinds[name], include_extras=True)
-        unfolded += [
-            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
-            for f in dataclasses.fields(kinds[name])
-        ]
+        types = get_type_hints(kinds[name])
+        for field in dataclasses.fields(kinds[name]):
+            declared: Any = Annotated[types[field.name], field.metadata["option"]]  # type: ignore[valid-type, name-defined]
+            unfolded.append(
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=declared
+                )
+            )
     run.__signature__ = signature.replace(parameters=unfolded)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in unfolded}
     return run
+
+
+# -- alone ----------------------------------------------------------------------------------------------------------
+
+EncoderPath = Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")]
+TablePath = Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")]
+Json = Annotated[bool, declare(None, "Print one JSON document instead of text.", "--json")]
+Seed = Annotated[int, declare(None, "Random seed.", min=0, rare=True)]
+Replace = Annotated[bool, declare(None, "Replace an output that exists.", "--replace")]
+LABEL = 'Label column, or a comparison such as "income>50000".'
+SENSITIVE = 'Sensitive column, or a comparison such as "age>=60". Repeat to intersect several.'
+Label = Annotated[list[str] | None, declare(COLUMNS, LABEL, metavar="COLUMN")]
+Sensitive = Annotated[list[str] | None, declare(COLUMNS, SENSITIVE, metavar="COLUMN")]
+RequiredLabel = Annotated[list[str], declare(None, f"{LABEL} Repeat for several.", "--label", metavar="COLUMN")]
+RequiredSensitive = Annotated[list[str], declare(None, SENSITIVE, "--sensitive", metavar="COLUMN")]
+METRIC, CONFIDENCE = "Distance between groups that is bounded", "1 − ε, the confidence of the bound."
+POSITIVE = "The positive label, for equal_opportunity."
+Verbose = Annotated[bool, declare(READING, "Also print how the result was found, and a chart.", "--verbose", "-v")]
+PublicKey = Annotated[Path | None, declare(None, "Public key that the signature must match.", "--key")]
+
+
+# -- in classes -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class CsvFile(Options):
     """How a CSV file is written, which differs from file to file: a certificate does not know it."""
 
-    delimiter: Annotated[
-        str | None, option(READING, "Delimiter of a CSV file; recognised unless given.", rare=True)
-    ] = None
-    encoding: Annotated[str | None, option(READING, "Encoding of a CSV file; recognised unless given.", rare=True)] = (
-        None
+    delimiter: str | None = option(READING, "Delimiter of a CSV file; recognised unless given.", rare=True)
+    encoding: str | None = option(READING, "Encoding of a CSV file; recognised unless given.", rare=True)
+    names: str | None = option(
+        READING,
+        "Column names of a CSV file without a header: age,job,,sex. An empty name leaves a column out.",
+        rare=True,
     )
-    names: Annotated[
-        str | None,
-        option(
-            READING,
-            "Column names of a CSV file without a header: age,job,,sex. An empty name leaves a column out.",
-            "--names",
-            rare=True,
-        ),
-    ] = None
 
     def reading(self) -> dict[str, Any]:
         """Return the keywords of :func:`certifare.tables.files.read_file`."""
@@ -170,19 +133,15 @@ class CsvFile(Options):
 class CsvFormat(CsvFile):
     """How a CSV file is read, whatever the certificate of a bundle does not say."""
 
-    missing: Annotated[
-        list[str] | None,
-        option(
-            READING,
-            "Text that stands for a missing value, besides the usual (?, NA, null …). Repeat for several.",
-            metavar="TEXT",
-            rare=True,
-        ),
-    ] = None
-    decimal: Annotated[
-        str | None,
-        option(READING, "Decimal sign of a CSV file; recognised unless given.", choices=(".", ","), rare=True),
-    ] = None
+    missing: list[str] | None = option(
+        READING,
+        "Text that stands for a missing value, besides the usual (?, NA, null …). Repeat for several.",
+        metavar="TEXT",
+        rare=True,
+    )
+    decimal: str | None = option(
+        READING, "Decimal sign of a CSV file; recognised unless given.", choices=(".", ","), rare=True
+    )
 
     def reading(self) -> dict[str, Any]:
         """Return the keywords of :func:`certifare.tables.files.read_file`."""
@@ -195,19 +154,14 @@ class CsvFormat(CsvFile):
 class TermsOptions(Options):
     """What a producer states for the reader: who answers, what for, until when. It is signed with the certificate."""
 
-    producer: Annotated[
-        str | None, option(READING, "Organisation or person that answers for the certificate.", rare=True)
-    ] = None
-    purpose: Annotated[str | None, option(READING, "What the encoded data are for.", rare=True)] = None
-    valid_until: Annotated[
-        str | None,
-        option(
-            READING,
-            "Last day on which the certificate is valid; verify refuses it afterwards.",
-            metavar="YYYY-MM-DD",
-            rare=True,
-        ),
-    ] = None
+    producer: str | None = option(READING, "Organisation or person that answers for the certificate.", rare=True)
+    purpose: str | None = option(READING, "What the encoded data are for.", rare=True)
+    valid_until: str | None = option(
+        READING,
+        "Last day on which the certificate is valid; verify refuses it afterwards.",
+        metavar="YYYY-MM-DD",
+        rare=True,
+    )
 
     def terms(self) -> Terms:
         """Return the terms; refuse what a certificate cannot hold, before any work is done."""
@@ -215,20 +169,27 @@ class TermsOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PublishOptions(TermsOptions):
+    """What a new certificate is published with."""
+
+    key: Path | None = option(READING, "Private key to sign with (certifare key new).")
+    suppress: int | None = option(
+        READING, "Pool cells with fewer records of a group in the certificate; T* stays.", min=2, rare=True
+    )
+    dataset: str | None = option(READING, "Name of the data in certificate and report.", callback=data_name, rare=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DatabaseOptions(Options):
     """A table in a database, whose records are counted there."""
 
-    sql: Annotated[
-        Address | None,
-        option(
-            None,
-            "Count in this database: duckdb:///file, sqlite:///file, postgresql://user@host/db, spark://host:port.",
-            "--sql",
-            parser=Address,
-            metavar="ADDRESS",
-        ),
-    ] = None
-    table: Annotated[str | None, option(None, "With --sql: the table, or schema.table.", "--table")] = None
+    sql: Address | None = option(
+        None,
+        "Count in this database: duckdb:///file, sqlite:///file, postgresql://user@host/db, spark://host:port.",
+        parser=Address,
+        metavar="ADDRESS",
+    )
+    table: str | None = option(None, "With --sql: the table, or schema.table.")
 
     @property
     def place(self) -> tuple[str, str]:
@@ -246,26 +207,79 @@ class DatabaseOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoleOptions(Options):
+class DrawOptions(Options):
+    """How records were drawn, and which groups are compared."""
+
+    weight: str | None = option(COLUMNS, "Column of survey weights.", metavar="COLUMN")
+    cluster: str | None = option(COLUMNS, "Column that marks dependent records (household, patient).", metavar="COLUMN")
+    unknown_groups: bool = option(
+        COLUMNS,
+        "Count records without a group as a group of their own, instead of leaving them out.",
+        "--unknown-groups",
+        default=False,
+        rare=True,
+    )
+    given: str | None = option(
+        CLAIM,
+        "Compare groups within each value of this column (a product, a region), which is then no feature.",
+        metavar="COLUMN",
+        rare=True,
+    )
+    population: str | None = option(
+        CLAIM, "With --cluster: the claim is about random clusters or random records.", choices=POPULATIONS, rare=True
+    )
+    seed: int = option(None, "Random seed.", default=0, min=0, rare=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondFileOptions(Options):
+    """A second file, with sensitive columns."""
+
+    sensitive_file: Path | None = option(COLUMNS, "Second file, with sensitive columns; --on names the key.", rare=True)
+    on: str | None = option(COLUMNS, "With --sensitive-file: the column of both files that joins them.", rare=True)
+
+    def second_file(self) -> dict[str, Any]:
+        """Return the keywords of ``read_table``."""
+        return second_file(self.sensitive_file, self.on)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimOptions(Options):
+    """What is claimed of the groups, and how looks at the certification records are counted."""
+
+    each: bool = option(
+        CLAIM,
+        "With several --sensitive: bound the distance for each of them, instead of for their intersection.",
+        "--each",
+        default=False,
+    )
+    positive: str | None = option(CLAIM, POSITIVE)
+    confidence: float = option(CLAIM, CONFIDENCE, default=0.95)
+    looks: int | None = option(
+        CLAIM, "Number of planned looks at the certification records, which share ε.", min=1, rare=True
+    )
+    ledger: bool = option(
+        CLAIM,
+        "Count looks at the certification records (digests only, in your state folder).",
+        "--ledger/--no-ledger",
+        default=True,
+        rare=True,
+    )
+    min_group_size: int = option(CLAIM, "Refuse groups with fewer certification records.", default=30, min=1, rare=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleOptions(DrawOptions):
     """Roles of the columns of records, and how records are drawn."""
 
-    sensitive: Sensitive = None
-    label: Label = None
-    given: Given = None
-    weight: Weight = None
-    cap: Annotated[
-        float | None,
-        option(
-            COLUMNS,
-            "With weights: thin to weights capped here, and bound what lies above (inf: no cap). The cap of the "
-            "bundle's own certificate unless given.",
-            rare=True,
-        ),
-    ] = None
-    cluster: Cluster = None
-    population: OwnPopulation = None
-    unknown_groups: UnknownGroups = False
-    seed: Seed = 0
+    sensitive: list[str] | None = option(COLUMNS, SENSITIVE, metavar="COLUMN")
+    label: list[str] | None = option(COLUMNS, LABEL, metavar="COLUMN")
+    cap: float | None = option(
+        COLUMNS,
+        "With weights: thin to weights capped here, and bound what lies above (inf: no cap). The cap of the bundle's "
+        "own certificate unless given.",
+        rare=True,
+    )
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -312,133 +326,78 @@ class RoleOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions(Options):
+class SearchOptions(SecondFileOptions, ClaimOptions, DrawOptions):
     """What a search for encoders tries, what it claims, and what the columns of its table are."""
 
-    kind: Annotated[
-        list[str] | None,
-        option(
-            SEARCH,
-            "Kind of encoder. Repeat for several. Both boosted and tree unless given.",
-            choices=KINDS,
-        ),
-    ] = None
-    max_cells: Annotated[int | None, option(SEARCH, "The most cells to try; 200 unless given.", min=2, rare=True)] = (
-        None
+    metric: str = option(CLAIM, f"{METRIC}.", default=METRICS[0], choices=METRICS)
+    kind: list[str] | None = option(
+        SEARCH, "Kind of encoder. Repeat for several. Both boosted and tree unless given.", choices=KINDS
     )
-    gamma: Annotated[
-        list[float] | None,
-        option(
-            SEARCH,
-            "0: only the label matters; 1: only the groups. Repeat for several.",
-            metavar="NUMBER",
-            rare=True,
-        ),
-    ] = None
-    min_cell_size: Annotated[
-        list[int] | None,
-        option(SEARCH, "Fewest training records of a cell. Repeat for several.", metavar="NUMBER", rare=True),
-    ] = None
-    utility: Annotated[
-        str,
-        option(
-            SEARCH,
-            "What encoders are compared by: share of the label's entropy, share of its variance, or accuracy.",
-            choices=UTILITIES,
-            rare=True,
-        ),
-    ] = "information"
-    group_aware: Annotated[
-        bool,
-        option(
-            SEARCH,
-            "Let encoders read the group: thresholds for each group, far more at the same T*. Encoding then needs it.",
-            "--group-aware",
-        ),
-    ] = False
-    tie_column: Annotated[
-        str | None,
-        option(
-            SEARCH,
-            "With --group-aware: a column that identifies records. Its hash decides about records on a threshold, so "
-            "that a person always gets the same cell.",
-            metavar="COLUMN",
-            rare=True,
-        ),
-    ] = None
-    score_column: Annotated[
-        str | None,
-        option(
-            SEARCH,
-            "With --group-aware: a column that is a score already. No model is fitted; the thresholds of each group "
-            "are set on this score.",
-            metavar="COLUMN",
-            rare=True,
-        ),
-    ] = None
-    metric: MetricName = "demographic_parity"
-    each: Each = False
-    given: Given = None
-    positive: PositiveLabel = None
-    confidence: Confidence = 0.95
-    looks: Looks = None
-    ledger: KeepLedger = True
-    min_group_size: MinGroupSize = 30
-    population: Population = "clusters"
-    weight: Weight = None
-    cluster: Cluster = None
-    categorical: Annotated[
-        list[str] | None, option(COLUMNS, "Read this column as categories. Repeat for several.", metavar="COLUMN")
-    ] = None
-    drop: Annotated[
-        list[str] | None,
-        option(
-            COLUMNS,
-            "Leave this column out. A pattern (income_*), commas and repeats name several.",
-            metavar="COLUMN",
-        ),
-    ] = None
-    feature: Annotated[
-        list[str] | None,
-        option(
-            COLUMNS,
-            "Let encoders see this column and no others. A pattern (income_*), commas and repeats name several.",
-            metavar="COLUMN",
-        ),
-    ] = None
-    label_cuts: Annotated[
-        str | None,
-        option(
-            COLUMNS,
-            "Cut a label that is a quantity into bands: at these numbers (20000,50000), or into equal numbers of "
-            "training and select records (quantiles=4).",
-            metavar="NUMBERS",
-            rare=True,
-        ),
-    ] = None
-    sensitive_file: SensitiveFile = None
-    on: JoinKey = None
-    unknown_groups: UnknownGroups = False
-    pool_groups: Annotated[
-        int | None,
-        option(
-            COLUMNS,
-            "Pool groups that are likely to have fewer certification records (of the labels that the metric looks "
-            "at), by the numbers of the others.",
-            min=1,
-            rare=True,
-        ),
-    ] = None
-    split: Annotated[
-        str | None,
-        option(
-            SEARCH,
-            "Shares of the train, select and certify parts (0.5,0.1,0.4); with --group-aware, of train and certify.",
-            metavar="T,S,C",
-            rare=True,
-        ),
-    ] = None
-    seed: Seed = 0
+    max_cells: int | None = option(SEARCH, "The most cells to try; 200 unless given.", min=2, rare=True)
+    gamma: list[float] | None = option(
+        SEARCH, "0: only the label matters; 1: only the groups. Repeat for several.", metavar="NUMBER", rare=True
+    )
+    min_cell_size: list[int] | None = option(
+        SEARCH, "Fewest training records of a cell. Repeat for several.", metavar="NUMBER", rare=True
+    )
+    utility: str = option(
+        SEARCH,
+        "What encoders are compared by: share of the label's entropy, share of its variance, or accuracy.",
+        default=UTILITIES[0],
+        choices=UTILITIES,
+        rare=True,
+    )
+    group_aware: bool = option(
+        SEARCH,
+        "Let encoders read the group: thresholds for each group, far more at the same T*. Encoding then needs it.",
+        "--group-aware",
+        default=False,
+    )
+    tie_column: str | None = option(
+        SEARCH,
+        "With --group-aware: a column that identifies records. Its hash decides about records on a threshold, so that "
+        "a person always gets the same cell.",
+        metavar="COLUMN",
+        rare=True,
+    )
+    score_column: str | None = option(
+        SEARCH,
+        "With --group-aware: a column that is a score already. No model is fitted; the thresholds of each group are "
+        "set on this score.",
+        metavar="COLUMN",
+        rare=True,
+    )
+    categorical: list[str] | None = option(
+        COLUMNS, "Read this column as categories. Repeat for several.", metavar="COLUMN"
+    )
+    drop: list[str] | None = option(
+        COLUMNS, "Leave this column out. A pattern (income_*), commas and repeats name several.", metavar="COLUMN"
+    )
+    feature: list[str] | None = option(
+        COLUMNS,
+        "Let encoders see this column and no others. A pattern (income_*), commas and repeats name several.",
+        metavar="COLUMN",
+    )
+    label_cuts: str | None = option(
+        COLUMNS,
+        "Cut a label that is a quantity into bands: at these numbers (20000,50000), or into equal numbers of training "
+        "and select records (quantiles=4).",
+        metavar="NUMBERS",
+        rare=True,
+    )
+    pool_groups: int | None = option(
+        COLUMNS,
+        "Pool groups that are likely to have fewer certification records (of the labels that the metric looks at), by "
+        "the numbers of the others.",
+        min=1,
+        rare=True,
+    )
+    split: str | None = option(
+        SEARCH,
+        "Shares of the train, select and certify parts (0.5,0.1,0.4); with --group-aware, of train and certify.",
+        metavar="T,S,C",
+        rare=True,
+    )
 
     def table(self) -> dict[str, Any]:
         """Say what the columns are, but for labels and groups, as ``read_table`` takes it."""
@@ -448,13 +407,13 @@ class SearchOptions(Options):
             **{name: getattr(self, name) for name in ("weight", "cluster", "each", "given")},
             "missing_groups": "unknown" if self.unknown_groups else "drop",
             **bands_of(self.label_cuts),
-            **second_file(self.sensitive_file, self.on),
+            **self.second_file(),
         }
 
     def claim(self) -> dict[str, Any]:
         """Say what is claimed: keywords of ``Claim``."""
-        names = ("metric", "confidence", "positive", "min_group_size", "population", "looks")
-        return {name: getattr(self, name) for name in names}
+        names = ("metric", "confidence", "positive", "min_group_size", "looks")
+        return {"population": self.population or POPULATIONS[0], **{name: getattr(self, name) for name in names}}
 
     def how(self) -> dict[str, Any]:
         """Say how encoders are searched for: keywords of ``produce`` and ``sweep``."""

@@ -13,13 +13,13 @@ from certifare.cli.honoured import of_file, refuse_ignored
 from certifare.cli.options import (
     CLAIM,
     COLUMNS,
-    Confidence,
+    CONFIDENCE,
+    POSITIVE,
     CsvFormat,
     Json,
     Label,
-    PositiveLabel,
     Sensitive,
-    option,
+    declare,
     with_options,
 )
 from certifare.cli.terminal import emit, out, printable, show_left_out
@@ -36,7 +36,7 @@ def plan(
     data: Annotated[Path | None, typer.Argument(help="Table to count groups in: CSV, Parquet or Arrow.")] = None,
     stated_records: Annotated[
         list[str] | None,
-        option(
+        declare(
             None,
             "Certification records: of two equal groups together (800), or of each group: f=320, repeated.",
             "--records",
@@ -47,16 +47,16 @@ def plan(
     label: Label = None,
     metric: Annotated[
         str,
-        option(
+        declare(
             CLAIM,
             "Distance that is bounded; equal_opportunity needs --label.",
             choices=("demographic_parity", "equal_opportunity"),
         ),
     ] = "demographic_parity",
-    positive: PositiveLabel = None,
-    target: Annotated[float | None, option(CLAIM, "Also show the records that this T* needs.")] = None,
-    confidence: Confidence = 0.95,
-    cells: Annotated[list[int] | None, option(COLUMNS, "Number of cells. Repeat for several.", min=2)] = None,
+    positive: Annotated[str | None, declare(CLAIM, POSITIVE)] = None,
+    target: Annotated[float | None, declare(CLAIM, "Also show the records that this T* needs.")] = None,
+    confidence: Annotated[float, declare(CLAIM, CONFIDENCE)] = 0.95,
+    cells: Annotated[list[int] | None, declare(COLUMNS, "Number of cells. Repeat for several.", min=2)] = None,
     *,
     csv: CsvFormat,
     as_json: Json = False,

@@ -10,7 +10,7 @@ import typer
 from certifare.cli.arguments import signing_key
 from certifare.cli.gathering import gather
 from certifare.cli.honoured import refuse_ignored
-from certifare.cli.options import Json, TermsOptions, option, with_options
+from certifare.cli.options import Json, TermsOptions, declare, with_options
 from certifare.cli.terminal import emit, out
 from certifare.errors import DocumentError
 
@@ -19,7 +19,7 @@ from certifare.errors import DocumentError
 def sign(
     context: typer.Context,
     bundle: Annotated[Path, typer.Argument(help="A bundle's folder, or a certificate file.")],
-    key: Annotated[Path, option(None, "Private key to sign with (certifare key new).")],
+    key: Annotated[Path, declare(None, "Private key to sign with (certifare key new).")],
     *,
     stated: TermsOptions,
     as_json: Json = False,

@@ -245,7 +245,11 @@ class Records:
 
 
 def find_records(
-    encoder: Path | None, data: Sequence[Path], database: DatabaseOptions, column: CertifiedColumn | None = None
+    encoder: Path | None,
+    data: Sequence[Path],
+    database: DatabaseOptions,
+    column: str | None = None,
+    cuts: str | None = None,
 ) -> Records:
     """Find the encoder and the records; refuse records in two places or in none."""
     from certifare.tables.files import DataFile
@@ -259,7 +263,7 @@ def find_records(
     database.check(files or counts)
     # With one more counts file than there are data, the first argument is one itself.
     known = None if encoder is None or len(counts) > len(files) else Certified.load(encoder)
-    return Records(known, files, counts, database, column)
+    return Records(known, files, counts, database, None if column is None else CertifiedColumn(column, cuts))
 
 
 def counts_files(data: Sequence[DataFile], encoder: Path | None = None) -> list[DataFile]:

@@ -17,8 +17,8 @@ from certifare.cli.options import (
     RequiredLabel,
     RequiredSensitive,
     SearchOptions,
-    option,
-    output_option,
+    TablePath,
+    declare,
     with_options,
 )
 from certifare.cli.progress_bars import stages
@@ -37,17 +37,20 @@ ENDINGS = (".csv", ".svg", ".html")
 @with_options
 def sweep(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help="Table: CSV, Parquet, Arrow or Feather.")],
+    data: TablePath,
     label: RequiredLabel,
     sensitive: RequiredSensitive,
     output: Annotated[
         list[Path] | None,
-        output_option(
+        declare(
+            None,
             "Write every encoder tried to a .csv file, or draw the frontier: .svg or .html. Repeat for both.",
+            "--output",
+            "-o",
             metavar="FILE",
         ),
     ] = None,
-    max_bound: Annotated[float | None, option(None, "Also name the best encoder within this bound.", "--max")] = None,
+    max_bound: Annotated[float | None, declare(None, "Also name the best encoder within this bound.", "--max")] = None,
     *,
     search: SearchOptions,
     csv: CsvFormat,
