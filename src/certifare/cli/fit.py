@@ -12,6 +12,7 @@ import typer
 from certifare.cli.arguments import check_distance, signing_key
 from certifare.cli.honoured import of_search, printed, refuse_ignored
 from certifare.cli.options import (
+    Address,
     CsvFormat,
     Json,
     Options,
@@ -46,10 +47,11 @@ class GoalOptions(Options):
         rare=True,
     )
     min_rate: float | None = option(None, "With --min-ratio: the selection rate from which it must hold.", rare=True)
-    engine: str | None = option(
+    engine: Address | None = option(
         None,
         "Work on a cluster, which reads the Parquet files itself: dask://host:8786, spark://host:7077; dask: starts "
         "workers on this machine, spark: a session as configured here.",
+        parser=Address,
         metavar="ADDRESS",
         rare=True,
     )

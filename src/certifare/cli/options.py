@@ -78,7 +78,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             continue
         types = get_type_hints(kinds[name])
         for field in dataclasses.fields(kinds[name]):
-            declared: Any = Annotated[types[field.name], field.metadata["option"]]  # type: ignore[valid-type, name-defined]
+            declared: Any = Annotated[types[field.name], field.metadata["option"]]
             unfolded.append(
                 inspect.Parameter(
                     field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=declared
