@@ -33,6 +33,7 @@ from certifare.errors import ArgumentError, FileError
 from certifare.foundation.display import Drawing
 from certifare.foundation.formatting import amount
 from certifare.foundation.storage import atomic_folder, check_folder, write_private
+from certifare.foundation.version import __version__
 from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.job import Progress
 from certifare.frontier.large import is_large, open_large
@@ -61,7 +62,7 @@ PRIVATE_FILES = frozenset({"README.txt", "fingerprint.npz", "run.json"})
 PRIVATE_NOTE = """\
 Nothing in this folder may be handed on.
 
-fingerprint.npz  tells whoever holds it whether a given record was among the training records.
+fingerprint.npz  shows anyone who has it whether a given record was among the training records.
                  `certifare certify` reads it, to refuse records that the encoder was fitted on.
 run.json         how the bundle was made: parts, seed, encoders tested, results.
 """
@@ -104,7 +105,7 @@ class Measured:
 
     @property
     def little(self) -> bool:
-        """Whether its forecasts are of almost no use, or no better than chance."""
+        """Return whether its forecasts are of almost no use, or no better than chance."""
         auc, explained = self.performance.auc, self.performance.explained
         low = explained.estimate < LITTLE_EXPLAINED if auc is None else auc.estimate < LITTLE_AUC
         return self.worthless or low
@@ -142,7 +143,7 @@ class Bundle:
     verdict : {"PASS", "NO SOLUTION", "DONE"}
         Whether the target was met; DONE where there was none.
     encoder : RestrictedEncoder or None
-        The chosen encoder; None where there is no solution, and so for the next four.
+        The chosen encoder; None if there is no solution, as are the next four.
     certificate : Certificate or None
         Its certificate.
     point : Point or None
@@ -160,7 +161,7 @@ class Bundle:
         How far the test went: up to the first that failed.
     target : float or None
     advice : tuple of Advice
-        What would help where there is no solution.
+        What would help if there is no solution.
     exclusions : tuple of Exclusion
     notes : tuple of str
     warning : str or None
@@ -227,13 +228,13 @@ class Bundle:
         >>> Bundle.of(frontier, frontier.best()).verdict
         'DONE'
         """
-        frontier.encoder(point)  # refuses a point of another frontier
-        if not frontier.points[point.number].certified and frontier.correction == "holdout":
+        number = frontier.number_of(point)
+        if not frontier.points[number].certified and frontier.correction == "holdout":
             frontier.certify(point, progress)
         frontier.certificate(point)  # refuses a point that was not certified with the others
         if progress is not None:
             progress("measuring", 0, 1)
-        return _bundle(frontier, frontier.points[point.number], min_cells=min_cells, target=target)
+        return _bundle(frontier, frontier.points[number], min_cells=min_cells, target=target)
 
     @property
     def tried(self) -> int:
@@ -502,7 +503,7 @@ def produce(
     pool_groups : int, optional
         Pool groups that may be expected to have fewer certification records, by the numbers of the others.
     label_quantiles : int, optional
-        Cut a label that is a quantity into so many bands of about as many training and select records each.
+        Cut a label that is a quantity into this number of bands, each with about as many training and select records.
     parts : mapping of str to float
         Shares of train, select and certify.
     seed : int
@@ -705,7 +706,7 @@ def _glimpse(
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether a folder is a bundle and nothing else, its private folder included, so that it may be replaced."""
+    """Return whether a folder, its private one included, holds nothing but a bundle, and so may be replaced."""
     private = folder / "private"
     return (
         (folder / "certificate.json").exists()
@@ -786,18 +787,18 @@ def _advice(
 ) -> tuple[Advice, ...]:
     """Say what would help: more records, or a larger target.
 
-    Nothing here comes from the certification records: whoever follows the advice has not chosen on them.
+    Nothing here comes from the certification records: following the advice is no choice by them.
     """
     if isinstance(search, CalibratedSearch):
         return _plan_advice(search, target, min_cells)
     if not order or target is None:
         fewer = max((search.candidates[i].cells for i in search.useful()), default=None)
         if fewer is not None:
-            words = f"No encoder with {min_cells:,} cells or more tells more about the label than chance does"
+            words = f"No encoder with {min_cells:,} cells or more predicts the label better than chance"
             return (Advice(f"{words}; some with {fewer:,} do: ask for fewer cells."),)
         return (
             Advice(
-                "No encoder tells more about the label than chance does, as far as "
+                "No encoder predicts the label better than chance, as far as "
                 f"{len(search.select):,} select records can show: more records, other columns or another label would "
                 "help."
             ),
@@ -839,7 +840,7 @@ def _plan_advice(search: CalibratedSearch, target: float | None, min_cells: int)
     """Say which targets and numbers of records calibrated cells would do with."""
     useful = search.useful(min_cells)
     if target is None or not useful:
-        return (Advice(f"No plan with {min_cells:,} cells or more predicts the label better than chance does."),)
+        return (Advice(f"No plan with {min_cells:,} cells or more predicts the label better than chance."),)
     names = () if search.table.groups is None else search.table.groups.names
     sizes = dict(zip(names, search.counted_sizes().tolist(), strict=True))
     reachable = math.ceil(1000 * min(search.bound(i) for i in _smallest(search, useful))) / 1000
@@ -879,7 +880,6 @@ def _round_up(number: float) -> int:
 
 
 def _run(search: Search | CalibratedSearch, look: Look | None) -> dict[str, Any]:
-    from certifare.foundation.version import __version__
 
     table = search.table
     return {

@@ -17,6 +17,7 @@ from certifare.cli.terminal import emit, err, out
 from certifare.cli.writer import open_writer
 from certifare.errors import ArgumentError, FileError
 from certifare.foundation.formatting import amount
+from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +83,6 @@ def encode(
     """
     from certifare.encoders import load_encoder
     from certifare.encoders.records import csv_format
-    from certifare.foundation.storage import atomic_file
     from certifare.tables.stores import store_address, store_file
 
     address = store_address(output)

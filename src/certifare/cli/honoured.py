@@ -160,13 +160,13 @@ _STATED = dict.fromkeys(
 #: What to do instead, by command and where its records are.
 REMEDIES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("certify", "counts"): {
-        "weight": "Whoever holds the records thins them: certifare count --weight.",
-        "cluster": "Whoever holds the records draws one of each cluster: certifare count --cluster.",
-        "population": "Whoever holds the records says so: certifare count --cluster --population.",
-        "seed": "Whoever holds the records draws: certifare count --seed.",
-        "unknown_groups": "Whoever holds the records says so: certifare count --unknown-groups.",
+        "weight": "The holder of the records thins them: certifare count --weight.",
+        "cluster": "The holder of the records draws one of each cluster: certifare count --cluster.",
+        "population": "The holder of the records says so: certifare count --cluster --population.",
+        "seed": "The holder of the records draws: certifare count --seed.",
+        "unknown_groups": "The holder of the records says so: certifare count --unknown-groups.",
         "cap": "Counts of thinned records are by whole weights.",
-        "label_cuts": "Whoever holds the records counts by the bands of the bundle's certificate.",
+        "label_cuts": "The holder of the records counts by the bands of the bundle's certificate.",
     },
     ("certify", "sql"): {**_DRAWN, "cap": "A database counts all of its records: leave it out, or certify a file."},
     ("count", "sql"): _DRAWN,

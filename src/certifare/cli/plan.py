@@ -61,7 +61,7 @@ def plan(
     csv: CsvFormat,
     as_json: Json = False,
 ) -> None:
-    """Show the T* that calibrated cells (fit --group-aware) reach with so many records, and the records needed.
+    """Show the T* that calibrated cells (fit --group-aware) reach with a number of records, and the records needed.
 
     Nothing is fitted. Name the records (--records 800, or --records f=320 --records m=480), or a table, of which fit
     certifies on one half.

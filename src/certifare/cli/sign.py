@@ -13,6 +13,7 @@ from certifare.cli.honoured import refuse_ignored
 from certifare.cli.options import Json, TermsOptions, declare, with_options
 from certifare.cli.terminal import emit, out
 from certifare.errors import DocumentError
+from certifare.foundation.storage import atomic_file, open_regular
 
 
 @with_options
@@ -35,7 +36,6 @@ def sign(
     from certifare.document import sign as sign_statement
     from certifare.document.envelopes import MAX_BYTES
     from certifare.document.verification import ANY
-    from certifare.foundation.storage import atomic_file, open_regular
     from certifare.report import render_html
 
     refuse_ignored(context)

@@ -66,7 +66,7 @@ class Certified:
 
     @property
     def reading(self) -> Reading:
-        """How the certificate's records were read; an empty reading if nobody says so."""
+        """How the certificate's records were read; an empty reading if no certificate says so."""
         from certifare.tables.reading import Reading
 
         found = None if self.document is None else self.document.statement.predicate.reading

@@ -23,7 +23,7 @@ def studio(
 ) -> None:
     """Go from a file to a signed certificate in a browser.
 
-    The page is served on this machine alone (127.0.0.1), to whoever has the address that is printed: it holds a random
+    The page is served on this machine alone (127.0.0.1), to anyone who has the printed address: it holds a random
     token. Nothing is loaded from the network. Stop it with Ctrl-C; projects are kept in the folder.
     """
     from certifare.cli.honoured import refuse_ignored

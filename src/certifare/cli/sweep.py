@@ -1,4 +1,4 @@
-"""``certifare sweep``: many encoders, what they tell about the label, and their bounds."""
+"""``certifare sweep``: try many encoders, and show how well each predicts the label and its bound."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from certifare.cli.options import (
 from certifare.cli.progress_bars import stages
 from certifare.cli.terminal import emit, err, out, show_notes
 from certifare.errors import ArgumentError
+from certifare.foundation.storage import atomic_file, check_file, check_writable
 
 if TYPE_CHECKING:
     from certifare.frontier import Frontier
@@ -79,8 +80,6 @@ def sweep(
 
 def _check_places(paths: Sequence[Path]) -> None:
     """Refuse places that could not be written to, before any work is done."""
-    from certifare.foundation.storage import check_file, check_writable
-
     for path in paths:
         if path.suffix.lower() not in ENDINGS:
             raise ArgumentError(
@@ -93,7 +92,6 @@ def _check_places(paths: Sequence[Path]) -> None:
 def _write(frontier: Frontier, marked: Point, path: Path) -> None:
     """Write every encoder as a table, or draw the frontier."""
     from certifare.bundle import write_rows
-    from certifare.foundation.storage import atomic_file
 
     if path.suffix.lower() != ".csv":
         frontier.plot(marked).save(path)
