@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from certifare.foundation.formatting import listing
 from certifare.foundation.levels import Levels
-from certifare.tables.frames import is_categorical, is_text, single_array
+from certifare.tables.frames import is_categorical, single_array
 from certifare.tables.roles import Comparison, Roles
 
 #: A column whose first values, this many, are all different is probably an identifier.
@@ -58,7 +58,7 @@ def column_findings(features: pa.Table, roles: Roles) -> Iterator[TableFinding]:
     """Find features that look like identifiers, dates, or numbers that are read as text."""
     for field, column in zip(features.schema, features.columns, strict=True):
         name, head = field.name, column.slice(0, IDENTIFIER_ROWS)
-        if (pa.types.is_integer(field.type) or is_text(field.type)) and (
+        if (pa.types.is_integer(field.type) or is_categorical(field.type)) and (
             features.num_rows >= IDENTIFIER_ROWS == len(head.unique()) and head.null_count == 0
         ):
             yield TableFinding(
