@@ -29,7 +29,7 @@ def studio(
 
     refuse_ignored(context)
     try:
-        from certifare.studio.serving import serve
+        from certifare.studio.server import Studio, serve
     except ImportError as error:
         raise MissingPackageError("The studio needs Starlette and uvicorn: pip install 'certifare[studio]'.") from error
     if file is not None and not file.is_file():
@@ -46,4 +46,4 @@ def studio(
 
             webbrowser.open(address)
 
-    serve(folder, file, port=port, show=show)
+    serve(Studio(folder, file), port=port, show=show)
