@@ -18,7 +18,7 @@ WORTH_COMPILING = 1 << 16
 COMPILING = "compiling what is not kept on disk yet: up to ten seconds after an installation"
 
 
-class _Telling(event.Listener):
+class _Telling(event.Listener):  # type: ignore[misc]
     """Tells users once why nothing seems to happen: compiled kernels are kept on disk, so it is only the first time."""
 
     told = False
