@@ -25,8 +25,6 @@ import math
 from decimal import Decimal
 from functools import lru_cache
 
-import numpy as np
-
 from certifare.errors import ArgumentError
 from certifare.foundation.compiler import kernel
 
@@ -276,12 +274,11 @@ def _search(
     log_inverse = math.log(4.0 / _CUT_OFF) - math.log(epsilon)
     proved = min(1.0, r + radius)  # Hoeffding's inequality proves it for every b at once
 
-    # The closed form first: it costs nothing, and is sharp where samples are large. (A literal False would be compiled
-    # for separately.)
+    # The closed form first: it costs nothing, and is sharp where samples are large.
     failed = r
     while proved - failed > tolerance / 4.0:
         d = 0.5 * (failed + proved)
-        if _proves(n0, n1, quotient, remainder, r, d, epsilon, log_inverse, narrowest, np.bool_(False)):
+        if _proves(n0, n1, quotient, remainder, r, d, epsilon, log_inverse, narrowest, False):
             proved = d
         else:
             failed = d
@@ -296,7 +293,7 @@ def _search(
             failed = d
             if proved - failed <= 1.001 * tolerance:
                 break
-        elif _proves(n0, n1, quotient, remainder, r, d, epsilon, log_inverse, narrowest, np.bool_(True)):
+        elif _proves(n0, n1, quotient, remainder, r, d, epsilon, log_inverse, narrowest, True):
             proved = d
         else:  # too close to the limit for either; what was proved stands
             failed = d
