@@ -38,6 +38,8 @@ from certifare.errors import CertifareError, CountsError
 from certifare.frontier import large
 from certifare.tables.reading import Reading
 
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
+
 FEATURES = ["age", "hours", "job"]
 FILES = ("csv", "parquet", "arrow")
 #: Ways of which not all records are in memory.
