@@ -86,21 +86,12 @@ class Tested:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a classifier does on the certification records, none of which it was made from.
+    """What a classifier does on the certification records, none of which it was made from."""
 
-    Attributes
-    ----------
-    performance : Performance
-        Accuracy, AUC and explained share.
-    distance : Interval
-        Between the groups: of the values of the first label that it predicts.
-    worthless : bool
-        Whether its forecasts go with the label no more than chance would have it. That is said, and decides nothing:
-        were such encoders withheld, those that are delivered would be chosen by the certification records.
-    """
-
-    performance: Performance
-    distance: Interval
+    performance: Performance  # accuracy, AUC and explained share
+    distance: Interval  # between the groups: of the values of the first label that it predicts
+    # Whether its forecasts go with the label no more than chance would have it. That is said, and decides nothing:
+    # were such encoders withheld, those that are delivered would be chosen by the certification records
     worthless: bool = False
 
     @property
@@ -118,20 +109,11 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What would help where no encoder met the target.
-
-    Attributes
-    ----------
-    text : str
-    records : int or None
-        How many records in all would do, at this estimate.
-    target : float or None
-        Which target would probably be met.
-    """
+    """What would help where no encoder met the target."""
 
     text: str
-    records: int | None = None
-    target: float | None = None
+    records: int | None = None  # how many records in all would do, at this estimate
+    target: float | None = None  # which target would probably be met
 
 
 @dataclass(frozen=True, eq=False)
