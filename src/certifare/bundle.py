@@ -86,21 +86,12 @@ class Tested:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a classifier does on the certification records, none of which it was made from.
+    """What a classifier does on the certification records, none of which it was made from."""
 
-    Attributes
-    ----------
-    performance : Performance
-        Accuracy, AUC and explained share.
-    distance : Interval
-        Between the groups: of the values of the first label that it predicts.
-    worthless : bool
-        Whether its forecasts go with the label no more than chance would have it. That is said, and decides nothing:
-        were such encoders withheld, those that are delivered would be chosen by the certification records.
-    """
-
-    performance: Performance
-    distance: Interval
+    performance: Performance  # accuracy, AUC and explained share
+    distance: Interval  # between the groups: of the values of the first label that it predicts
+    # Whether its forecasts go with the label no more than chance would have it. That is said, and decides nothing:
+    # were such encoders withheld, those that are delivered would be chosen by the certification records
     worthless: bool = False
 
     @property
@@ -118,20 +109,11 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What would help where no encoder met the target.
-
-    Attributes
-    ----------
-    text : str
-    records : int or None
-        How many records in all would do, at this estimate.
-    target : float or None
-        Which target would probably be met.
-    """
+    """What would help where no encoder met the target."""
 
     text: str
-    records: int | None = None
-    target: float | None = None
+    records: int | None = None  # how many records in all would do, at this estimate
+    target: float | None = None  # which target would probably be met
 
 
 @dataclass(frozen=True, eq=False)
@@ -534,8 +516,8 @@ def produce(
     ratio = None
     if min_ratio is not None or min_rate is not None:
         if roles.get("given") is not None:
-            raise ArgumentError("min_ratio is about selection rates of whole groups, of which given= says nothing.")
-        target, ratio = _ratio_target(target, min_ratio, min_rate, metric)
+            raise ArgumentError("--min-ratio is about selection rates of whole groups, of which --given says nothing.")
+        target, ratio = _ratio_target(target, min_ratio, min_rate, metric, each=bool(roles.get("each")))
     if target is not None and not 0.0 < target <= 1.0:
         raise ArgumentError(f"target={target}: give a distance in (0, 1].")
     how: dict[str, Any] = {
@@ -574,18 +556,21 @@ def produce(
 
 
 def _ratio_target(
-    target: float | None, min_ratio: float | None, min_rate: float | None, metric: str
+    target: float | None, min_ratio: float | None, min_rate: float | None, metric: str, *, each: bool
 ) -> tuple[float, str]:
     """Return the target that guarantees a ratio of selection rates, and what it guarantees in words."""
     if target is not None:
-        raise ArgumentError("Give a target, or a ratio (min_ratio and min_rate), not both.")
+        raise ArgumentError("Give --target, or --min-ratio and --min-rate, not both.")
     if min_ratio is None or min_rate is None:
-        raise ArgumentError("min_ratio and min_rate go together: a ratio follows from T* from some selection rate on.")
+        raise ArgumentError(
+            "--min-ratio and --min-rate go together: a ratio follows from T* from some selection rate on."
+        )
     if metric != "demographic_parity":
-        raise ArgumentError(f"min_ratio is about selection rates of whole groups, and the metric {metric} is not.")
+        raise ArgumentError(f"--min-ratio is about selection rates of whole groups, and the metric {metric} is not.")
     found = target_for_ratio(min_ratio, min_rate)
+    some = "of some group of an attribute has, among that attribute's groups," if each else "of some group has"
     return found, (
-        f"asked for: every classifier that selects at least {100 * min_rate:g} % of some group has selection rates "
+        f"asked for: every classifier that selects at least {100 * min_rate:g} % {some} selection rates "
         f"whose ratio is at least {min_ratio:g}, which T* ≤ {found:g} guarantees"
     )
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from certifare.studio import serving
+from certifare.studio import server
 
 
 @pytest.fixture
@@ -12,11 +12,11 @@ def served(monkeypatch):
     """What the command serves; it tells an address, and does not listen."""
     asked = []
 
-    def serve(folder, file, *, port, show):
-        asked.append((folder, file, port))
+    def serve(studio, *, port, show):
+        asked.append((studio.folder, studio.file, port))
         show("http://127.0.0.1:4711/?token=secret")
 
-    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(server, "serve", serve)
     return asked
 
 
@@ -47,7 +47,7 @@ def test_what_cannot_be_served_is_an_error_in_words(cli, served, tmp_path):
 
 
 def test_without_the_extra_the_remedy_is_named(cli, monkeypatch):
-    monkeypatch.setitem(sys.modules, "certifare.studio.serving", None)
+    monkeypatch.setitem(sys.modules, "certifare.studio.server", None)
     refused = cli("studio")
     assert refused.status == 2
     assert "pip install 'certifare[studio]'" in refused.stderr

@@ -248,12 +248,16 @@ class Certificate(Consequences, msgspec.Struct, frozen=True, kw_only=True, forbi
 
     @cached_property
     def intersection(self) -> float | None:
-        """T* between intersections of the attributes, by itself; None unless each is claimed and records suffice.
+        """T* between any two intersections of the attributes, by itself; None if records do not suffice.
+
+        Every combination of values must have records: nothing is known about one that was never seen.
 
         An encoder that was chosen from a sequence by these records has a share of ε here: its tests were of another
         claim.
         """
         if not self.claim.each or self.pools or self.method not in ("exact", "mcdiarmid"):
+            return None
+        if len(self.counts.groups) < math.prod(len(groups) for _, groups in self.claim.divided(self.counts.groups)):
             return None
         claim = replace(self.claim, method=self.method, each=(), min_group_size=SMALLEST_INTERSECTION)
         evidence = Evidence(self.counts, tail=self.tail)

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_records, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json
+from certifare.cli.options import CsvFormat, EncoderPath, Json, with_options
 from certifare.cli.sources import Certified
 from certifare.cli.terminal import emit, out
 from certifare.errors import ArgumentError
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 @with_options
 def explain(
     context: typer.Context,
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
+    encoder: EncoderPath,
     data: Annotated[Path, typer.Argument(help="Table that holds the record: CSV, Parquet or Arrow, of any size.")],
     wanted: Annotated[
         str,

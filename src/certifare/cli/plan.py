@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.arguments import listed, single_label
-from certifare.cli.csv_options import CsvFormat
-from certifare.cli.help import choose
 from certifare.cli.honoured import of_file, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import CLAIM, COLUMNS, Confidence, Json, Label, PositiveLabel, Sensitive
+from certifare.cli.options import (
+    CLAIM,
+    COLUMNS,
+    CONFIDENCE,
+    POSITIVE,
+    CsvFormat,
+    Json,
+    Label,
+    Sensitive,
+    declare,
+    with_options,
+)
 from certifare.cli.terminal import emit, out, printable, show_left_out
 from certifare.errors import ArgumentError
 
@@ -28,9 +36,10 @@ def plan(
     data: Annotated[Path | None, typer.Argument(help="Table to count groups in: CSV, Parquet or Arrow.")] = None,
     stated_records: Annotated[
         list[str] | None,
-        typer.Option(
+        declare(
+            None,
+            "Certification records: of two equal groups together (800), or of each group: f=320, repeated.",
             "--records",
-            help="Certification records: of two equal groups together (800), or of each group: f=320, repeated.",
             metavar="N|GROUP=N",
         ),
     ] = None,
@@ -38,21 +47,16 @@ def plan(
     label: Label = None,
     metric: Annotated[
         str,
-        choose(
+        declare(
+            CLAIM,
             "Distance that is bounded; equal_opportunity needs --label.",
-            "demographic_parity",
-            "equal_opportunity",
-            rich_help_panel=CLAIM,
+            choices=("demographic_parity", "equal_opportunity"),
         ),
     ] = "demographic_parity",
-    positive: PositiveLabel = None,
-    target: Annotated[
-        float | None, typer.Option(help="Also show the records that this T* needs.", rich_help_panel=CLAIM)
-    ] = None,
-    confidence: Confidence = 0.95,
-    cells: Annotated[
-        list[int] | None, typer.Option(help="Number of cells. Repeat for several.", min=2, rich_help_panel=COLUMNS)
-    ] = None,
+    positive: Annotated[str | None, declare(CLAIM, POSITIVE)] = None,
+    target: Annotated[float | None, declare(CLAIM, "Also show the records that this T* needs.")] = None,
+    confidence: Annotated[float, declare(CLAIM, CONFIDENCE)] = 0.95,
+    cells: Annotated[list[int] | None, declare(COLUMNS, "Number of cells. Repeat for several.", min=2)] = None,
     *,
     csv: CsvFormat,
     as_json: Json = False,

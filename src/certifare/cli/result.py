@@ -27,9 +27,12 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool, verbose: b
     for line in _headlines(bundle, folder, signed=signed):
         out.print(line, soft_wrap=True)
     if folder is None:
-        out.print("\nWhat would help", style="bold")
-        for advice in bundle.advice:
-            out.print(f"  • {advice.text}", soft_wrap=True)
+        # Where nothing was tested, the first advice says why and stands in the headline.
+        advice = bundle.advice if bundle.tested else bundle.advice[1:]
+        if advice:
+            out.print("\nWhat would help", style="bold")
+        for entry in advice:
+            out.print(f"  • {entry.text}", soft_wrap=True)
         err.print(
             "Nothing was written. Running again with other seeds until one passes would void the certificate.",
             style="dim",

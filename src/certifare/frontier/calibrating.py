@@ -66,20 +66,13 @@ NEAR = 1.02
 class CalibratedSearch(Job):
     """Plans of calibrated cells, for a table.
 
-    Parameters
-    ----------
-    table, claim
-        As for :class:`~certifare.frontier.job.Job`.
-    parts : mapping of str to float
-        Shares of train and certify.
-    max_cells : int
-        The most cells of a plan.
-    tie_column, score_column : str, optional
-        As in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`; columns of the table, dropped or not.
-    elsewhere : Elsewhere, optional
-        As for :class:`~certifare.frontier.job.Job`.
-    **options
-        Of :class:`~certifare.frontier.job.JobOptions`.
+    - ``table``, ``claim``: as for :class:`~certifare.frontier.job.Job`.
+    - ``parts``: shares of train and certify.
+    - ``max_cells``: the most cells of a plan.
+    - ``tie_column``, ``score_column``: as in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`; columns
+      of the table, dropped or not.
+    - ``elsewhere``: as for :class:`~certifare.frontier.job.Job`.
+    - ``**options``: of :class:`~certifare.frontier.job.JobOptions`.
     """
 
     def __init__(
@@ -261,12 +254,7 @@ class CalibratedSearch(Job):
         return self._calibrated[1]
 
     def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
-        """Let the certification records set the thresholds of some plans, each certified at ε divided by their number.
-
-        Returns
-        -------
-        list of (encoder, Certificate)
-        """
+        """Let the certification records set the thresholds of some plans, each at ε divided by their number."""
         self._use(numbers, progress)
         results = []
         for done, number in enumerate(numbers):
