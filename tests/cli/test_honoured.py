@@ -67,6 +67,34 @@ WAYS = {
             {"records", "csv", "memory", "grown", "printed", "equal_opportunity"},
         ),
     },
+    "calibrate": {
+        "csv": (
+            ["{csv}", "--score", "age", "--sensitive", "sex", "--target", "0.2"],
+            {"records", "csv", "unlabelled"},
+        ),
+        "parquet": (
+            ["{parquet}", "--score", "age", "--sensitive", "sex", "--target", "0.2", "--label", "approved"],
+            {"records", "binary"},
+        ),
+        "equal opportunity": (
+            [
+                "{csv}",
+                "--score",
+                "age",
+                "--sensitive",
+                "sex",
+                "--target",
+                "0.2",
+                "--label",
+                "approved",
+                "--metric",
+                "equal_opportunity",
+                "--cluster",
+                "home",
+            ],
+            {"records", "csv", "equal_opportunity", "cluster"},
+        ),
+    },
     "sweep": {
         "csv": (SEARCH, {"records", "csv", "memory", "grown"}),
         "parquet": (["{parquet}", *SEARCH[1:]], {"records", "memory", "grown"}),
@@ -162,7 +190,8 @@ VALUES = {
     "valid_until": "2999-12-31",
     **dict.fromkeys(["cells", "max_cells", "min_cell_size", "seed", "suppress"], 5),
     **dict.fromkeys(
-        ["cap", "confidence", "gamma", "max_bound", "max_weight", "min_rate", "min_ratio", "target", "share"], 0.5
+        ["cap", "confidence", "gamma", "max_bound", "max_weight", "min_rate", "min_ratio", "target", "share", "select"],
+        0.5,
     ),
     "certify_share": 0.5,
     "total": 800,

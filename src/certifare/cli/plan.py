@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,9 +82,9 @@ def plan(
         "confidence": confidence,
         "records": sizes,
         "target": target,
-        "plans": [{"cells": row.cells, "bound": row.bound, "records_needed": row.needed} for row in rows],
+        "plans": [row.to_dict() for row in rows],
     }
-    emit(document, as_json, lambda: _show(sizes, rows, target, confidence))
+    emit(document, as_json, lambda: show_plans(sizes, rows, target, confidence))
 
 
 def _of_two(records: int, share: float) -> dict[str, int]:
@@ -140,7 +140,8 @@ def _count(
     return {group: int(n * certify_share) for group, n in counted.group_sizes.items()}
 
 
-def _show(sizes: dict[str, int], rows: Sequence[PlanRow], target: float | None, confidence: float) -> None:
+def show_plans(sizes: Mapping[str, int], rows: Sequence[PlanRow], target: float | None, confidence: float) -> None:
+    """Print T* by the number of cells, and the records that a target needs."""
     from rich.table import Table as RichTable
 
     from certifare.certificates.planning import plan_words

@@ -99,16 +99,6 @@ class SearchOptions(Options):
             hidden=True,
         ),
     ] = None
-    score_column: Annotated[
-        str | None,
-        typer.Option(
-            help="With --group-aware: a column that is a score already. No model is fitted; the thresholds of each "
-            "group are set on this score.",
-            metavar="COLUMN",
-            rich_help_panel=SEARCH,
-            hidden=True,
-        ),
-    ] = None
     metric: MetricName = "demographic_parity"
     each: Each = False
     given: Given = None
@@ -208,21 +198,15 @@ class SearchOptions(Options):
 
     def how(self) -> dict[str, Any]:
         """Say how encoders are searched for: keywords of ``produce`` and ``sweep``."""
-        names = ("utility", "group_aware", "tie_column", "score_column", "seed", "pool_groups", "ledger")
+        names = ("utility", "group_aware", "tie_column", "seed", "pool_groups", "ledger")
         return {"parts": self.parts(), "grid": self.grid(), **{name: getattr(self, name) for name in names}}
 
     def grid(self) -> Any:
         """Return what is tried."""
-        from certifare.frontier import Grid
-        from certifare.frontier.settings import CELLS
-
-        most = self.max_cells or CELLS[-1]
-        return Grid(
-            kinds=listed(self.kind) or ("boosted", "tree"),
-            gammas=tuple(self.gamma) if self.gamma else None,
-            min_cell_sizes=tuple(self.min_cell_size) if self.min_cell_size else None,
-            cells=(*(k for k in CELLS if k < most), most),
-        )
+        kinds = listed(self.kind) or ("boosted", "tree")
+        gammas = tuple(self.gamma) if self.gamma else None
+        sizes = tuple(self.min_cell_size) if self.min_cell_size else None
+        return up_to(self.max_cells, kinds=kinds, gammas=gammas, min_cell_sizes=sizes)
 
     def parts(self) -> dict[str, float] | None:
         """Return the shares of the parts; None for the usual ones."""
@@ -243,3 +227,12 @@ class SearchOptions(Options):
                 f"{example}. (There is no test part: figures are measured on the certification records.)"
             )
         return dict(zip(usual, shares, strict=True))
+
+
+def up_to(max_cells: int | None, **settings: Any) -> Any:
+    """Return what is tried, with at most so many cells."""
+    from certifare.frontier import Grid
+    from certifare.frontier.settings import CELLS
+
+    most = max_cells or CELLS[-1]
+    return Grid(cells=(*(k for k in CELLS if k < most), most), **settings)

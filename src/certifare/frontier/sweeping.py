@@ -341,7 +341,6 @@ def sweep(
     retain: float = 0.0,
     group_aware: bool = False,
     tie_column: str | None = None,
-    score_column: str | None = None,
     pool_groups: int | None = None,
     label_quantiles: int | None = None,
     parts: Mapping[str, float] | None = None,
@@ -368,7 +367,7 @@ def sweep(
         each has a larger share of ε) or all of them.
     min_cells : int
         The fewest cells of a certified encoder.
-    utility, retain, group_aware, tie_column, score_column, pool_groups, label_quantiles, parts, seed, n_jobs, progress
+    utility, retain, group_aware, tie_column, pool_groups, label_quantiles, parts, seed, n_jobs, progress
         Of the search, as in :func:`certifare.produce`.
     **roles
         For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.tables.table.table_of`.
@@ -407,13 +406,12 @@ def sweep(
         retain=retain,
         group_aware=group_aware,
         tie_column=tie_column,
-        score_column=score_column,
         pool_groups=pool_groups,
         label_quantiles=label_quantiles,
         parts=parts,
         seed=seed,
         n_jobs=n_jobs,
-        task=repr((correction, candidates, min_cells, grid or Grid(), tie_column, score_column)),
+        task=repr((correction, candidates, min_cells, grid or Grid(), tie_column)),
         **roles,
     )
     search.run(progress=progress)
