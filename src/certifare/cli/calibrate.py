@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,40 +11,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from certifare.cli.arguments import check_distance, listed, signing_key
-from certifare.cli.csv_options import CsvFormat
-from certifare.cli.help import choose
+from certifare.cli.arguments import check_distance, data_name, listed, signing_key
 from certifare.cli.honoured import of_file, refuse_ignored
-from certifare.cli.option_classes import with_options
 from certifare.cli.options import (
+    CALIBRATED,
     CLAIM,
     COLUMNS,
+    POPULATIONS,
+    READING,
     SEARCH,
-    Cluster,
-    Confidence,
-    Dataset,
+    TIES,
+    ClaimOptions,
+    CsvFormat,
+    DrawOptions,
     Json,
-    KeepLedger,
-    Key,
     Label,
-    Looks,
-    MinGroupSize,
-    Population,
-    PositiveLabel,
     Replace,
     RequiredSensitive,
-    Seed,
-    UnknownGroups,
-    Weight,
+    TablePath,
+    TermsOptions,
+    declare,
+    option,
+    up_to,
+    with_options,
 )
 from certifare.cli.plan import show_plans
 from certifare.cli.progress_bars import stages
 from certifare.cli.published import command_line
 from certifare.cli.result import VERDICTS, show_bundle
 from certifare.cli.running import REFUSED
-from certifare.cli.search_options import up_to
 from certifare.cli.terminal import emit, out, printable, show_left_out, show_notes
-from certifare.cli.terms_options import TermsOptions
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     from certifare.frontier.scored import Scored
@@ -52,58 +50,43 @@ if TYPE_CHECKING:
 PARTS = {"train": 0.2, "certify": 0.8}
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(ClaimOptions, DrawOptions):
+    """Which score there is, and what is made of it."""
+
+    select: float | None = option(
+        SEARCH, "Make a decision rule: two cells, the upper one with this share of every group.", metavar="SHARE"
+    )
+    max_cells: int | None = option(SEARCH, "The most cells; as many as the target allows unless given.", min=2)
+    tie_column: str | None = option(COLUMNS, f"A {TIES}", metavar="COLUMN")
+    metric: str = option(CLAIM, default="demographic_parity", **CALIBRATED)
+    key: Path | None = option(READING, "Private key to sign with (certifare key new).")
+    dataset: str | None = option(READING, "Name of the data in certificate and report.", callback=data_name, rare=True)
+
+    def job(self) -> dict[str, Any]:
+        """Say what is claimed, and how it is done: keywords of ``produce``."""
+        names = ("metric", "confidence", "looks", "min_group_size", "tie_column", "ledger", "seed")
+        return {"population": self.population or POPULATIONS[0], **{name: getattr(self, name) for name in names}}
+
+    def roles(self) -> dict[str, Any]:
+        """Say what the columns are, but for score, label and groups."""
+        names = ("weight", "cluster", "each")
+        missing = "unknown" if self.unknown_groups else "drop"
+        return {"missing_groups": missing, **{name: getattr(self, name) for name in names}}
+
+
 @with_options
 def calibrate(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help="Table with the score: CSV, Parquet, Arrow or Feather.")],
-    score: Annotated[str, typer.Option(help="Column that is the score: a number.", metavar="COLUMN")],
+    data: TablePath,
+    score: Annotated[str, declare(None, "Column that is the score: a number.", metavar="COLUMN")],
     sensitive: RequiredSensitive,
-    target: Annotated[float, typer.Option(help="The largest T* to accept.")],
-    select: Annotated[
-        float | None,
-        typer.Option(
-            help="Make a decision rule: two cells, the upper one with this share of every group.",
-            metavar="SHARE",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    max_cells: Annotated[
-        int | None, typer.Option(help="The most cells; as many as the target allows unless given.", min=2)
-    ] = None,
-    label: Label = None,
-    tie_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that identifies records. Its hash decides about records on a threshold, so that a person "
-            "always gets the same cell.",
-            metavar="COLUMN",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None,
-    metric: Annotated[
-        str,
-        choose(
-            "Distance that is bounded; equal_opportunity needs --label.",
-            "demographic_parity",
-            "equal_opportunity",
-            rich_help_panel=CLAIM,
-        ),
-    ] = "demographic_parity",
-    positive: PositiveLabel = None,
-    confidence: Confidence = 0.95,
-    looks: Looks = None,
-    ledger: KeepLedger = True,
-    min_group_size: MinGroupSize = 30,
-    population: Population = "clusters",
-    weight: Weight = None,
-    cluster: Cluster = None,
-    unknown_groups: UnknownGroups = False,
-    seed: Seed = 0,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the bundle.")] = Path("certifare-bundle"),
-    replace: Replace = False,
+    target: Annotated[float, declare(None, "The largest T* to accept.")],
     *,
-    key: Key = None,
-    dataset: Dataset = None,
+    label: Label = None,
+    own: ScoreOptions,
+    output: Annotated[Path, declare(None, "Folder for the bundle.", "--output", "-o")] = Path("certifare-bundle"),
+    replace: Replace = False,
     stated: TermsOptions,
     csv: CsvFormat,
     as_json: Json = False,
@@ -115,57 +98,46 @@ def calibrate(
     set the thresholds. Exit status 1 means that the records are too few for the target: nothing is written then.
     """
     from certifare.bundle import check_output, produce
-    from certifare.errors import ArgumentError
     from certifare.frontier.scored import calibrate_score
     from certifare.tables.table import read_table
 
-    holds = {"unlabelled": not label, "equal_opportunity": metric == "equal_opportunity"}
+    holds = {
+        "unlabelled": not label,
+        "equal_opportunity": own.metric == "equal_opportunity",
+    }
     refuse_ignored(context, *of_file(data), *(name for name, true in holds.items() if true))
     check_distance("--target", target)
-    if metric == "equal_opportunity" and not label:
+    if own.metric == "equal_opportunity" and not label:
         raise ArgumentError("--metric equal_opportunity is about records of one label: name its column with --label.")
-    if select is not None and not 0.0 < select < 1.0:
-        raise ArgumentError(f"--select {select:g}: give a share between 0 and 1.")
+    if own.select is not None and not 0.0 < own.select < 1.0:
+        raise ArgumentError(f"--select {own.select:g}: give a share between 0 and 1.")
     check_output(output, replace=replace)
-    claim: dict[str, Any] = {
-        "metric": metric,
-        "confidence": confidence,
-        "looks": looks,
-        "min_group_size": min_group_size,
-    }
-    roles: dict[str, Any] = {
-        "sensitive": listed(sensitive),
-        "feature": (score, *(() if tie_column is None else (tie_column,))),
-        "weight": weight,
-        "cluster": cluster,
-        "missing_groups": "unknown" if unknown_groups else "drop",
-        **csv.reading(),
-    }
-    job: dict[str, Any] = {**claim, "population": population, "tie_column": tie_column, "ledger": ledger, "seed": seed}
-    named: dict[str, Any] = {"dataset": dataset, "terms": stated.terms(), "command": command_line(context)}
-    signer = signing_key(key)
+    features = (score,) if own.tie_column is None else (score, own.tie_column)
+    columns = {"sensitive": listed(sensitive), "feature": features, **own.roles(), **csv.reading()}
+    named: dict[str, Any] = {"dataset": own.dataset, "terms": stated.terms(), "command": command_line(context)}
+    signer = signing_key(own.key)
     if label:
         with stages(quiet=as_json) as progress:
             bundle = produce(
-                data, target=target, label=tuple(label), positive=positive, score_column=score, group_aware=True,
-                parts=PARTS, grid=up_to(max_cells), progress=progress, **job, **roles,
+                data, target=target, label=tuple(label), positive=own.positive, score_column=score, group_aware=True,
+                parts=PARTS, grid=up_to(own.max_cells), progress=progress, **own.job(), **columns,
             )  # fmt: skip
         solved = bundle.certificate is not None
         if solved:
             bundle.save(output, key=signer, replace=replace, **named)
         found, folder = bundle.to_dict(), output if solved else None
-        show = partial(show_bundle, bundle, folder, signed=key is not None)
+        show = partial(show_bundle, bundle, folder, signed=signer is not None)
     else:
-        table = read_table(data, label=(), **roles)
-        shares = None if select is None else (1.0 - select, select)
-        scored = calibrate_score(table, score, target, shares=shares, max_cells=max_cells or 200, **job)
+        table = read_table(data, label=(), **columns)
+        shares = None if own.select is None else (1.0 - own.select, own.select)
+        scored = calibrate_score(table, score, target, shares=shares, max_cells=own.max_cells or 200, **own.job())
         solved = scored.certificate is not None
         if solved:
             _save(scored, output, signer, replace=replace, **named)
         found = scored.to_dict()
-        show = partial(_show, scored, output, confidence, signed=key is not None)
+        show = partial(_show, scored, output, own.confidence, signed=signer is not None)
     emit(
-        {**found, "bundle": str(output) if solved else None, "signed": solved and key is not None},
+        {**found, "bundle": str(output) if solved else None, "signed": solved and signer is not None},
         as_json,
         show,
         outcome="PASS" if solved else "NO SOLUTION",

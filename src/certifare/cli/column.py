@@ -4,45 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from certifare.cli.options import COLUMNS, READING
+from certifare.errors import ArgumentError, TableError
+from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from certifare.encoders import FairTreeEncoder
     from certifare.foundation.storage import FilePath
     from certifare.tables.reading import Reading
     from certifare.tables.table import Table
-
-ColumnName = Annotated[
-    str | None,
-    typer.Option(
-        "--column",
-        help="Certify this column itself (a decision, a band, a score) instead of an encoder.",
-        rich_help_panel=COLUMNS,
-    ),
-]
-Cuts = Annotated[
-    str | None,
-    typer.Option(
-        help="With --column: where the score is cut, such as 0.3,0.6. Fixed before these records were looked at.",
-        metavar="NUMBERS",
-        rich_help_panel=COLUMNS,
-        hidden=True,
-    ),
-]
-EncoderOutput = Annotated[
-    Path | None,
-    typer.Option(
-        "--encoder-output",
-        help="With --column: write the column's cells as an encoder, to count, verify and monitor.",
-        rich_help_panel=READING,
-        hidden=True,
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -55,8 +28,6 @@ class CertifiedColumn:
     @property
     def cuts(self) -> Sequence[float] | None:
         """Where the column is cut."""
-        from certifare.errors import ArgumentError
-
         if self.cuts_text is None:
             return None
         try:
@@ -69,7 +40,6 @@ class CertifiedColumn:
         from certifare.encoders.existing import MOST_VALUES, encoder_of
         from certifare.encoders.sql import identifier, quoted_table, table_parts
         from certifare.engines.sql.warehouse import connect
-        from certifare.errors import TableError
         from certifare.tables.roles import absent
 
         column = self.name
@@ -108,19 +78,18 @@ def column_of_files(
     )
 
 
-def write_column(encoder: FairTreeEncoder, path: Path | None) -> dict[str, Any]:
-    """Write the encoder where that was asked for; say what a certificate's document is to name."""
+def written_column(encoder: FairTreeEncoder, path: Path | None = None) -> str:
+    """Write the encoder of a column, if that was asked for; return the digest of its file."""
     import msgspec
 
     from certifare.document import digest
     from certifare.encoders.format import format_json
-    from certifare.foundation.storage import atomic_file
 
     content = (format_json(msgspec.to_builtins(encoder.to_document())) + "\n").encode("utf-8")
     if path is not None:
         with atomic_file(path) as temporary:
             temporary.write_bytes(content)
-    return {"encoder_digest": digest(content)}
+    return digest(content)
 
 
 def _plain(value: Any) -> Any:

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from certifare.cli.arguments import listed
-from certifare.cli.csv_options import CsvFormat
-from certifare.cli.help import choose
 from certifare.cli.honoured import of_records, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json, Replace
+from certifare.cli.options import CsvFormat, EncoderPath, Json, Replace, declare, with_options
 from certifare.cli.progress_bars import progress
 from certifare.cli.sources import Certified
 from certifare.cli.terminal import emit, err, out
 from certifare.cli.writer import open_writer
+from certifare.errors import ArgumentError, FileError
 from certifare.foundation.formatting import amount
+from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,31 +37,34 @@ TYPICAL = "typical_"
 @with_options
 def encode(
     context: typer.Context,
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
+    encoder: EncoderPath,
     data: Annotated[Path, typer.Argument(help="Table to encode: CSV, Parquet or Arrow, of any size.")],
     output: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
     form: Annotated[
         str,
-        choose(
+        declare(
+            None,
             "What stands for a record: cell and typical values, cell, indicators of cells, or scores.",
-            *FORMS,
-            name="--as",
+            "--as",
+            choices=FORMS,
         ),
     ] = "representatives",
     keep: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Copy this column as it is (the label, say). Patterns and commas, or repeat for several.",
+        declare(
+            None,
+            "Copy this column as it is (the label, say). Patterns and commas, or repeat for several.",
             metavar="COLUMN",
         ),
     ] = None,
     replace: Replace = False,
     spreadsheet_safe: Annotated[
         bool,
-        typer.Option(
+        declare(
+            None,
+            "Put ' before text that a spreadsheet would run as a formula. For .csv.",
             "--spreadsheet-safe",
-            help="Put ' before text that a spreadsheet would run as a formula. For .csv.",
-            hidden=True,
+            rare=True,
         ),
     ] = False,
     *,
@@ -81,7 +83,6 @@ def encode(
     """
     from certifare.encoders import load_encoder
     from certifare.encoders.records import csv_format
-    from certifare.foundation.storage import atomic_file
     from certifare.tables.stores import store_address, store_file
 
     address = store_address(output)
@@ -119,8 +120,6 @@ def encode(
 
 def _check(form: str, output: Path, replace: bool) -> None:
     """Refuse an output that cannot be written, or exists."""
-    from certifare.errors import ArgumentError, FileError
-
     if form not in FORMS:
         raise ArgumentError(f"--as {form}: choose representatives, cells, onehot or score.")
     if output.suffix.lower() not in (".csv", ".parquet"):

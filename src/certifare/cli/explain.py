@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certifare.cli.csv_options import CsvFormat
 from certifare.cli.honoured import of_records, refuse_ignored
-from certifare.cli.option_classes import with_options
-from certifare.cli.options import Json
+from certifare.cli.options import CsvFormat, EncoderPath, Json, with_options
 from certifare.cli.sources import Certified
 from certifare.cli.terminal import emit, out
+from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 @with_options
 def explain(
     context: typer.Context,
-    encoder: Annotated[Path, typer.Argument(help="encoder.json, or the bundle it is in.")],
+    encoder: EncoderPath,
     data: Annotated[Path, typer.Argument(help="Table that holds the record: CSV, Parquet or Arrow, of any size.")],
     wanted: Annotated[
         str,
@@ -69,8 +68,6 @@ class _Wanted:
     @classmethod
     def of(cls, text: str) -> _Wanted:
         """Read the argument."""
-        from certifare.errors import ArgumentError
-
         column, equals, value = text.partition("=")
         if equals and column:
             return cls(text, None, column, value)
@@ -93,7 +90,6 @@ def _find(
     import pyarrow as pa
 
     from certifare.encoders.records import open_records
-    from certifare.errors import ArgumentError
     from certifare.tables.roles import absent
 
     column = wanted.column

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from certifare.cli.help import Command
-from certifare.cli.options import Json
+from certifare.cli.options import Json, declare
 from certifare.cli.terminal import emit, out
+from certifare.errors import FileError
 
 app = typer.Typer(help="Make and show keys that sign certificates.", no_args_is_help=True)
 
@@ -21,9 +22,10 @@ def new(
     name: Annotated[Path, typer.Argument(help="Name of the pair: NAME.pem is to be kept, NAME.pub.pem handed on.")],
     passphrase: Annotated[
         bool,
-        typer.Option(
+        declare(
+            None,
+            "Lock the key with a passphrase: that in CERTIFARE_PASSPHRASE, or one that is asked for.",
             "--passphrase",
-            help="Lock the key with a passphrase: that in CERTIFARE_PASSPHRASE, or one that is asked for.",
         ),
     ] = False,
     as_json: Json = False,
@@ -45,7 +47,6 @@ def new(
 def _passphrase() -> str:
     """Take the passphrase from the environment, or ask for it where a person is there."""
     from certifare.document.keys import PASSPHRASE_VARIABLE
-    from certifare.errors import FileError
 
     given = os.environ.get(PASSPHRASE_VARIABLE)
     if given is not None:

@@ -9,10 +9,12 @@ import typer
 
 from certifare.cli.gathering import gather
 from certifare.cli.honoured import refuse_ignored
-from certifare.cli.options import PublicKey
+from certifare.cli.options import PublicKey, declare
 from certifare.cli.running import REFUSED
 from certifare.cli.terminal import emit, err, out
 from certifare.cli.verdicts import print_failures
+from certifare.errors import ArgumentError
+from certifare.foundation.storage import atomic_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +25,10 @@ def report(
     certificate: Annotated[Path, typer.Argument(help="A bundle's folder, or a certificate file.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write: .html, .pdf, .md or .json; report.html unless given."),
+        declare(None, "File to write: .html, .pdf, .md or .json; report.html unless given.", "--output", "-o"),
     ] = None,
     key: PublicKey = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report's data as JSON, and write nothing.")
-    ] = False,
+    as_json: Annotated[bool, declare(None, "Print the report's data as JSON, and write nothing.", "--json")] = False,
 ) -> None:
     """Write a report: one file that opens without a network, as a page, PDF, Markdown or JSON.
 
@@ -48,8 +48,6 @@ def _write(data: dict[str, Any], path: Path) -> None:
     """Write the report in the form that the file's ending names."""
     import json
 
-    from certifare.errors import ArgumentError
-    from certifare.foundation.storage import atomic_file
     from certifare.report import render_html, render_markdown, render_pdf
 
     forms: dict[str, Callable[[], str | bytes]] = {

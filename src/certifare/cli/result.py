@@ -28,10 +28,12 @@ def show_bundle(bundle: Bundle, folder: Path | None, *, signed: bool, verbose: b
     for line in _headlines(bundle, folder, signed=signed):
         out.print(line, soft_wrap=True)
     if folder is None:
-        out.print("\nWhat would help", style="bold")
         aware = () if bundle.group_aware is None else (str(bundle.group_aware),)
-        for words in (*(advice.text for advice in bundle.advice if advice is not _headline(bundle)), *aware):
-            out.print(f"  • {words}", soft_wrap=True)
+        words = (*(advice.text for advice in bundle.advice if advice is not _headline(bundle)), *aware)
+        if words:
+            out.print("\nWhat would help", style="bold")
+        for text in words:
+            out.print(f"  • {text}", soft_wrap=True)
         if bundle.sizes:
             out.print("\nWith cells that read the group (--group-aware)", style="bold")
             show_plans(bundle.sizes, bundle.plans(), bundle.target, bundle.confidence)
@@ -173,7 +175,7 @@ def _interval(interval: Interval, *, percent: bool = False) -> str:
 
 
 def _front(bundle: Bundle) -> list[Any]:
-    """Return the frontier of all points: predicted bounds, and the certified one where there is one."""
+    """Return the frontier of all points: predicted bounds, and the certified one if there is one."""
     from certifare.frontier.fronts import pareto
 
     points = bundle.frontier.points

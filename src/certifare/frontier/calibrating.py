@@ -66,14 +66,10 @@ NEAR = 1.02
 class Calibration(Job):
     """A job whose certification records set the thresholds of cells that read the group.
 
-    Parameters
-    ----------
-    table, claim, parts, elsewhere
-        As for :class:`~certifare.frontier.job.Job`.
-    tie_column, score_column : str, optional
-        As in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`; columns of the table, dropped or not.
-    **options
-        Of :class:`~certifare.frontier.job.JobOptions`.
+    - ``table``, ``claim``, ``parts``, ``elsewhere``: as for :class:`~certifare.frontier.job.Job`.
+    - ``tie_column``, ``score_column``: as in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`; columns
+      of the table, dropped or not.
+    - ``**options``: of :class:`~certifare.frontier.job.JobOptions`.
     """
 
     def __init__(
@@ -289,12 +285,7 @@ class CalibratedSearch(Calibration):
         return self._calibrated[1]
 
     def certify(self, numbers: Sequence[int], *, progress: Progress | None = None) -> list[tuple[Any, Certificate]]:
-        """Let the certification records set the thresholds of some plans, each certified at ε divided by their number.
-
-        Returns
-        -------
-        list of (encoder, Certificate)
-        """
+        """Let the certification records set the thresholds of some plans, each at ε divided by their number."""
         self._use(numbers, progress)
         results = []
         for done, number in enumerate(numbers):

@@ -27,16 +27,8 @@ def best_calibrated(
 ) -> tuple[float, int] | None:
     """Return utility and number of the best calibrated cells within a bound; None if that cannot be told.
 
-    Parameters
-    ----------
-    explorer : Explorer
-    claim : Claim
-    sizes : ndarray of int64
-        Certification records of each group that the metric is about.
-    utility : str
-    limit : float
-        The largest T*.
-    min_cells : int
+    - ``sizes``: certification records of each group that the metric is about.
+    - ``limit``: the largest T*.
     """
     if claim.metric not in CALIBRATED_METRICS or not explorer.has_walked("boosted"):
         return None
@@ -55,8 +47,11 @@ def best_calibrated(
     best = None
     for path in plan_along(records, sizes, utility):
         finest = np.bincount(path.finest * 2 + labels, minlength=2 * int(path.finest.max()) + 2).reshape(-1, 2)
-        for k, plan in path.plans.items():
-            if k >= min_cells and forecast_bound(plan.gaps, 1.0 - claim.confidence) <= limit:
+        within = [k for k, plan in path.plans.items() if forecast_bound(plan.gaps, 1.0 - claim.confidence) <= limit]
+        if not within:
+            break  # the more of the common order, the larger the distances
+        for k in within:
+            if k >= min_cells:
                 table = np.add.reduceat(finest, path.starts[k], axis=0)
                 best = max(best or (0.0, 0), (utility_left_out(utility, [table]), k))
     return best

@@ -54,33 +54,17 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """How a job is done.
+    """How a job is done."""
 
-    Attributes
-    ----------
-    utility : {"information", "explained", "accuracy"}
-        What encoders are compared by (:mod:`certifare.frontier.utility`).
-    retain : float
-        Weight of the table itself, for tasks that are not known yet.
-    pool_groups : int, optional
-        Groups that may be expected to have fewer certification records (for metrics that look at records of a label,
-        of each such label), by the numbers of the others, are pooled.
-    seed : int
-    n_jobs : int
-        How many growths are fitted at a time.
-    ledger : Ledger
-        Counts looks at the certification records; none unless given.
-    task : str
-        What else the result depends on, such as the target: the same job again is not a new look.
-    """
-
-    utility: str = "information"
-    retain: float = 0.0
+    utility: str = "information"  # what encoders are compared by (:mod:`certifare.frontier.utility`)
+    retain: float = 0.0  # weight of the table itself, for tasks that are not known yet
+    # Groups that may be expected to have fewer certification records (for metrics that look at records of a label, of
+    # each such label), by the numbers of the others, are pooled
     pool_groups: int | None = None
     seed: int = 0
-    n_jobs: int = 2
-    ledger: Ledger = NO_LEDGER
-    task: str = ""
+    n_jobs: int = 2  # how many growths are fitted at a time
+    ledger: Ledger = NO_LEDGER  # counts looks at the certification records; none unless given
+    task: str = ""  # what else the result depends on, such as the target: the same job again is not a new look
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,17 +82,11 @@ class Sample:
 class Job:
     """A table in its parts, and what is claimed.
 
-    Parameters
-    ----------
-    table : Table
-        With a label and groups.
-    claim : Claim
-        Of the certificates. The attribute of this name has the confidence of one look, and the positive label.
-    options : JobOptions
-    parts : mapping of str to float
-        Shares of the parts, ``certify`` among them.
-    elsewhere : Elsewhere, optional
-        The certification records, if they are not in memory; ``table`` is then a sample of all records.
+    - ``table``: with a label and groups.
+    - ``claim``: of the certificates. The attribute of this name has the confidence of one look, and the positive
+      label.
+    - ``parts``: shares of the parts, ``certify`` among them.
+    - ``elsewhere``: the certification records, if they are not in memory; ``table`` is then a sample of all records.
     """
 
     candidates: Any
@@ -182,7 +160,7 @@ class Job:
             self.notes.append(f"{unlabelled:,} records have no label: they are {counted}")
 
     def useful(self, min_cells: int = 2) -> list[int]:
-        """Candidates that seem to tell more about the label than chance does, with at least so many cells."""
+        """Return candidates with at least ``min_cells`` cells that seem to predict the label better than chance."""
         return [
             i
             for i, candidate in enumerate(self.candidates)
@@ -195,7 +173,7 @@ class Job:
         return [useful[knee(*self._plane(useful))]] if useful else []
 
     def front(self, min_cells: int = 2) -> list[int]:
-        """Candidates with at least so many cells that no other of them beats in predicted bound and utility."""
+        """Return candidates with at least ``min_cells`` cells that no other beats in predicted bound and utility."""
         numbers = [i for i, candidate in enumerate(self.candidates) if candidate.cells >= min_cells]
         return [numbers[i] for i in pareto(*self._plane(numbers))]
 
@@ -341,7 +319,7 @@ class Job:
         return replace(drawn, assumptions=assumptions_of(largest, None, weighted=True))
 
     def _choose_cap(self) -> CapForecast | None:
-        """Choose a cap on the weights, on training and select records; None where there is none, or none is best."""
+        """Choose a cap on the weights by training and select records; None without weights, or if no cap is best."""
         table = self.table
         # Forecasts of caps are by groups of whole records: other claims thin to whole weights.
         if table.weights is None or table.clusters is not None or self.claim.each or self.claim.given is not None:

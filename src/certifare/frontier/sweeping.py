@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -25,11 +25,9 @@ from certifare.frontier.fronts import knee, pareto
 from certifare.frontier.job import Progress
 from certifare.frontier.search import Search
 from certifare.frontier.settings import Grid
+from certifare.tables.elsewhere import engine_of
 from certifare.tables.splitting import PARTS, training_quantiles
 from certifare.tables.table import table_of
-
-if TYPE_CHECKING:
-    from certifare.bundle import Bundle
 
 Correction = Literal["simultaneous", "holdout"]
 
@@ -194,14 +192,14 @@ class Frontier:
 
     def encoder(self, point: Point) -> Any:
         """Return the fitted encoder of a point."""
-        number = self._checked(point)
+        number = self.number_of(point)
         if number not in self._encoders:
             self._encoders[number] = self.search.encoder(number)
         return self._encoders[number]
 
     def certificate(self, point: Point) -> Certificate:
         """Return the certificate of a certified point."""
-        number = self._checked(point)
+        number = self.number_of(point)
         if number not in self._certificates:
             raise ArgumentError(
                 f"Point {number} was not certified: its bound is a prediction from other records. Choose one of those "
@@ -211,21 +209,12 @@ class Frontier:
 
     def certify(self, point: Point, progress: Progress | None = None) -> Certificate:
         """Certify one encoder, which was chosen on other records, on the certify part. With ``holdout``; once."""
-        number = self._checked(point)
+        number = self.number_of(point)
         if self.correction != "holdout":
             raise ArgumentError('The points of this frontier were certified together; sweep with correction="holdout".')
         ((self._encoders[number], self._certificates[number]),) = self.search.certify([number], progress=progress)
         self.points = tuple(self._point(i) if i == number else p for i, p in enumerate(self.points))
         return self._certificates[number]
-
-    def bundle(self, point: Point) -> Bundle:
-        """Make the bundle of a point with its certificate.
-
-        With ``simultaneous`` that is the one at its share of ε; with ``holdout`` the point is certified now, once.
-        """
-        from certifare.bundle import bundle_of
-
-        return bundle_of(self, point)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return every point as plain data, by bound."""
@@ -243,15 +232,15 @@ class Frontier:
             if (of_sort := [point for point in self.points if point.certified is certified])
             for i in pareto([p.bound for p in of_sort], [p.utility for p in of_sort])
         }
-        chosen = None if highlight is None else self._checked(highlight)
+        chosen = None if highlight is None else self.number_of(highlight)
         rows = [
             {**point.to_dict(), "best": point.number in best, "chosen": point.number == chosen, "hint": str(point)}
             for point in self.points
         ]
         return draw_scatter(rows, self.utility)
 
-    def _checked(self, point: Point) -> int:
-        """Return the number of a point, which may have been certified since."""
+    def number_of(self, point: Point) -> int:
+        """Return the number of a point, which may have been certified since; refuse a point of another frontier."""
         if not 0 <= point.number < len(self.points) or not point.same_encoder(self.points[point.number]):
             raise ArgumentError("The point is not one of this frontier.")
         return point.number
@@ -294,12 +283,7 @@ _CALIBRATED = ("tie_column", "score_column")
 def open_search(table: Any, grid: Grid | None = None, **keywords: Any) -> Search | CalibratedSearch:
     """Read a table, split and check it, and return the search for its encoders, before anything is fitted.
 
-    Parameters
-    ----------
-    table : Table, dataframe or path
-    grid : Grid, optional
-    **keywords
-        As in :func:`sweep` and :func:`certifare.produce`; ``task`` says what else the result depends on.
+    - ``**keywords``: as in :func:`sweep` and :func:`certifare.produce`; ``task`` says what else the result depends on.
     """
     group_aware, quantiles = keywords.pop("group_aware", False), keywords.pop("label_quantiles", None)
     parts = keywords.pop("parts", None) or default_parts(group_aware)
@@ -327,27 +311,11 @@ def sweep(
     table: Any,
     grid: Grid | None = None,
     *,
-    metric: str = "demographic_parity",
-    confidence: float = 0.95,
-    positive: str | None = None,
-    population: str = "clusters",
-    min_group_size: int = 30,
-    looks: int | None = None,
-    ledger: bool = True,
     correction: Correction = "simultaneous",
     candidates: Literal["front", "all"] = "front",
     min_cells: int = 2,
-    utility: str = "information",
-    retain: float = 0.0,
-    group_aware: bool = False,
-    tie_column: str | None = None,
-    pool_groups: int | None = None,
-    label_quantiles: int | None = None,
-    parts: Mapping[str, float] | None = None,
-    seed: int = 0,
-    n_jobs: int = 2,
     progress: Progress | None = None,
-    **roles: Any,
+    **keywords: Any,
 ) -> Frontier:
     """Try many encoders, and certify the best ones.
 
@@ -357,8 +325,6 @@ def sweep(
         With a label and groups; a dataframe or a file needs ``label`` and ``sensitive`` as well.
     grid : Grid, optional
         The settings to try.
-    metric, confidence, positive, min_group_size, population, looks, ledger
-        Of the certificates, as in :func:`certifare.produce`.
     correction : {"simultaneous", "holdout"}
         Certify m encoders together, each at ε/m, so that you can choose after seeing all their bounds; or certify
         none yet, choose by predicted bounds, and certify one with :meth:`Frontier.certify`.
@@ -367,10 +333,11 @@ def sweep(
         each has a larger share of ε) or all of them.
     min_cells : int
         The fewest cells of a certified encoder.
-    utility, retain, group_aware, tie_column, pool_groups, label_quantiles, parts, seed, n_jobs, progress
-        Of the search, as in :func:`certifare.produce`.
-    **roles
-        For a dataframe or a file: ``label``, ``sensitive`` …, as in :func:`certifare.tables.table.table_of`.
+    progress : callable, optional
+        Told what is being done, how much is done and how much there is.
+    **keywords
+        All others of :func:`certifare.produce`, except ``target``, ``min_ratio`` and ``min_rate``: of the certificates
+        (``metric``, ``confidence`` …), of the search (``utility``, ``seed`` …), and the roles of columns.
 
     Returns
     -------
@@ -392,28 +359,13 @@ def sweep(
         raise ArgumentError(f'correction={correction!r}: choose "simultaneous" or "holdout".')
     if candidates not in ("front", "all"):
         raise ArgumentError(f'candidates={candidates!r}: choose "front" or "all".')
-    search = open_search(
-        table,
-        grid,
-        metric=metric,
-        confidence=confidence,
-        positive=positive,
-        population=population,
-        min_group_size=min_group_size,
-        looks=looks,
-        ledger=ledger,
-        utility=utility,
-        retain=retain,
-        group_aware=group_aware,
-        tie_column=tie_column,
-        pool_groups=pool_groups,
-        label_quantiles=label_quantiles,
-        parts=parts,
-        seed=seed,
-        n_jobs=n_jobs,
-        task=repr((correction, candidates, min_cells, grid or Grid(), tie_column)),
-        **roles,
-    )
+    if engine_of(table) is not None:
+        raise ArgumentError(
+            "A sweep needs the table in memory: compute a sample of this dataframe, or let certifare.produce find one "
+            "encoder where the records are."
+        )
+    task = (correction, candidates, min_cells, grid or Grid(), *(keywords.get(name) for name in _CALIBRATED))
+    search = open_search(table, grid, task=repr(task), **keywords)
     search.run(progress=progress)
     if correction == "holdout":
         return Frontier(search, correction)
