@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from certifare.cli.terminal import err, printable
+from certifare.foundation.progress import noticing
 
 
 @contextmanager
@@ -30,6 +31,12 @@ def stages(quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     if quiet:
         yield lambda *_: None
         return
+    with noticing(lambda text: err.print(printable(text), soft_wrap=True)), _shown() as tell:
+        yield tell
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[str, int, int], None]]:
     if not err.is_terminal:
         lines = StageLines()
         yield lines.tell
