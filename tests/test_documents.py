@@ -629,9 +629,10 @@ def test_from_raw_files_to_certified_scores(tmp_path, monkeypatch, capsys):
 def test_the_page_on_existing_models_runs_as_printed(tmp_path, monkeypatch, capsys):
     pytest.importorskip("lightgbm", reason="LightGBM is not installed")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CERTIFARE_STATE", "off")  # as the page says
     execute("docs/existing.md", only=slice(1))
     done = run_all("docs/existing.md", monkeypatch, capsys)
-    assert done == ["certify"] * 3 + ["fit", "show", "encode", "certify", "verify"]
+    assert done == ["certify"] * 3 + ["fit", "show", "encode", "calibrate", "encode", "calibrate", "certify", "verify"]
     execute("docs/existing.md")
 
 
