@@ -25,7 +25,7 @@ from certifare.certificates.exact import epsilon_at
 from certifare.certificates.issuing import issue
 from certifare.certificates.planning import PlanRow, plan_table
 from certifare.errors import ArgumentError, CertifareError, FileError, RoleError
-from certifare.foundation.formatting import amount
+from certifare.foundation.formatting import amount, listing
 from certifare.foundation.levels import Levels
 from certifare.frontier.calibrating import CalibratedSearch
 from certifare.frontier.large import is_large
@@ -262,8 +262,9 @@ def _guess(columns: pa.Table, named: Mapping[str, tuple[str, ...]], roles: Seque
         last = [name for name in few if values[name] == 2 and role == "label"][-1:]
         chosen = min(ranked)[1] if ranked else next(iter(last), None)
         if chosen is None:
+            some = f" Columns of few values: {listing(few)}." if few else ""
             raise RoleError(
-                f"Which column is the {'label' if role == 'label' else 'sensitive one'}? Name it: --{role}."
+                f"Which column is the {'label' if role == 'label' else 'sensitive one'}? Name it: --{role}.{some}"
             )
         found[role] = (chosen,)
     return found

@@ -37,11 +37,7 @@ class DaskEngine:
 
     A task that was on a worker that is lost runs again on another; its partition is read again.
 
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-    client : distributed.Client, optional
-        By default the current client.
+    - ``client``: by default the current client.
     """
 
     where = "on a cluster"
@@ -60,20 +56,12 @@ class DaskEngine:
         self.parts: list[Delayed] = frame.to_delayed()
         self.n_pieces: int = len(self.parts)
 
-    def reduce(
-        self,
-        work: Callable[..., T],
-        merge: Callable[[Sequence[T]], T],
-        each: Sequence[Any] | None = None,
-        progress: Share | None = None,
-    ) -> T:
+    def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
         """Merge the results of ``work`` for all partitions, in order, by a tree of tasks."""
         from dask import delayed
 
         shared, run = delayed(work, pure=False), delayed(_work)
-        arguments = [()] * self.n_pieces if each is None else [(one,) for one in each]
-        tasks = [run(shared, part, i, *one) for i, (part, one) in enumerate(zip(self.parts, arguments, strict=True))]
-        futures = list(self.client.compute(tasks))
+        futures = list(self.client.compute([run(shared, part, i) for i, part in enumerate(self.parts)]))
         watch(futures, progress)
         return tree_merge(self.client, merge, futures).result()  # type: ignore[no-any-return]
 
@@ -116,8 +104,8 @@ def watch(futures: Sequence[Future], progress: Share | None) -> None:
         progress(done / len(futures))
 
 
-def _work(work: Callable[..., T], part: Any, number: int, *each: Any) -> T:
-    return work(FramePiece(part, number), *each)
+def _work(work: Callable[[FramePiece], T], part: Any, number: int) -> T:
+    return work(FramePiece(part, number))
 
 
 def _merge(merge: Callable[[Sequence[T]], T], *parts: T) -> T:

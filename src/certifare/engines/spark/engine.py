@@ -34,10 +34,6 @@ class SparkEngine:
 
     A partition of an executor that is lost is computed again on another. It must hold the same records then, in any
     order; if it does not, the job stops with an error.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
     """
 
     where = "on a cluster"
@@ -49,16 +45,8 @@ class SparkEngine:
         self._context = _context_of(frame)
         self.schema: pa.Schema = to_arrow_schema(frame.schema)
 
-    def reduce(
-        self,
-        work: Callable[..., T],
-        merge: Callable[[Sequence[T]], T],
-        each: Sequence[Any] | None = None,
-        progress: Share | None = None,
-    ) -> T:
+    def reduce(self, work: Callable[[Any], T], merge: Callable[[Sequence[T]], T], progress: Share | None = None) -> T:
         """Merge the results of ``work`` for all partitions, in order."""
-        if each is not None:
-            raise TableError("On Spark all partitions get the same work.")
         sent = self._context.broadcast(write_work(work))
         run = functools.partial(_run, sent, __version__)
         # Columns that the work does not read need not be moved to Python.
@@ -126,11 +114,12 @@ def _context_of(frame: Any) -> Any:
 
 
 def _collected(frame: Any) -> list[Any]:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return frame.collect()  # type: ignore[no-any-return]
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise _explained(str(error)) from error
 
 

@@ -256,19 +256,12 @@ def _dialect(address: str) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class DatabaseRecords:
-    """Records of a table in a database, which counts them; only the counts leave the database.
+    """Records of a table in a database, which counts them; only the counts leave the database."""
 
-    Attributes
-    ----------
-    warehouse : Warehouse
-        From :func:`connect`, or made from your own connection: :class:`DuckDB`, :class:`SQLite`,
-        :class:`Database`, :class:`Spark`.
-    table : str or sequence of str
-        ``"people"``, ``"schema.people"``, or the parts of the name.
-    """
-
+    # From :func:`connect`, or made from your own connection: :class:`DuckDB`, :class:`SQLite`, :class:`Database`,
+    # :class:`Spark`
     warehouse: Warehouse
-    table: Names
+    table: Names  # ``"people"``, ``"schema.people"``, or the parts of the name
 
     def count(self, encoder: RestrictedEncoder, reading: Reading, request: CountRequest) -> CountedRecords:
         """Count the records, like ``CellCounts.from_cells(encoder.apply(X), …)`` in memory."""
@@ -311,7 +304,7 @@ class DatabaseRecords:
             )
         query = counts_query(encoder, warehouse.dialect, self.table, columns, sensitive=reading.sensitive, label=label)
         rows = warehouse.query(query)
-        return Tally(tuple(_entry(row, reading) for row in rows))
+        return Tally((tuple(_entry(row, reading) for row in rows),))
 
 
 def _entry(row: Sequence[Any], reading: Reading) -> Entry:
