@@ -50,7 +50,7 @@ MOST_POINTS = 1500
 BEFORE_THE_LOOK = ("preparing", "growing", "fitting scores", "planning")
 #: What is kept of a project, before it has a table (``again``: the confidence of all looks together if the
 #: certification records are looked at once more), and the most bytes of it that are read.
-KEPT = {"source": None, "name": None, "roles": None, "again": None, "choice": {}, "issued": []}
+KEPT: dict[str, Any] = {"source": None, "name": None, "roles": None, "again": None, "choice": {}, "issued": []}
 MOST_KEPT = 1 << 24
 #: Sections of a report that are about the encoder, not about a certificate.
 SECTIONS = ("encoder", "drives", "retained", "calibration")
