@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from certifare.certification.ledger import Ledger, Traces
     from certifare.document import Document
     from certifare.document.counts_files import CountsFile
+    from certifare.encoders import RestrictedEncoder
     from certifare.encoders.format import EncoderFile
+    from certifare.encoders.records import GroupColumns
     from certifare.engines.counting import CountedRecords, CountRequest
     from certifare.tables.files import DataFile
     from certifare.tables.reading import Reading
@@ -76,6 +78,17 @@ class Certified:
     def stated(self) -> bool:
         """Whether a certificate says how records are read."""
         return self.document is not None and self.document.statement.predicate.reading is not None
+
+    def group_columns(self, fitted: RestrictedEncoder, data: Path, reading: dict[str, Any]) -> GroupColumns | None:
+        """Find the group's columns in a table, if the encoder reads the group; it is then given with the records."""
+        from certifare.encoders.records import GroupColumns
+        from certifare.tables.files import open_batches
+
+        if not fitted.reads_groups:
+            return None
+        groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, self.reading.sensitive)
+        fitted.set_params(sensitive=None)
+        return groups
 
 
 @dataclass(frozen=True)
