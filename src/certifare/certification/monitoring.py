@@ -174,6 +174,9 @@ class Finding:
 class History(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The counts of a certificate, and of all periods since.
 
+    The class is long because it is a file's content with its checks, and the statements that follow from it: all of
+    them share one ε, which only the whole history can divide.
+
     Attributes
     ----------
     encoder : str
