@@ -10,11 +10,11 @@ from scipy import integrate, stats
 
 from certifare.certificates.calibrated import (
     CALIBRATED_METRICS,
+    CalibratedLimits,
     calibrated_bound,
     calibrated_limits,
     check_metric,
     forecast_bound,
-    understates,
 )
 from certifare.certificates.claims import METRICS
 from certifare.certificates.exact import difference_limit
@@ -132,9 +132,11 @@ def test_a_forecast_is_near_the_bound(sizes, cells, skew):
 def test_a_stated_bound_is_refuted_if_it_is_two_percent_too_small(gaps):
     bound = calibrated_bound(gaps, EPSILON)
     for seed in (1, 2, 3):
-        assert not understates(bound, gaps, EPSILON, seed)
-        assert not understates(min(1.0, bound * 1.5), gaps, EPSILON, seed)
-        assert understates(bound * 0.98, gaps, EPSILON, seed)
+        honest = CalibratedLimits.of(gaps, EPSILON)
+        assert honest.bound == bound
+        assert honest.unsupported(gaps, EPSILON, seed) is None
+        less = CalibratedLimits(0.98 * bound, 0.0, tuple(min(0.98 * bound, pair) for pair in honest.pairs))
+        assert less.unsupported(gaps, EPSILON, seed) == "bound"
 
 
 @pytest.mark.parametrize(

@@ -97,29 +97,6 @@ def calibrated_limits(
     return _limit(gaps, epsilon, rule, draws, upper=False), _limit(gaps, epsilon, rule, draws, upper=True)
 
 
-def understates(bound: float, gaps: ArrayLike, epsilon: float, seed: int) -> bool:
-    """Return whether a stated T* lies below the 1 − ε quantile by more than Monte Carlo error explains.
-
-    - ``bound``: T* as stated.
-    - ``gaps``: (cells, groups)
-    - ``seed``: of the tables drawn to check it: choose one that the producer of the bound cannot know.
-
-    Examples
-    --------
-    >>> understates(0.044, [[500, 500], [501, 501]], 0.05, seed=1)
-    False
-    >>> understates(0.043, [[500, 500], [501, 501]], 0.05, seed=1)
-    True
-    """
-    table = check_gaps(gaps)
-    _check_level(epsilon)
-    if len(table) == 1:
-        return False
-    if table.shape == (2, 2):
-        return _beyond_two(table, bound, epsilon, upper=True)
-    return _beyond(np.sort(_simulate(table, DRAWS, seed, _largest)), bound, epsilon, upper=True)
-
-
 @dataclass(frozen=True, slots=True)
 class CalibratedLimits:
     """All limits that a plan gives, each at the full ε.
