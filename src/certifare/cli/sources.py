@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from certifare.certification.ledger import Ledger, Traces
     from certifare.document import Document
     from certifare.document.counts_files import CountsFile
+    from certifare.encoders import RestrictedEncoder
     from certifare.encoders.format import EncoderFile
+    from certifare.encoders.records import GroupColumns
     from certifare.engines.counting import CountedRecords, CountRequest
     from certifare.tables.files import DataFile
     from certifare.tables.reading import Reading
@@ -77,6 +79,17 @@ class Certified:
         """Whether a certificate says how records are read."""
         return self.document is not None and self.document.statement.predicate.reading is not None
 
+    def group_columns(self, fitted: RestrictedEncoder, data: Path, reading: dict[str, Any]) -> GroupColumns | None:
+        """Find the group's columns in a table, if the encoder reads the group; it is then given with the records."""
+        from certifare.encoders.records import GroupColumns
+        from certifare.tables.files import open_batches
+
+        if not fitted.reads_groups:
+            return None
+        groups = GroupColumns.of(fitted, open_batches(data, {}, **reading).names, self.reading.sensitive)
+        fitted.set_params(sensitive=None)
+        return groups
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -103,7 +116,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Records:
+class RecordsToCount:
     """The encoder, and where the records are.
 
     Attributes
@@ -250,7 +263,7 @@ def find_records(
     database: DatabaseOptions,
     column: str | None = None,
     cuts: str | None = None,
-) -> Records:
+) -> RecordsToCount:
     """Find the encoder and the records; refuse records in two places or in none."""
     from certifare.tables.files import DataFile
 
@@ -263,7 +276,7 @@ def find_records(
     database.check(files or counts)
     # With one more counts file than there are data, the first argument is one itself.
     known = None if encoder is None or len(counts) > len(files) else Certified.load(encoder)
-    return Records(known, files, counts, database, None if column is None else CertifiedColumn(column, cuts))
+    return RecordsToCount(known, files, counts, database, None if column is None else CertifiedColumn(column, cuts))
 
 
 def counts_files(data: Sequence[DataFile], encoder: Path | None = None) -> list[DataFile]:

@@ -130,6 +130,9 @@ class CalibratedEncoder(RestrictedEncoder):
     encodes. T* is a property of the plan (``docs/theory.md``): nothing is tested, and nothing can fail. Encoding
     reads the group.
 
+    The class is long because all three steps work on one state, which no other object may change: scores, plan and
+    thresholds. How plans, directions, partitions and files are computed is in other modules.
+
     Parameters
     ----------
     target : float
