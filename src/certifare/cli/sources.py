@@ -116,7 +116,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Records:
+class RecordsToCount:
     """The encoder, and where the records are.
 
     Attributes
@@ -263,7 +263,7 @@ def find_records(
     database: DatabaseOptions,
     column: str | None = None,
     cuts: str | None = None,
-) -> Records:
+) -> RecordsToCount:
     """Find the encoder and the records; refuse records in two places or in none."""
     from certifare.tables.files import DataFile
 
@@ -276,7 +276,7 @@ def find_records(
     database.check(files or counts)
     # With one more counts file than there are data, the first argument is one itself.
     known = None if encoder is None or len(counts) > len(files) else Certified.load(encoder)
-    return Records(known, files, counts, database, None if column is None else CertifiedColumn(column, cuts))
+    return RecordsToCount(known, files, counts, database, None if column is None else CertifiedColumn(column, cuts))
 
 
 def counts_files(data: Sequence[DataFile], encoder: Path | None = None) -> list[DataFile]:
