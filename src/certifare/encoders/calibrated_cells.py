@@ -60,13 +60,8 @@ TIE_DIGITS = 13
 class Direction:
     """A number that every record has: a score of the labels, or a coordinate of the columns.
 
-    Attributes
-    ----------
-    name : str
-    weights : ndarray of float64 or None
-        What each class probability counts for, if it is a score of more than two classes.
-    coordinate : int or None
-        Which coordinate it is; None if it is a score.
+    - ``weights``: what each class probability counts for, if it is a score of more than two classes.
+    - ``coordinate``: which coordinate it is; None if it is a score.
     """
 
     name: str
@@ -78,16 +73,9 @@ class Direction:
 class Directions:
     """How the directions of records are computed.
 
-    Attributes
-    ----------
-    columns : tuple of Direction
-    scores : Scores or None
-        Models of the labels that see the group; None if a column of the table is the score itself.
-    column : int or None
-        Which column of the table is the score.
-    coordinates : Coordinates or None
-    bins : tuple of Bins
-        Of the table's columns, which coordinates are looked up by.
+    - ``scores``: models of the labels that see the group; None if a column of the table is the score itself.
+    - ``column``: which column of the table is the score.
+    - ``bins``: of the table's columns, which coordinates are looked up by.
     """
 
     columns: tuple[Direction, ...]
@@ -687,8 +675,10 @@ class CalibratedEncoder(RestrictedEncoder):
         return self._statistics
 
     def _rules(self) -> list[tuple[str, ...]]:
-        names = [name_of(group) for group in self.groups_]
-        return threshold_rules(self.thresholds_, [column.name for column in self.directions_.columns], names)
+        names, columns = [name_of(group) for group in self.groups_], self.directions_.columns
+        scores = self.directions_.scores
+        log_odds = columns[0].weights is None and scores is not None and scores.forests is not None
+        return threshold_rules(self.thresholds_, [column.name for column in columns], names, log_odds)
 
     def _to_document(self, statistics: bool) -> Any:
         from certifare.encoders.writing import calibrated_document

@@ -29,17 +29,10 @@ PRICES = np.geomspace(1e-5, 0.3, 28)
 class ScoredRecords:
     """Training records as plans along one score see them.
 
-    Attributes
-    ----------
-    scores : ndarray of float64
-        Out of fold.
-    ties : ndarray of float64
-        Uniform numbers that put equal scores in order.
-    groups, labels : ndarray of int64
-        Codes of each record.
-    counted : ndarray of bool
-        The records that the metric is about: all, or those with the positive label.
-    n_groups, n_classes : int
+    - ``scores``: out of fold.
+    - ``ties``: uniform numbers that put equal scores in order.
+    - ``groups``, ``labels``: codes of each record.
+    - ``counted``: the records that the metric is about: all, or those with the positive label.
     """
 
     scores: NDArray[np.float64]
