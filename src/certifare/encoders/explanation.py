@@ -258,9 +258,6 @@ def decompose(
 
     The value of a node is the mean of the leaf values of the other rows that reach it (of its children, where none
     does). A step from a node to its child adds the difference of their values to the number that the node looks at.
-
-    - returns ``average`` (outputs,): baseline and values of all roots.
-    - returns ``contributions`` (numbers, outputs): ``average + contributions.sum(axis=0)`` is the raw score of the row.
     """
     feature, children = np.maximum(forest.feature, 0), _children(forest)
     n_outputs = len(forest.baseline)

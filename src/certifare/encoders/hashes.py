@@ -49,13 +49,6 @@ def hash_rounded(fields: Sequence[Field], salt: bytes, digits: Sequence[int]) ->
     Before a column is rounded it is multiplied by a number between ½ and 1 that the salt chooses, so that whole numbers
     and short decimals are not at the edge of a rounding interval: a change in the last digits then changes few hashes.
     Text is not rounded.
-
-    >>> import numpy as np
-    >>> from certifare.tables.frames import Frame
-    >>> exact, close = (Frame(np.array([[x, 7.0]])) for x in (40.0, 40.0 + 1e-9))
-    >>> one, two = (hash_rounded([f.read(0), f.read(1)], b"salt", [18]) for f in (exact, close))
-    >>> bool(one == two)
-    True
     """
     return _hash(fields, salt, tuple(52 - (n - 1) for n in digits))
 
@@ -263,10 +256,7 @@ class RepeatSample:
 
 
 def count_repeats(fields: Sequence[Field], roles: Sequence[NDArray[np.int64]] = ()) -> Repeats:
-    """Count the records that equal another one in every column, and say whether chance explains it.
-
-    - ``roles``: codes of groups and labels. One that follows from a column adds nothing to it, and is left out.
-    """
+    """Count the records that equal another one in every column, and say whether chance explains it."""
     named = [Field(f"role {i}", codes, "number", False) for i, codes in enumerate(roles)]
     found = RepeatSample.of([*fields, *named]).judge()
     if not found.excessive:
