@@ -21,7 +21,6 @@ from certifare.certificates.repeats import (
     blocks_of,
     frequencies,
 )
-from certifare.foundation.compiler import WORTH_COMPILING, helper, kernel
 from certifare.growth.columns import Column, Dictionary
 from certifare.tables.frames import Field
 
@@ -229,10 +228,7 @@ class RepeatSample:
         of_blocks = np.zeros((len(blocks), rows.stop - rows.start), dtype=np.uint64)
         for sums, block in zip(of_blocks, blocks, strict=True):
             for i in block:
-                if n_records < WORTH_COMPILING:
-                    sums += mix(columns[i].bits(rows) + columns[i].offset)
-                else:
-                    _add_up(sums, columns[i].bits(rows), columns[i].offset)
+                sums += mix(columns[i].bits(rows) + columns[i].offset)
         hashes = of_blocks.sum(axis=0)
         return cls(
             HashSample.of(hashes, n_records),
@@ -302,11 +298,8 @@ def _hash(fields: Sequence[Field], salt: bytes, shifts: tuple[int, ...]) -> NDAr
         for start in range(0, n, BLOCK):
             rows = slice(start, start + BLOCK)
             bits = column.bits(rows)
-            if n < WORTH_COMPILING:
-                for row, shift in zip(hashes, drop, strict=True):
-                    row[rows] = mix(row[rows] ^ mix(_round(bits, shift) + column.offset))
-            else:
-                _add(hashes[:, rows], bits, drop, column.offset)
+            for row, shift in zip(hashes, drop, strict=True):
+                row[rows] = mix(row[rows] ^ mix(_round(bits, shift) + column.offset))
     return hashes
 
 
@@ -346,25 +339,6 @@ class _HashedColumn:
 def _round(bits: NDArray[np.uint64], shift: np.uint64) -> NDArray[np.uint64]:
     """Round the last bits away: to nearest, the size of the number alone."""
     return (bits + ((np.uint64(1) << shift) >> np.uint64(1))) >> shift
-
-
-_mix_one = helper(mix)
-_round_one = helper(_round)
-
-
-@kernel
-def _add(hashes: NDArray[np.uint64], bits: NDArray[np.uint64], shifts: NDArray[np.uint64], offset: np.uint64) -> None:
-    """Add a column to the hashes of records."""
-    for k in range(len(shifts)):
-        for i in range(len(bits)):
-            hashes[k, i] = _mix_one(hashes[k, i] ^ _mix_one(_round_one(bits[i], shifts[k]) + offset))
-
-
-@kernel
-def _add_up(sums: NDArray[np.uint64], bits: NDArray[np.uint64], offset: np.uint64) -> None:
-    """Add the hashes of a column to sums."""
-    for i in range(len(bits)):
-        sums[i] += _mix_one(bits[i] + offset)
 
 
 def _bits(values: NDArray[Any], factor: float) -> NDArray[np.uint64]:
