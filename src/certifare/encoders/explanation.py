@@ -467,15 +467,9 @@ def _cells_with(
     """Find the cells of the record with other values of one column."""
     if not values:
         return np.zeros(0, dtype=np.int32)
-    varied = []
-    for i, field in enumerate(fields):
-        if i == column:
-            varied.append(Field(field.name, _column_of(values, field.type == "text"), field.type, field.categorical))
-        elif isinstance(field.column, Dictionary):
-            indices = np.repeat(field.column.indices, len(values))
-            varied.append(Field(field.name, Dictionary(indices, field.column.values), field.type, field.categorical))
-        else:
-            varied.append(Field(field.name, np.repeat(field.column, len(values)), field.type, field.categorical))
+    own = fields[column]
+    varied = [field.take(np.zeros(len(values), dtype=np.int64)) for field in fields]
+    varied[column] = Field(own.name, _column_of(values, own.type == "text"), own.type, own.categorical)
     return encoder.find_cells(varied, None if groups is None else np.repeat(groups, len(values)))
 
 

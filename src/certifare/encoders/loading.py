@@ -226,8 +226,7 @@ def _build_calibrated(document: CalibratedDocument) -> "CalibratedEncoder":
     encoder.calibrated_ = document.calibrated
     encoder._tie_key, encoder._training = document.tie_key, None
     _require(len(document.cells) == encoder.n_cells_, f"cells: {len(document.cells)} instead of {encoder.n_cells_}")
-    encoder._representatives = _restore_representatives(document.cells, columns, "cells")
-    encoder._statistics = _restore_statistics(document, document.cells, "cells")
+    encoder._representatives, encoder._statistics = _restore_places(document, document.cells, columns, "cells")
     return encoder
 
 
@@ -275,8 +274,7 @@ def _build_kmeans(document: KMeansDocument) -> "KMeansEncoder":
     encoder._space, encoder.centres_ = _restore_centres(document.space, bins, "space")
     encoder.n_cells_ = len(encoder.centres_)
     _require(len(document.cells) == encoder.n_cells_, f"cells: {len(document.cells)} instead of {encoder.n_cells_}")
-    encoder._representatives = _restore_representatives(document.cells, columns, "cells")
-    encoder._statistics = _restore_statistics(document, document.cells, "cells")
+    encoder._representatives, encoder._statistics = _restore_places(document, document.cells, columns, "cells")
     return encoder
 
 
@@ -430,8 +428,14 @@ def _restore_nodes(
 ) -> None:
     encoder.growth_ = _restore_growth(splits, document.nodes)
     encoder.n_cells_ = len(splits) + 1
-    encoder._node_representatives = _restore_representatives(document.nodes, columns, "nodes")
-    encoder._node_statistics = _restore_statistics(document, document.nodes, "nodes")
+    places = _restore_places(document, document.nodes, columns, "nodes")
+    encoder._node_representatives, encoder._node_statistics = places
+
+
+def _restore_places(
+    document: EncoderDocument, places: Sequence[Place], columns: tuple[ColumnSchema, ...], where: str
+) -> tuple[Representatives, Statistics | None]:
+    return _restore_representatives(places, columns, where), _restore_statistics(document, places, where)
 
 
 def _restore_representatives(places: Sequence[Place], columns: tuple[ColumnSchema, ...], where: str) -> Representatives:
