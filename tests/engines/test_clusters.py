@@ -90,6 +90,13 @@ def test_an_address_of_no_cluster_is_refused(engine: str, path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("engine", ["dask://me:secret@host:8786", "spark://secret@host:7077", "dask://host?key=secret"])
+def test_credentials_in_the_address_of_a_cluster_are_refused_and_not_repeated(engine: str, path: Path) -> None:
+    with pytest.raises(ArgumentError, match="without user, password") as refused, open_on(engine, path):
+        pass
+    assert "secret" not in str(refused.value)
+
+
 def test_a_scheduler_that_does_not_answer_is_an_error(path: Path) -> None:
     pytest.importorskip("distributed")
     with (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from certifare.cli.arguments import bands_of, check_terms, data_name, listed, second_file, shares_of, single_label
+from certifare.cli.arguments import bands_of, check_terms, data_name, listed, second_file, single_label, split_shares
 from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -104,6 +104,15 @@ RequiredLabel = Annotated[list[str], declare(None, f"{LABEL} Repeat for several.
 RequiredSensitive = Annotated[list[str], declare(None, SENSITIVE, "--sensitive", metavar="COLUMN")]
 METRIC, CONFIDENCE = "Distance between groups that is bounded", "1 − ε, the confidence of the bound."
 POSITIVE = "The positive label, for equal_opportunity."
+#: Of calibrated cells: which metrics they bound, and what breaks ties.
+CALIBRATED: dict[str, Any] = {
+    "help": "Distance that is bounded; equal_opportunity needs --label.",
+    "choices": ("demographic_parity", "equal_opportunity"),
+}
+TIES = (
+    "column that identifies records. Its hash decides about records on a threshold, so that a person always gets the "
+    "same cell."
+)
 Verbose = Annotated[bool, declare(READING, "Also print how the result was found, and a chart.", "--verbose", "-v")]
 PublicKey = Annotated[Path | None, declare(None, "Public key that the signature must match.", "--key")]
 
@@ -208,7 +217,7 @@ class DatabaseOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class DrawOptions(Options):
-    """How records were drawn, and which groups are compared."""
+    """How records were drawn."""
 
     weight: str | None = option(COLUMNS, "Column of survey weights.", metavar="COLUMN")
     cluster: str | None = option(COLUMNS, "Column that marks dependent records (household, patient).", metavar="COLUMN")
@@ -219,16 +228,22 @@ class DrawOptions(Options):
         default=False,
         rare=True,
     )
+    population: str | None = option(
+        CLAIM, "With --cluster: the claim is about random clusters or random records.", choices=POPULATIONS, rare=True
+    )
+    seed: int = option(None, "Random seed.", default=0, min=0, rare=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithinOptions(DrawOptions):
+    """How records were drawn, and within what groups are compared."""
+
     given: str | None = option(
         CLAIM,
         "Compare groups within each value of this column (a product, a region), which is then no feature.",
         metavar="COLUMN",
         rare=True,
     )
-    population: str | None = option(
-        CLAIM, "With --cluster: the claim is about random clusters or random records.", choices=POPULATIONS, rare=True
-    )
-    seed: int = option(None, "Random seed.", default=0, min=0, rare=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +284,7 @@ class ClaimOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoleOptions(DrawOptions):
+class RoleOptions(WithinOptions):
     """Roles of the columns of records, and how records are drawn."""
 
     sensitive: list[str] | None = option(COLUMNS, SENSITIVE, metavar="COLUMN")
@@ -326,7 +341,7 @@ class RoleOptions(DrawOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions(SecondFileOptions, ClaimOptions, DrawOptions):
+class SearchOptions(SecondFileOptions, ClaimOptions, WithinOptions):
     """What a search for encoders tries, what it claims, and what the columns of its table are."""
 
     metric: str = option(CLAIM, f"{METRIC}.", default=METRICS[0], choices=METRICS)
@@ -353,20 +368,7 @@ class SearchOptions(SecondFileOptions, ClaimOptions, DrawOptions):
         "--group-aware",
         default=False,
     )
-    tie_column: str | None = option(
-        SEARCH,
-        "With --group-aware: a column that identifies records. Its hash decides about records on a threshold, so that "
-        "a person always gets the same cell.",
-        metavar="COLUMN",
-        rare=True,
-    )
-    score_column: str | None = option(
-        SEARCH,
-        "With --group-aware: a column that is a score already. No model is fitted; the thresholds of each group are "
-        "set on this score.",
-        metavar="COLUMN",
-        rare=True,
-    )
+    tie_column: str | None = option(SEARCH, f"With --group-aware: a {TIES}", metavar="COLUMN", rare=True)
     categorical: list[str] | None = option(
         COLUMNS, "Read this column as categories. Repeat for several.", metavar="COLUMN"
     )
@@ -417,22 +419,25 @@ class SearchOptions(SecondFileOptions, ClaimOptions, DrawOptions):
 
     def how(self) -> dict[str, Any]:
         """Say how encoders are searched for: keywords of ``produce`` and ``sweep``."""
-        names = ("utility", "group_aware", "tie_column", "score_column", "seed", "pool_groups", "ledger")
+        names = ("utility", "group_aware", "tie_column", "seed", "pool_groups", "ledger")
         return {"parts": self.parts(), "grid": self.grid(), **{name: getattr(self, name) for name in names}}
 
     def grid(self) -> Any:
         """Return what is tried."""
-        from certifare.frontier import Grid
-        from certifare.frontier.settings import CELLS
-
-        most = self.max_cells or CELLS[-1]
-        return Grid(
-            kinds=listed(self.kind) or ("boosted", "tree"),
-            gammas=tuple(self.gamma) if self.gamma else None,
-            min_cell_sizes=tuple(self.min_cell_size) if self.min_cell_size else None,
-            cells=(*(k for k in CELLS if k < most), most),
-        )
+        kinds = listed(self.kind) or ("boosted", "tree")
+        gammas = tuple(self.gamma) if self.gamma else None
+        sizes = tuple(self.min_cell_size) if self.min_cell_size else None
+        return up_to(self.max_cells, kinds=kinds, gammas=gammas, min_cell_sizes=sizes)
 
     def parts(self) -> dict[str, float] | None:
         """Return the shares of the parts; None for the usual ones."""
-        return None if self.split is None else shares_of(self.split, self.group_aware)
+        return None if self.split is None else split_shares(self.split, self.group_aware)
+
+
+def up_to(max_cells: int | None, **settings: Any) -> Any:
+    """Return what is tried, with at most so many cells."""
+    from certifare.frontier import Grid
+    from certifare.frontier.settings import CELLS
+
+    most = max_cells or CELLS[-1]
+    return Grid(cells=(*(k for k in CELLS if k < most), most), **settings)

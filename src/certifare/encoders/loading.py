@@ -138,7 +138,9 @@ def _describe(document: AnyDocument) -> Description:
     elif isinstance(document, CalibratedDocument):
         places = document.cells
         thresholds = _restore_thresholds(document)[1]
-        rules = threshold_rules(thresholds, [direction.name for direction in document.directions], names)
+        first = document.directions[0] if document.directions else None
+        log_odds = bool(document.models) and first is not None and first.weights is None and first.coordinate is None
+        rules = threshold_rules(thresholds, [direction.name for direction in document.directions], names, log_odds)
     else:
         growth = _restore_growth(_restore_squares(document), document.nodes)
         places = [document.nodes[leaf] for leaf in growth.leaves()]

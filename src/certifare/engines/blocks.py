@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from certifare.errors import RoleError
+from certifare.errors import GroupError, RoleError
 from certifare.foundation.levels import Levels
 from certifare.tables.frames import ColumnType, Field, Frame
 from certifare.tables.roles import Comparison, Names, as_names, parse_role
@@ -189,6 +189,15 @@ def roles_of(texts: Names, names: Sequence[str], role: str) -> tuple[Role, ...]:
     if not as_names(texts):
         raise RoleError(f"No {role} column was named.")
     return tuple(Role.of(parse_role(text, names, role)) for text in as_names(texts))
+
+
+def group_columns(sensitive_features: Any, frame: str) -> tuple[str, ...] | None:
+    """Return the names of the columns that hold the groups of a dataframe on a cluster; None if none are given."""
+    if sensitive_features is None:
+        return None
+    if not isinstance(sensitive_features, str | list | tuple):
+        raise GroupError(f"sensitive_features: name the columns of the {frame} DataFrame that hold the groups.")
+    return as_names(sensitive_features)
 
 
 def by_piece(positions: NDArray[np.int64], lengths: Sequence[int]) -> list[NDArray[np.int64]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,8 @@ def open_on(engine: str, path: str | os.PathLike[str]) -> Iterator[Any]:
     - ``engine``: the address of the cluster: ``dask:``, ``dask://host:port``, ``spark:`` or ``spark://host:port``.
     - ``path``: of a file or folder, or an address in an object store, which all workers must reach.
     """
+    if re.search("[@?#]", engine):
+        raise ArgumentError(f"--engine: give host and port alone, without user, password or options: {ADDRESSES}.")
     kind, colon, address = engine.partition(":")
     if not colon or kind not in ("dask", "spark") or (address and not address.removeprefix("//")):
         raise ArgumentError(f"--engine {engine}: give the address of a cluster: {ADDRESSES}.")

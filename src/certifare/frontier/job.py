@@ -91,6 +91,8 @@ class Job:
 
     candidates: Any
     """What was tried; numbers of candidates are positions here."""
+    labelled = True
+    """Whether the table needs a label, which a train part learns."""
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class Job:
         parts: Mapping[str, float],
         elsewhere: Elsewhere | None = None,
     ) -> None:
-        check_roles(table)
+        check_roles(table, labelled=self.labelled)
         self.options = options
         self.parts = dict(parts)
         self.elsewhere = elsewhere
@@ -141,7 +143,7 @@ class Job:
         self.notes += [*self._repeats, *self._pooled]
         self._progress: Progress | None = None
         self.cap = self._choose_cap()
-        self.train = self._weighing("train")
+        self.train = self._weighing("train" if self.labelled else CERTIFY)
         self.certify_sample = self._independent(CERTIFY)
         self._check_sizes()
         assert table.groups is not None  # noqa: S101  (checked at the start)
@@ -185,6 +187,8 @@ class Job:
         if self.elsewhere is not None:
             return self.elsewhere.sizes(self.table, self.kept_groups, labelled=self.claim.labelled)
         table = self.certify_sample.table
+        if not table.labels:
+            return table.count(np.zeros(len(table), dtype=np.int64), 1).table.T
         (sizes,) = PartCounts.of(table, np.zeros(len(table), dtype=np.int64), 1).groups
         return np.asarray(sizes)
 
@@ -240,7 +244,7 @@ class Job:
         roles, claim = self.table.roles, self.claim
         return Reading(
             sensitive=roles.sensitive,
-            label=roles.label[0],
+            label=roles.label[0] if roles.label else None,
             label_cuts=roles.label_cuts,
             positive=claim.positive if claim.distance.strata == "positive" else None,
             given=roles.given or msgspec.UNSET,
@@ -440,6 +444,8 @@ def _drawn(table: Table) -> NDArray[np.float64]:
 
 def _positive(table: Table, claim: Claim) -> str | None:
     """Find the positive label: as given, as the label's comparison says, or as its name does; None if not needed."""
+    if not table.labels:
+        return None
     names = table.labels[0].names
     positive = claim.positive if claim.positive is not None else table.positive
     if positive is not None:

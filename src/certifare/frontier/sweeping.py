@@ -278,6 +278,8 @@ def default_parts(group_aware: bool) -> Mapping[str, float]:
 _CLAIM = ("metric", "confidence", "positive", "population", "min_group_size", "looks")
 _JOB = ("utility", "retain", "pool_groups", "seed", "n_jobs", "task", "elsewhere")
 _CALIBRATED = ("tie_column", "score_column")
+#: All keywords of a search; others are about reading the table.
+SEARCH_KEYWORDS = (*_CLAIM, *_JOB, *_CALIBRATED, "group_aware", "label_quantiles", "parts", "ledger")
 
 
 def open_search(table: Any, grid: Grid | None = None, **keywords: Any) -> Search | CalibratedSearch:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from certifare.engines.blocks import FramePiece, Role, Share, roles_of
+from certifare.engines.blocks import FramePiece, Role, Share, group_columns, roles_of
 from certifare.errors import GroupError, TableError
 from certifare.tables.elsewhere import comes_from
 from certifare.tables.frames import Frame
-from certifare.tables.roles import as_names
 from certifare.tables.table import arrow_table
 
 if TYPE_CHECKING:
@@ -68,9 +67,7 @@ class DaskEngine:
 
 def encode_dask(encoder: RestrictedEncoder, frame: Any, sensitive_features: Any = None) -> Any:
     """Encode a Dask DataFrame lazily, partition by partition; ``sensitive_features`` are names of its columns."""
-    groups = as_names(sensitive_features) if isinstance(sensitive_features, str | list | tuple) else None
-    if sensitive_features is not None and groups is None:
-        raise GroupError("sensitive_features: name the columns of the Dask DataFrame that hold the groups.")
+    groups = group_columns(sensitive_features, "Dask")
     encode = functools.partial(_encode, encoder=encoder, groups=groups)
     return frame.map_partitions(encode, meta=encode(frame._meta))
 

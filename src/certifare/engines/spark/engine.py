@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import pyarrow as pa
 
-from certifare.engines.blocks import FramePiece, Share
+from certifare.engines.blocks import FramePiece, Share, group_columns
 from certifare.engines.wire import EncoderBytes, read_result, read_work, write_result, write_work
-from certifare.errors import CertifareError, GroupError, TableError
+from certifare.errors import CertifareError, TableError
 from certifare.foundation.version import __version__
-from certifare.tables.roles import as_names
 
 if TYPE_CHECKING:
     from certifare.encoders.base import RestrictedEncoder
@@ -67,9 +66,7 @@ def encode_spark(encoder: RestrictedEncoder, frame: Any, sensitive_features: Any
     """Encode a Spark DataFrame lazily; ``sensitive_features`` are names of its columns."""
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-    groups = as_names(sensitive_features) if isinstance(sensitive_features, str | list | tuple) else None
-    if sensitive_features is not None and groups is None:
-        raise GroupError("sensitive_features: name the columns of the Spark DataFrame that hold the groups.")
+    groups = group_columns(sensitive_features, "Spark")
     schema = to_arrow_schema(frame.schema)
     # Types follow from the encoder and the columns, not from the records.
     example = _encoded(encoder, schema.empty_table(), groups).schema

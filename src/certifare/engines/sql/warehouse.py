@@ -33,6 +33,7 @@ class Warehouse(ABC):
     """A database connection that can run queries."""
 
     dialect: str
+    _connection: Any
 
     def columns(self, table: Sequence[str]) -> dict[str, str]:
         """Return the columns of a table (given by the parts of its name), and their types in the database."""
@@ -47,8 +48,8 @@ class Warehouse(ABC):
     @abstractmethod
     def _columns(self, table: Sequence[str]) -> dict[str, str]: ...
 
-    @abstractmethod
-    def _rows(self, sql: str) -> Iterable[Any]: ...
+    def _rows(self, sql: str) -> Iterable[Any]:
+        return self._connection.execute(sql).fetchall()  # type: ignore[no-any-return]
 
 
 class DuckDB(Warehouse):
@@ -61,9 +62,6 @@ class DuckDB(Warehouse):
 
     def _columns(self, table: Sequence[str]) -> dict[str, str]:
         return {name: type_ for name, type_, *_ in self._rows(f"DESCRIBE {quoted_table(table, self.dialect)}")}
-
-    def _rows(self, sql: str) -> Iterable[Any]:
-        return self._connection.execute(sql).fetchall()  # type: ignore[no-any-return]
 
 
 class SQLite(Warehouse):
@@ -91,9 +89,6 @@ class SQLite(Warehouse):
             "blob": "BLOB",
         }
         return {name: known.get(kind, f"mixed: {kind}") for name, kind in zip(names, kinds, strict=True)}
-
-    def _rows(self, sql: str) -> Iterable[Any]:
-        return self._connection.execute(sql).fetchall()  # type: ignore[no-any-return]
 
 
 class Database(Warehouse):
