@@ -125,7 +125,7 @@ def check_terms(producer: str | None, purpose: str | None, valid_until: str | No
         raise ArgumentError(f"--{error}") from error
 
 
-def shares_of(text: str, group_aware: bool) -> dict[str, float]:
+def split_shares(text: str, group_aware: bool) -> dict[str, float]:
     """Return the shares of the parts that a table is split into."""
     from certifare.frontier.sweeping import default_parts
 

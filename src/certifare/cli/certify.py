@@ -33,7 +33,7 @@ from certifare.cli.options import (
 )
 from certifare.cli.published import command_line
 from certifare.cli.running import REFUSED
-from certifare.cli.sources import Counted, Records, find_records
+from certifare.cli.sources import Counted, RecordsToCount, find_records
 from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
 from certifare.errors import ArgumentError, LooksError
 
@@ -201,7 +201,7 @@ def _certify(counted: Counted, claim: Claim, each: bool) -> tuple[Certificate, R
     return certificate, msgspec.structs.replace(counted.reading, positive=certificate.positive)
 
 
-def _taken_over(place: Records, claim: Claim, roles: RoleOptions) -> tuple[str, ...]:
+def _taken_over(place: RecordsToCount, claim: Claim, roles: RoleOptions) -> tuple[str, ...]:
     """Say which columns are read as the bundle's certificate says, because they were not named."""
     if place.known is None or place.known.document is None:
         return ()

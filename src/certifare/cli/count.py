@@ -19,7 +19,7 @@ from certifare.cli.options import (
     with_options,
 )
 from certifare.cli.progress_bars import progress
-from certifare.cli.sources import Certified, Records
+from certifare.cli.sources import Certified, RecordsToCount
 from certifare.cli.terminal import emit, out, printable, show_left_out, show_notes
 from certifare.errors import ArgumentError
 from certifare.foundation.formatting import amount
@@ -59,7 +59,7 @@ def count(
     known = Certified.load(encoder)
     files = [] if data is None else [DataFile(data)]
     database.check(files)
-    place = Records(known, files, [], database)
+    place = RecordsToCount(known, files, [], database)
     refuse_ignored(context, *place.conditions(roles))
     reading = _reading(known, roles, max_weight, csv)
     labelled = reading.counted(labelled=True).label is not None

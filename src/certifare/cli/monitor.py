@@ -13,7 +13,7 @@ from certifare.cli.arguments import check_distance
 from certifare.cli.honoured import of_file, refuse_ignored
 from certifare.cli.options import CsvFile, DatabaseOptions, Json, Options, PublicKey, option, with_options
 from certifare.cli.running import REFUSED
-from certifare.cli.sources import Certified, Records, counts_files
+from certifare.cli.sources import Certified, RecordsToCount, counts_files
 from certifare.cli.terminal import emit, err, out, printable, show_left_out, show_notes
 from certifare.errors import ArgumentError, FileError, GroupError
 from certifare.foundation.storage import atomic_file
@@ -89,7 +89,7 @@ def monitor(
     history = _history(course.history, known, document, course.fixed(), new_allowed=fresh)
     notes: tuple[str, ...] = ()
     if fresh:
-        place = Records(known, files, counts, database)
+        place = RecordsToCount(known, files, counts, database)
         counted = place.count(known.reading, csv.reading(), labelled=document.certificate.claim.labelled).records
         notes = counted.notes
         history = history.add(course.period or files[0].path.stem, counted.counts, digest=_digest_of(counted.checksum))

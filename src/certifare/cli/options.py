@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from certifare.cli.arguments import bands_of, check_terms, data_name, listed, second_file, shares_of, single_label
+from certifare.cli.arguments import bands_of, check_terms, data_name, listed, second_file, single_label, split_shares
 from certifare.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -431,7 +431,7 @@ class SearchOptions(SecondFileOptions, ClaimOptions, WithinOptions):
 
     def parts(self) -> dict[str, float] | None:
         """Return the shares of the parts; None for the usual ones."""
-        return None if self.split is None else shares_of(self.split, self.group_aware)
+        return None if self.split is None else split_shares(self.split, self.group_aware)
 
 
 def up_to(max_cells: int | None, **settings: Any) -> Any:

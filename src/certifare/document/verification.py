@@ -18,6 +18,7 @@ from certifare.certificates import CellCounts, Certificate
 from certifare.certificates.assumptions import READS_GROUP, VOID
 from certifare.certificates.bounding import Evidence, compute_figures
 from certifare.certificates.chance import confirming_words, distance_by_chance, records_to_confirm
+from certifare.certificates.counts import GROUP_MISSING
 from certifare.certificates.population import draw_of, whom
 from certifare.certificates.rounding import percent, round_down, round_up
 from certifare.document.envelopes import Document, digest, read_document
@@ -337,6 +338,7 @@ def _read_so(reading: Reading, certificate: Certificate) -> bool:
         and reading.drawn == (certificate.effective_size is not None)
         and draw_of(certificate.population) == reading.about
         and (reading.cap is not None) >= (certificate.tail is not None)
+        and not (reading.unknown_groups and GROUP_MISSING in {found.reason for found in certificate.exclusions})
     )
 
 

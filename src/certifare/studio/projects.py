@@ -62,24 +62,13 @@ class Cancelled(Exception):  # noqa: N818  (not an error: the user asked for it)
 
 
 class Project:
-    """The state of one window.
-
-    Attributes
-    ----------
-    id : str
-    folder : Path
-        Its files are below it.
-    events : list of dict
-        What happened, in order; the page is told, and after a reload told again.
-    running : str or None
-        The work that is going on: ``explore`` or ``issue``.
-    """
+    """The state of one window, whose files are below its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.id = folder.name
-        self.events: list[dict[str, Any]] = []
-        self.running: str | None = None
+        self.events: list[dict[str, Any]] = []  # what happened, in order: after a reload the page is told again
+        self.running: str | None = None  # the work that is going on: ``explore`` or ``issue``
         # again: the confidence of all looks together if the certification records are looked at once more
         self._kept: dict[str, Any] = dict.fromkeys(("source", "name", "roles", "again")) | {"choice": {}, "issued": []}
         self._native: pa.Table | None = None

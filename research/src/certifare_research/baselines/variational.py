@@ -10,8 +10,9 @@ Differences from the published configurations: an epoch's incomplete last batch 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -170,11 +171,56 @@ def _noise(rows: int, generator: torch.Generator) -> Tensor:
     return torch.randn((rows, CODE_SIZE), generator=generator, device=generator.device)
 
 
-def train_cvib(
-    x: Column,
-    y: Column,
-    s: Column,
-    settings: Sequence[CVIBSetting],
+#: Records with their group and label, their codes' mean, deviation and sample, and λ and β: the loss of each setting.
+_Loss = Callable[[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
+
+
+def train_cvib(x: Column, y: Column, s: Column, settings: Sequence[CVIBSetting], **how: Any) -> Codes:
+    """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C.
+
+    ``hidden``, ``epochs`` (200), ``batch_size`` (128), ``seed``, ``device``, ``progress``, ``max_steps``, ``lengths``
+    and ``fuse`` are keywords.
+    """
+
+    def parts(stack: int, d: int, hidden: int, weights: torch.Generator) -> tuple[list[nn.Module], _Loss]:
+        decoder = StackedMLP(stack, (CODE_SIZE + 1, hidden, d), torch.relu, weights)
+        predictor = StackedMLP(stack, (CODE_SIZE, 50, 1), torch.relu, weights)
+
+        def loss(records: tuple[Tensor, ...], codes: tuple[Tensor, ...], prices: tuple[Tensor, ...]) -> Tensor:
+            (x, y, s), (mean, deviation, z), (lambda_, beta) = records, codes, prices
+            divergence = pairwise_divergence(mean, deviation)
+            rebuilt = reconstruction_loss(decoder(with_group(z, s)), each(x, len(settings)))
+            return label_loss(predictor(z), y) + lambda_ * (rebuilt + divergence) + beta * divergence
+
+        return [decoder, predictor], loss
+
+    return _train_codes((x, y, s), settings, parts, **how)
+
+
+def train_fcrl(x: Column, y: Column, s: Column, settings: Sequence[FCRLSetting], **how: Any) -> Codes:
+    """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s).
+
+    Keywords as of :func:`train_cvib`.
+    """
+
+    def parts(stack: int, d: int, hidden: int, weights: torch.Generator) -> tuple[list[nn.Module], _Loss]:
+        predictor = StackedMLP(stack, (CODE_SIZE + 1, 50, 1), torch.relu, weights)
+        critic = ContrastiveCritic(stack, d, hidden, weights)
+
+        def loss(records: tuple[Tensor, ...], codes: tuple[Tensor, ...], prices: tuple[Tensor, ...]) -> Tensor:
+            (x, y, s), (mean, deviation, z), (lambda_, beta) = records, codes, prices
+            price = beta * divergence_from_prior(mean, deviation) - lambda_ * critic(x, z, s)
+            return label_loss(predictor(with_group(z, s)), y) + price
+
+        return [predictor, critic], loss
+
+    return _train_codes((x, y, s), settings, parts, **how)
+
+
+def _train_codes(
+    columns: tuple[Column, Column, Column],
+    settings: Sequence[CVIBSetting] | Sequence[FCRLSetting],
+    parts: Callable[[int, int, int, torch.Generator], tuple[list[nn.Module], _Loss]],
     *,
     hidden: int = 50,
     epochs: int = 200,
@@ -186,89 +232,24 @@ def train_cvib(
     lengths: Lengths | None = None,
     fuse: bool = False,
 ) -> Codes:
-    """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C."""
+    """Train encoders together with the other networks of a method, by its loss."""
     place = pick_device(device)
-    pools = Pools([x, y, s], place)
+    pools = Pools(list(columns), place)
     k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
     weights = seeded(seed)
     posterior = Posterior(k * splits, d, hidden, weights).to(place)
-    decoder = StackedMLP(k * splits, (CODE_SIZE + 1, hidden, d), torch.relu, weights).to(place)
-    predictor = StackedMLP(k * splits, (CODE_SIZE, 50, 1), torch.relu, weights).to(place)
-    modules = nn.ModuleList([posterior, decoder, predictor])
+    others, method_loss = parts(k * splits, d, hidden, weights)
+    modules = nn.ModuleList([posterior, *others]).to(place)
     optimizer = adam(modules.parameters(), place, lr=1e-3, weight_decay=1e-4)
-    lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
-    beta = per_setting([setting.beta for setting in settings], place, splits)
-    noise = seeded(seed, place)
-
-    def loss_of(bx: Tensor, by: Tensor, bs: Tensor, drawn: Tensor) -> Tensor:
-        by, bs = each(by, k), each(bs, k)
-        mean, deviation = posterior(bx)
-        z = mean + deviation * drawn
-        divergence = pairwise_divergence(mean, deviation)
-        rebuilt = reconstruction_loss(decoder(with_group(z, bs)), each(bx, k))
-        loss = label_loss(predictor(z), by) + lambda_ * (rebuilt + divergence) + beta * divergence
-        return loss.sum()
-
-    loss = fused(loss_of, fuse)
-
-    def step(rows: Tensor) -> None:
-        descend(optimizer, loss(*pools.take(rows), _noise(rows.shape[1], noise)))
-
-    train(
-        step,
-        pools.sizes,
-        batch_size=batch_size,
-        epochs=epochs,
-        seed=seed,
-        device=place,
-        generators=[noise],
-        on_epoch=at_lengths(lengths, lambda: Codes(posterior, k, place, seed)),
-        progress=progress,
-        max_steps=max_steps,
+    prices = tuple(
+        per_setting([getattr(setting, name) for setting in settings], place, splits) for name in ("lambda_", "beta")
     )
-    return Codes(posterior, k, place, seed)
-
-
-def train_fcrl(
-    x: Column,
-    y: Column,
-    s: Column,
-    settings: Sequence[FCRLSetting],
-    *,
-    hidden: int = 50,
-    epochs: int = 200,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    progress: Progress | None = None,
-    max_steps: int | None = None,
-    lengths: Lengths | None = None,
-    fuse: bool = False,
-) -> Codes:
-    """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s)."""
-    place = pick_device(device)
-    pools = Pools([x, y, s], place)
-    k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
-    weights = seeded(seed)
-    posterior = Posterior(k * splits, d, hidden, weights).to(place)
-    predictor = StackedMLP(k * splits, (CODE_SIZE + 1, 50, 1), torch.relu, weights).to(place)
-    critic = ContrastiveCritic(k * splits, d, hidden, weights).to(place)
-    modules = nn.ModuleList([posterior, predictor, critic])
-    optimizer = adam(modules.parameters(), place, lr=1e-3, weight_decay=1e-4)
-    lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
-    beta = per_setting([setting.beta for setting in settings], place, splits)
     noise = seeded(seed, place)
 
     def loss_of(bx: Tensor, by: Tensor, bs: Tensor, drawn: Tensor) -> Tensor:
-        by, bs = each(by, k), each(bs, k)
         mean, deviation = posterior(bx)
-        z = mean + deviation * drawn
-        loss = (
-            label_loss(predictor(with_group(z, bs)), by)
-            + beta * divergence_from_prior(mean, deviation)
-            - lambda_ * critic(bx, z, bs)
-        )
-        return loss.sum()
+        records, codes = (bx, each(by, k), each(bs, k)), (mean, deviation, mean + deviation * drawn)
+        return method_loss(records, codes, prices).sum()
 
     loss = fused(loss_of, fuse)
 
