@@ -264,8 +264,8 @@ def is_counts_file(path: FilePath) -> bool:
     """Return whether a file looks like a counts file, by its content."""
     file = DataFile.of(path)
     try:
-        return file.head[:1] == b"{" and b'"certifare/counts"' in file.content(MAX_BYTES + 1)
-    except OSError:
+        return not file.is_folder and file.head[:1] == b"{" and b'"certifare/counts"' in file.content(MAX_BYTES + 1)
+    except (OSError, FileError):  # an object store's errors are of the second kind
         return False
 
 

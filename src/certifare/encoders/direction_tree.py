@@ -93,15 +93,7 @@ def _leaf_numbers(parents: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def grow_directions(records: Directed, max_cells: int, min_cell_size: int) -> DirectionTree:
-    """Grow a tree, the best split first.
-
-    Parameters
-    ----------
-    records : Directed
-    max_cells : int
-    min_cell_size : int
-        No cell has fewer training records of any group.
-    """
+    """Grow a tree, the best split first."""
     nodes = np.zeros(len(records.groups), dtype=np.int64)
     rows = {0: np.arange(len(nodes))}
     best = {0: _best_split(records, rows[0], min_cell_size)}

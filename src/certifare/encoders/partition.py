@@ -64,17 +64,7 @@ class ScoredRecords:
 def plan_along(
     records: ScoredRecords, sizes: NDArray[np.int64], utility: str = "information", max_cells: int = BINS
 ) -> Iterator[PlanPath]:
-    """Yield plans along one score, a path for each θ, for certification samples of these sizes by group.
-
-    Parameters
-    ----------
-    records : ScoredRecords
-    sizes : ndarray of int64
-        Certification records of each group.
-    utility : {"information", "explained", "accuracy"}
-        The loss that cells are to make small.
-    max_cells : int
-    """
+    """Yield plans along one score, a path for each θ, for certification samples of these sizes by group."""
     own, common = records.ranks()
     most = int(min(max_cells, sizes.min() + 1))
     for theta in THETAS:

@@ -144,15 +144,7 @@ class GapPlan:
     def calibrate(
         self, values: NDArray[np.float64], groups: NDArray[np.integer[Any]], ties: NDArray[np.float64]
     ) -> Thresholds:
-        """Set the thresholds of every group by its certification records.
-
-        Parameters
-        ----------
-        values : ndarray of float64, (records, directions)
-        groups : ndarray of int, (records,)
-        ties : ndarray of float64, (records,)
-            Independent uniform numbers, which put equal values in order.
-        """
+        """Set the thresholds of every group by its certification records."""
         self.check_sizes(groups)
         at = np.empty((len(self.parents), self.n_groups))
         tie = np.empty_like(at)

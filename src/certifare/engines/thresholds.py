@@ -198,11 +198,7 @@ def find_thresholds(
 ) -> Thresholds:
     """Find the thresholds that certification records set by the plan of an encoder.
 
-    - ``work``: without lines.
-    - ``count``: counts all records.
-    - ``values``: of a sample, which suggests where to look.
-    - ``groups``: of the sample.
-    - returns: the same as :meth:`GapPlan.calibrate` finds in memory.
+    They are those that :meth:`GapPlan.calibrate` finds in memory. Values and groups of a sample say where to look.
     """
     encoder, plan = work.encoder, work.encoder.plan_
     first, ranks = plan.chains

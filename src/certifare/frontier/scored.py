@@ -58,19 +58,7 @@ class Scored:
 def calibrate_score(
     table: Table, score: str, target: float, *, shares: Sequence[float] | None, max_cells: int, **keywords: Any
 ) -> Scored:
-    """Set thresholds of each group on a column that is a score, so that T* is within a target.
-
-    Parameters
-    ----------
-    table : Table
-        With groups and without labels.
-    score : str
-    target : float
-    shares, max_cells
-        As in :class:`~certifare.encoders.calibrated_cells.CalibratedEncoder`.
-    **keywords
-        Of the claim and the job, as in :func:`certifare.bundle.produce`.
-    """
+    """Set thresholds of each group on a column that is a score, so that T* is within a target."""
     names = [field.name for field in fields(Claim)]
     claim = Claim(**{name: keywords.pop(name) for name in names if name in keywords})
     ledger = open_ledger(keywords.pop("ledger", True))
