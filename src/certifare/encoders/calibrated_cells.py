@@ -50,7 +50,8 @@ FEWEST_RECORDS = 20
 OTHER_RECORDS = "The certification records were given apart from the training records."
 NOTHING_LEARNT = (
     "Nothing was learnt from any record before the thresholds were set: the score was there, and each cell holds a "
-    "share of every group that follows from the number of records or was stated beforehand."
+    "share of every group that follows from the number of records or was stated beforehand. What describes a cell (its "
+    "typical values, the shares of groups in it) comes from the same records, and T* does not depend on it."
 )
 #: Hexadecimal digits of a hash that breaks ties: as many as a double can hold.
 TIE_DIGITS = 13
