@@ -10,8 +10,9 @@ Differences from the published configurations: an epoch's incomplete last batch 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -170,11 +171,16 @@ def _noise(rows: int, generator: torch.Generator) -> Tensor:
     return torch.randn((rows, CODE_SIZE), generator=generator, device=generator.device)
 
 
-def train_cvib(
+#: Makes what is trained beside the encoder, and the loss of x, y, s, the code's mean and deviation, and a sample of it.
+Build = Callable[[int, int, torch.Generator, torch.device, int], tuple[list[nn.Module], Callable[..., Tensor]]]
+
+
+def _train(
+    build: Build,
     x: Column,
     y: Column,
     s: Column,
-    settings: Sequence[CVIBSetting],
+    settings: int,
     *,
     hidden: int = 50,
     epochs: int = 200,
@@ -186,28 +192,20 @@ def train_cvib(
     lengths: Lengths | None = None,
     fuse: bool = False,
 ) -> Codes:
-    """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C."""
     place = pick_device(device)
     pools = Pools([x, y, s], place)
-    k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
+    splits, d = len(pools.sizes), pools.columns[0].shape[1]
     weights = seeded(seed)
-    posterior = Posterior(k * splits, d, hidden, weights).to(place)
-    decoder = StackedMLP(k * splits, (CODE_SIZE + 1, hidden, d), torch.relu, weights).to(place)
-    predictor = StackedMLP(k * splits, (CODE_SIZE, 50, 1), torch.relu, weights).to(place)
-    modules = nn.ModuleList([posterior, decoder, predictor])
+    posterior = Posterior(settings * splits, d, hidden, weights).to(place)
+    beside, loss_with = build(d, hidden, weights, place, splits)
+    modules = nn.ModuleList([posterior, *beside])
     optimizer = adam(modules.parameters(), place, lr=1e-3, weight_decay=1e-4)
-    lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
-    beta = per_setting([setting.beta for setting in settings], place, splits)
     noise = seeded(seed, place)
 
     def loss_of(bx: Tensor, by: Tensor, bs: Tensor, drawn: Tensor) -> Tensor:
-        by, bs = each(by, k), each(bs, k)
         mean, deviation = posterior(bx)
         z = mean + deviation * drawn
-        divergence = pairwise_divergence(mean, deviation)
-        rebuilt = reconstruction_loss(decoder(with_group(z, bs)), each(bx, k))
-        loss = label_loss(predictor(z), by) + lambda_ * (rebuilt + divergence) + beta * divergence
-        return loss.sum()
+        return loss_with(bx, each(by, settings), each(bs, settings), mean, deviation, z).sum()
 
     loss = fused(loss_of, fuse)
 
@@ -222,69 +220,53 @@ def train_cvib(
         seed=seed,
         device=place,
         generators=[noise],
-        on_epoch=at_lengths(lengths, lambda: Codes(posterior, k, place, seed)),
+        on_epoch=at_lengths(lengths, lambda: Codes(posterior, settings, place, seed)),
         progress=progress,
         max_steps=max_steps,
     )
-    return Codes(posterior, k, place, seed)
+    return Codes(posterior, settings, place, seed)
 
 
-def train_fcrl(
-    x: Column,
-    y: Column,
-    s: Column,
-    settings: Sequence[FCRLSetting],
-    *,
-    hidden: int = 50,
-    epochs: int = 200,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    progress: Progress | None = None,
-    max_steps: int | None = None,
-    lengths: Lengths | None = None,
-    fuse: bool = False,
-) -> Codes:
-    """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s)."""
-    place = pick_device(device)
-    pools = Pools([x, y, s], place)
-    k, splits, d = len(settings), len(pools.sizes), pools.columns[0].shape[1]
-    weights = seeded(seed)
-    posterior = Posterior(k * splits, d, hidden, weights).to(place)
-    predictor = StackedMLP(k * splits, (CODE_SIZE + 1, 50, 1), torch.relu, weights).to(place)
-    critic = ContrastiveCritic(k * splits, d, hidden, weights).to(place)
-    modules = nn.ModuleList([posterior, predictor, critic])
-    optimizer = adam(modules.parameters(), place, lr=1e-3, weight_decay=1e-4)
-    lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
-    beta = per_setting([setting.beta for setting in settings], place, splits)
-    noise = seeded(seed, place)
+def train_cvib(x: Column, y: Column, s: Column, settings: Sequence[CVIBSetting], **course: Any) -> Codes:
+    """Train one CVIB encoder for each setting: loss = BCE(y) + λ·(R + C) + β·C.
 
-    def loss_of(bx: Tensor, by: Tensor, bs: Tensor, drawn: Tensor) -> Tensor:
-        by, bs = each(by, k), each(bs, k)
-        mean, deviation = posterior(bx)
-        z = mean + deviation * drawn
-        loss = (
-            label_loss(predictor(with_group(z, bs)), by)
-            + beta * divergence_from_prior(mean, deviation)
-            - lambda_ * critic(bx, z, bs)
-        )
-        return loss.sum()
+    ``course``: hidden, epochs, batch_size, seed, device, progress, max_steps, lengths, fuse.
+    """
+    k = len(settings)
 
-    loss = fused(loss_of, fuse)
+    def build(d: int, hidden: int, weights: torch.Generator, place: torch.device, splits: int) -> Any:
+        decoder = StackedMLP(k * splits, (CODE_SIZE + 1, hidden, d), torch.relu, weights).to(place)
+        predictor = StackedMLP(k * splits, (CODE_SIZE, 50, 1), torch.relu, weights).to(place)
+        lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
+        beta = per_setting([setting.beta for setting in settings], place, splits)
 
-    def step(rows: Tensor) -> None:
-        descend(optimizer, loss(*pools.take(rows), _noise(rows.shape[1], noise)))
+        def loss(bx: Tensor, by: Tensor, bs: Tensor, mean: Tensor, deviation: Tensor, z: Tensor) -> Tensor:
+            divergence = pairwise_divergence(mean, deviation)
+            rebuilt = reconstruction_loss(decoder(with_group(z, bs)), each(bx, k))
+            return label_loss(predictor(z), by) + lambda_ * (rebuilt + divergence) + beta * divergence
 
-    train(
-        step,
-        pools.sizes,
-        batch_size=batch_size,
-        epochs=epochs,
-        seed=seed,
-        device=place,
-        generators=[noise],
-        on_epoch=at_lengths(lengths, lambda: Codes(posterior, k, place, seed)),
-        progress=progress,
-        max_steps=max_steps,
-    )
-    return Codes(posterior, k, place, seed)
+        return [decoder, predictor], loss
+
+    return _train(build, x, y, s, k, **course)
+
+
+def train_fcrl(x: Column, y: Column, s: Column, settings: Sequence[FCRLSetting], **course: Any) -> Codes:
+    """Train one FCRL encoder for each setting: loss = BCE(y | z, s) + β·KL(z ‖ prior) − λ·I(x; z | s).
+
+    ``course``: hidden, epochs, batch_size, seed, device, progress, max_steps, lengths, fuse.
+    """
+    k = len(settings)
+
+    def build(d: int, hidden: int, weights: torch.Generator, place: torch.device, splits: int) -> Any:
+        predictor = StackedMLP(k * splits, (CODE_SIZE + 1, 50, 1), torch.relu, weights).to(place)
+        critic = ContrastiveCritic(k * splits, d, hidden, weights).to(place)
+        lambda_ = per_setting([setting.lambda_ for setting in settings], place, splits)
+        beta = per_setting([setting.beta for setting in settings], place, splits)
+
+        def loss(bx: Tensor, by: Tensor, bs: Tensor, mean: Tensor, deviation: Tensor, z: Tensor) -> Tensor:
+            label = label_loss(predictor(with_group(z, bs)), by)
+            return label + beta * divergence_from_prior(mean, deviation) - lambda_ * critic(bx, z, bs)
+
+        return [predictor, critic], loss
+
+    return _train(build, x, y, s, k, **course)

@@ -34,6 +34,8 @@ from certifare_research.evaluation.outcomes import Outcome
 from certifare_research.experiments.arrays import load
 
 QUICK_RECORDS = 5_000
+#: Random splits that the figures of a page are means over.
+SPLITS = 5
 #: Temporary files are private; results are for everyone.
 READABLE = 0o644
 #: Distances at which tables ask for the best accuracy.
@@ -97,6 +99,11 @@ class Run:
         else:
             dataset = load(name, self.data, self.year, self.states)
         return dataset.sample(QUICK_RECORDS, self.seed) if self.quick else dataset
+
+    @property
+    def splits(self) -> range:
+        """Random splits to compute on: one in a quick run."""
+        return range(1 if self.quick else SPLITS)
 
     def grid(self, **changes: Any) -> Grid:
         """Return the grid of restricted encoders to try."""
