@@ -212,7 +212,8 @@ def _not_reproduced(behind: Mapping[str, float]) -> tuple[str, ...]:
     found = ", ".join(f"{100 * points:.1f} on {name}" for name, points in behind.items())
     return (
         "What did not reproduce. The paper's trees come within 1.5 points of the unfair accuracy; here, as published "
-        f"and measured, they end behind the most accurate method by so many points: {found}. Likely reasons: a fourth "
+        "and measured, they end behind the most accurate of the published methods and the network on the records as "
+        f"they are by so many points: {found}. Likely reasons: a fourth "
         "of the paper's records on CA and US, and cells of at least 100 (US: 1,000) records whatever their number. T* "
         "of the published lemmas is higher by the same cause: it falls with the square root of the records (see "
         "[data size](size.md)).",

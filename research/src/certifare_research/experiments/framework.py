@@ -109,10 +109,6 @@ class Run:
         """Return the grid of restricted encoders to try."""
         return Grid(**{**GRID, **changes, **(QUICK_GRID if self.quick else {})})
 
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds of restricted encoders; a quick run leaves the slower one to the experiments that need it."""
-        return ("tree",) if self.quick else ("tree", "boosted")
-
     def each(self, function: Callable[[Run, Any], Any], items: Iterable[Any]) -> list[Any]:
         """Call ``function(run, item)`` for every item, in processes; results (JSON) are kept and not computed again."""
         from joblib import Parallel, delayed
